@@ -61,13 +61,16 @@ class Headers:
         return f"Headers({list(self.pairs)!r})"
 
 
-class Link(msgspec.Struct, frozen=True, gc=False):
+class Link(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     """A URL to fetch, in its normalised form, and what is known of it before it is fetched."""
 
     url: str
     depth: int = 0  # steps from a seed
     priority: int = 5  # 0 is asked first, 9 last
-    hops: int = 0  # redirects, or indexes of sitemaps, in a row that led here
+    redirects: int = msgspec.field(default=0, name="hops")  # in a row that led to it
+    sitemap_depth: int = 0  # indexes of sitemaps in a row that led to it
+    resource_steps: int = 0  # of a page resource: imports, frames and redirects from its page
+    resource_share: int = 0  # of a page resource: how many more it may bring
 
 
 class Exchange(msgspec.Struct, frozen=True, kw_only=True):

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from tests.contracts.frontier_benches import BENCHES, Bench
 from webmill.crawl.frontier.base import (
     PAGE_RESOURCE,
+    SITEMAP,
     ClaimRequest,
     CommitResult,
     DomainTurn,
@@ -167,10 +168,21 @@ def test_depth_and_priority_come_back_with_the_url(frontier: Frontier) -> None:
         Link("https://a.com/", 0, -2),
         Link("https://a.com/", -1),
         Link("https://a.com/", 1 << 24),
-        Link("https://a.com/", hops=256),
+        Link("https://a.com/", redirects=256),
+        Link("https://a.com/", priority=SITEMAP, sitemap_depth=256),
+        Link("https://a.com/", priority=PAGE_RESOURCE, resource_steps=16),
         Link("ftp://a.com/"),
     ],
-    ids=["priority 10", "priority -2", "depth -1", "depth 2^24", "hops 256", "not http"],
+    ids=[
+        "priority 10",
+        "priority -2",
+        "depth -1",
+        "depth 2^24",
+        "256 redirects",
+        "sitemap depth 256",
+        "16 resource steps",
+        "not http",
+    ],
 )
 def test_a_link_that_cannot_be_kept_refuses_the_whole_step(frontier: Frontier, link: Link) -> None:
     with pytest.raises(BadInput):
@@ -681,12 +693,12 @@ def test_compaction_changes_no_answer(bench: Bench) -> None:
 
 def test_what_belongs_to_a_page_comes_before_all_else_and_can_be_claimed_alone(frontier: Frontier) -> None:
     add(frontier, Link("https://a.com/first", priority=0), Link("https://b.com/page"))
-    add(frontier, Link("https://a.com/picture", 3, PAGE_RESOURCE, 17))
+    add(frontier, Link("https://a.com/picture", 3, PAGE_RESOURCE, resource_steps=1, resource_share=4))
     assert frontier.next_turn(resources_only=True) == NOW
     (turn,) = claim(frontier, urls=5, requisites=True)
-    assert [(item.url, item.depth, item.priority, item.hops) for item in turn.items] == [
-        ("https://a.com/picture", 3, PAGE_RESOURCE, 17)
-    ]
+    (item,) = turn.items
+    assert (item.url, item.depth, item.priority) == ("https://a.com/picture", 3, PAGE_RESOURCE)
+    assert (item.resource_steps, item.resource_share, item.redirects, item.sitemap_depth) == (1, 4, 0, 0)
     settle(frontier, TurnOutcomes(turn.token, [NotTried("https://a.com/picture")], NOW))
     assert [urls_of(turn) for turn in claim(frontier, urls=5)] == [
         ["https://a.com/picture", "https://a.com/first"],

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.contracts.frontier_benches import BENCHES, Bench
@@ -23,6 +24,8 @@ from tests.contracts.test_frontier import (
     visited,
 )
 from webmill.crawl.frontier.base import (
+    PAGE_RESOURCE,
+    SITEMAP,
     CommitResult,
     Frontier,
     FrontierUpdate,
@@ -54,13 +57,13 @@ def frontier(bench: Bench) -> Frontier:
 
 
 @pytest.mark.parametrize("how", ["unused", "later", "lease over", "again"])
-def test_hops_stay_with_a_url_whatever_becomes_of_it(bench: Bench, how: str) -> None:
+def test_redirects_stay_with_a_url_whatever_becomes_of_it(bench: Bench, how: str) -> None:
     url = "https://a.com/1"
     add(bench.frontier, Link(url, 3, 4, 7))
     turn = take(bench.frontier)
     (item,) = turn.items
-    assert (item.depth, item.hops) == (3, 7)
-    visit = LastVisit(url=url, time=NOW, depth=item.depth, hops=item.hops)
+    assert (item.depth, item.redirects) == (3, 7)
+    visit = LastVisit(url=url, time=NOW, depth=item.depth, redirects=item.redirects)
     outcomes: dict[str, list[Outcome]] = {
         "unused": [NotTried(url)],
         "later": [RetryLater(url, NOW, "x")],
@@ -70,21 +73,41 @@ def test_hops_stay_with_a_url_whatever_becomes_of_it(bench: Bench, how: str) -> 
         settle(bench.frontier, TurnOutcomes(turn.token, outcomes[how], NOW))
     frontier = bench.reopen() if bench.durable else bench.frontier
     (item,) = take(frontier, now=NOW + HOLD, revisits=True).items
-    assert (item.url, item.depth, item.priority, item.hops) == (url, 3, 4, 7)
+    assert (item.url, item.depth, item.priority, item.redirects) == (url, 3, 4, 7)
 
 
 def test_a_chain_of_redirects_is_counted_over_restarts(bench: Bench) -> None:
     """Each page leads to another one that nobody knows, and the process dies after every step."""
     add(bench.frontier, "https://a.com/0")
-    frontier, now, hops = bench.frontier, NOW, []
+    frontier, now, redirects = bench.frontier, NOW, []
     for number in range(1, 8):
         turn = take(frontier, now=now)
-        hops.append(turn.items[0].hops)
-        found = Link(f"https://{'ab'[number % 2]}.com/{number}", hops=turn.items[0].hops + 1)
+        redirects.append(turn.items[0].redirects)
+        found = Link(f"https://{'ab'[number % 2]}.com/{number}", redirects=turn.items[0].redirects + 1)
         step = FrontierUpdate(links=[found], settled=[TurnOutcomes(turn.token, [visited(turn.items[0].url)], now)])
         frontier.commit(step, now=now)
         frontier, now = bench.reopen() if bench.durable else frontier, now + HOLD
-    assert hops == [0, 1, 2, 3, 4, 5, 6]
+    assert redirects == [0, 1, 2, 3, 4, 5, 6]
+
+
+@pytest.mark.parametrize("is_visited", [False, True], ids=["message", "visit"])
+@pytest.mark.parametrize(
+    ("priority", "expected"), [(5, (35, 0, 0, 0)), (SITEMAP, (0, 35, 0, 0)), (PAGE_RESOURCE, (0, 0, 2, 4))]
+)
+def test_the_hops_of_an_earlier_webmill_are_read_by_priority(
+    bench: Bench, priority: int, expected: tuple[int, int, int, int], is_visited: bool
+) -> None:
+    """It had one number for all three, in messages as in visits."""
+    url = "https://a.com/1"
+    old = {"url": url, "depth": 3, "hops": 35}
+    add(bench.frontier, msgspec.convert(old | {"priority": priority}, Link))
+    turn = take(bench.frontier)
+    if is_visited:
+        visit = msgspec.json.decode(msgspec.json.encode(old | {"time": NOW}), type=LastVisit)
+        settle(bench.frontier, TurnOutcomes(turn.token, [VisitDone(visit, revisit_due=NOW)], NOW))
+        turn = take(bench.frontier, now=NOW + HOLD, revisits=True)
+    (item,) = turn.items
+    assert (item.redirects, item.sitemap_depth, item.resource_steps, item.resource_share) == expected
 
 
 # Visits from elsewhere
@@ -183,7 +206,9 @@ def fill(frontier: Frontier, *, now: float) -> set[str]:
     done = set[str]()
     for turn in claim(frontier, urls=4, now=now):
         first, second, third, _ = turn.items
-        again = VisitDone(LastVisit(url=first.url, time=now, depth=first.depth, hops=first.hops), revisit_due=now + 500)
+        again = VisitDone(
+            LastVisit(url=first.url, time=now, depth=first.depth, redirects=first.redirects), revisit_due=now + 500
+        )
         outcomes: list[Outcome] = [again, RetryLater(second.url, now + 300, "x"), NotTried(third.url)]
         settle(frontier, TurnOutcomes(turn.token, outcomes), now=now)
         done.add(first.url)

@@ -25,6 +25,7 @@ from tests.thoroughness import examples
 from webmill.crawl.frontier import lanes
 from webmill.crawl.frontier.base import (
     PAGE_RESOURCE,
+    SITEMAP,
     ClaimRequest,
     DomainTurn,
     FrontierUpdate,
@@ -36,6 +37,7 @@ from webmill.crawl.frontier.base import (
     TurnOutcomes,
     VisitDone,
 )
+from webmill.crawl.frontier.hops import reached_by, unpack_hops
 from webmill.crawl.frontier.local import LocalFrontier, restore
 from webmill.crawl.frontier.memory import MemoryFrontier
 from webmill.errors import Unavailable
@@ -45,12 +47,12 @@ from webmill.model import Link
 DOMAINS = [f"d{number}.com" for number in range(4)]
 LINKS = st.builds(
     lambda domain, path, depth, priority, hops: Link(
-        f"https://{domain}/{'p' * (path * 7 % 90)}{path}", depth, priority, hops
+        f"https://{domain}/{'p' * (path * 7 % 90)}{path}", depth, priority, *unpack_hops(priority, hops)
     ),
     st.sampled_from(DOMAINS),
     st.integers(0, 60),
     st.integers(0, 3),
-    st.sampled_from([PAGE_RESOURCE, PAGE_RESOURCE, 0, 5, 5, 5, 9]),
+    st.sampled_from([PAGE_RESOURCE, PAGE_RESOURCE, 0, SITEMAP, 5, 5, 5, 9]),
     st.sampled_from([0, 0, 1, 255]),
 )
 SECONDS = st.sampled_from([0.0, 1.0, 3.0, 10.0, 31.0])
@@ -114,7 +116,7 @@ class FrontierMachine(RuleBasedStateMachine):
     @rule(visited=st.lists(LINKS, max_size=6), links=st.lists(LINKS, max_size=3), again=st.none() | SECONDS)
     def import_visits(self, visited: list[Link], links: list[Link], again: float | None) -> None:
         when = None if again is None else self.now + again
-        visits = [LastVisit(url=link.url, time=self.now, depth=link.depth, hops=link.hops) for link in visited]
+        visits = [LastVisit(url=link.url, time=self.now, depth=link.depth, **reached_by(link)) for link in visited]
         step = FrontierUpdate(links=links, visited=[VisitDone(visit, revisit_due=when) for visit in visits])
         self.both("commit", step, now=self.now)
         self.urls |= {link.url for link in visited + links}
@@ -171,7 +173,7 @@ class FrontierMachine(RuleBasedStateMachine):
             later = self.now + data.draw(SECONDS)
             match data.draw(st.sampled_from(["done", "again", "later", "unused", "soon", "nothing"])):
                 case "done" | "again" as how:
-                    visit = LastVisit(url=item.url, time=self.now, status=200, depth=item.depth, hops=item.hops)
+                    visit = LastVisit(url=item.url, time=self.now, status=200, depth=item.depth, **reached_by(item))
                     outcomes.append(
                         VisitDone(visit, revisit_due=later if how == "again" else None, is_page=item.depth != 1)
                     )

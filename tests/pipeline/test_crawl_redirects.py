@@ -41,4 +41,4 @@ def test_a_chain_without_an_end_is_followed_as_far_as_was_said_over_restarts(tmp
     assert [report.end for report in reports] == ["pages", "pages", "finished"]
     assert asked == [f"/{number}" for number in range(7)]
     assert reports[-1].total.refused["too_many_redirects"] == 1
-    assert sorted(visit.hops for visit in visits(tmp_path / "root").values()) == list(range(7))
+    assert sorted(visit.redirects for visit in visits(tmp_path / "root").values()) == list(range(7))

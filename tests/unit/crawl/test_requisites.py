@@ -6,6 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from webmill.crawl.frontier.base import PAGE_RESOURCE
+from webmill.crawl.frontier.hops import pack_hops, unpack_hops
 from webmill.crawl.page.links import MAX_LINKS, MAX_PAGE, read_links
 from webmill.crawl.page.resources import (
     Requisite,
@@ -16,7 +18,8 @@ from webmill.crawl.page.resources import (
     read_sheet_requisites,
 )
 from webmill.crawl.page.style_sheets import Reference, read_style
-from webmill.crawl.visit.resource_shares import MOST_STEPS, Belonging, deal
+from webmill.crawl.visit.resource_shares import MOST_STEPS, deal
+from webmill.model import Link
 
 URL = "http://a.example/dir/page"
 # Of these pages are put together that are read in one pass and in two.
@@ -493,12 +496,12 @@ def test_any_bytes_are_read(data: bytes) -> None:
 
 @given(st.integers(0, MOST_STEPS), st.integers(0, 100_000))
 def test_a_share_travels_in_a_byte_and_never_grows(steps: int, share: int) -> None:
-    packed = Belonging(steps, share).hops
+    packed = pack_hops(Link("", 0, PAGE_RESOURCE, resource_steps=steps, resource_share=share))
     assert 0 <= packed < 256
-    found = Belonging.of(packed)
-    assert found.steps == steps
-    assert min(share, 16384) // 2 <= found.share <= share
-    assert Belonging.of(found.hops) == found
+    found = Link("", 0, PAGE_RESOURCE, *unpack_hops(PAGE_RESOURCE, packed))
+    assert (found.redirects, found.sitemap_depth, found.resource_steps) == (0, 0, steps)
+    assert min(share, 16384) // 2 <= found.resource_share <= share
+    assert pack_hops(found) == packed
 
 
 @given(st.lists(st.booleans(), max_size=60), st.integers(0, 100))

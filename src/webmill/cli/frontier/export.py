@@ -74,6 +74,7 @@ def written(rows: Iterator[Link] | Iterator[LastVisit], file: BinaryIO, form: st
     encode = msgspec.json.Encoder().encode
     with context.progress("export", unit="URLs") as progress:
         for row in rows:
-            file.write(row.url.encode() + b"\n" if form == "txt" else encode(row) + b"\n")
+            line = exporting.as_row(row) if isinstance(row, Link) else row
+            file.write(row.url.encode() + b"\n" if form == "txt" else encode(line) + b"\n")
             progress.advance()
     return progress.done

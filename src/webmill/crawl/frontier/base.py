@@ -41,6 +41,7 @@ from webmill.formats.url.normalise import host_of
 from webmill.model import Link
 
 PRIORITIES = 10  # 0 is asked first, 9 last
+SITEMAP = 2  # the priority of sitemaps, and of nothing else
 PAGE_RESOURCE = (
     -1
 )  # before all of them: images, styles and scripts that a page needs. No caller may give it to another link
@@ -67,7 +68,10 @@ class LastVisit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     etag: str = ""
     modified: str = ""  # Last-Modified, as the server wrote it
     interval: float = 0.0  # seconds until it was to be visited again
-    hops: int = 0  # redirects, or indexes of sitemaps, in a row that led to it
+    redirects: int = msgspec.field(default=0, name="hops")  # in a row that led to it
+    sitemap_depth: int = 0  # indexes of sitemaps in a row that led to it
+    resource_steps: int = 0  # of a page resource: imports, frames and redirects from its page
+    resource_share: int = 0  # of a page resource: how many more it may bring
 
 
 class ClaimedUrl(msgspec.Struct, frozen=True):
@@ -78,7 +82,10 @@ class ClaimedUrl(msgspec.Struct, frozen=True):
     priority: int
     attempts: int
     last: LastVisit | None = None
-    hops: int = 0  # redirects, or indexes of sitemaps, in a row that led to it
+    redirects: int = 0  # these as in `Link`
+    sitemap_depth: int = 0
+    resource_steps: int = 0
+    resource_share: int = 0
 
 
 class DomainTurn(msgspec.Struct, frozen=True):

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from webmill.crawl.frontier.base import PAGE_RESOURCE, LastVisit, Outcome, RetryLater, TurnOutcomes, VisitDone
+from webmill.crawl.frontier.hops import pack_hops
 from webmill.crawl.frontier.state import Domain, Held, State
 from webmill.model import Link
 
@@ -52,7 +53,7 @@ class Change:
             self.counts["domains"] += 1
             domain.lanes[PRIORITY] = (0, 0)  # from now on it has a URL
         visit = done.visit
-        held = Held(visit.url, visit.depth, PRIORITY, 1, 0, 0, visit.hops)
+        held = Held(visit.url, visit.depth, PRIORITY, 1, 0, 0, pack_hops(visit))
         self._visits.append((held, domain.id, visit, done.revisit_due))
         if done.revisit_due is not None:
             domain.revisits += 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -17,6 +17,7 @@ from webmill.crawl.frontier.base import (
     VisitDone,
     domain_of,
 )
+from webmill.crawl.frontier.hops import pack_hops
 from webmill.crawl.frontier.lanes import line_of
 from webmill.crawl.frontier.seen import Seen, hash_of
 from webmill.errors import BadInput
@@ -45,15 +46,17 @@ class Fresh(msgspec.Struct):
 
 def sort_out(step: FrontierUpdate, seen: Seen) -> Fresh:
     """`BadInput` for what cannot be kept. A URL that comes as visited is known to the links of its step."""
-    visits = [as_bytes(done.url) for done in step.visited]
-    links = [link_bytes(link) for link in step.links]
+    visits = encode_urls(done.url for done in step.visited)
+    hops = [checked_hops(link) for link in step.links]
+    links = encode_urls(link.url for link in step.links)
     hashes = [hash_of(url) for url in visits + links]
     unknown = seen.unknown(hashes)
     fresh = Fresh({}, [], Counter(), 0)
     imported = _sort_visits(fresh, step.visited, visits, hashes, unknown)
     here = set[bytes]()
     split = len(visits)
-    for link, url, hash_, is_new in zip(step.links, links, hashes[split:], unknown[split:], strict=True):
+    rows = zip(step.links, links, hops, hashes[split:], unknown[split:], strict=True)
+    for link, url, hops_, hash_, is_new in rows:
         if not is_new or hash_ in imported:
             fresh.known += 1
             continue
@@ -62,7 +65,7 @@ def sort_out(step: FrontierUpdate, seen: Seen) -> Fresh:
             fresh.repeats[domain] += 1
             continue
         here.add(hash_)
-        line = Line(link.priority, line_of(url, link.depth, link.hops), hash_)
+        line = Line(link.priority, line_of(url, link.depth, hops_), hash_)
         fresh.links.setdefault(domain, []).append(line)
     return fresh
 
@@ -80,17 +83,16 @@ def _sort_visits(
     return here
 
 
-def link_bytes(link: Link) -> bytes:
-    if not (
-        PAGE_RESOURCE <= link.priority < PRIORITIES and 0 <= link.depth <= MOST_DEPTH and 0 <= link.hops <= MOST_HOPS
-    ):
-        said = f"priority {link.priority}, depth {link.depth}, hops {link.hops} of {link.url[:200]!r}: out of range"
-        raise BadInput(said, reason="bad_link")
-    return as_bytes(link.url)
+def checked_hops(link: Link) -> int:
+    """Return how the link was reached, packed. BadInput when a field of it does not fit into a line."""
+    hops = pack_hops(link)
+    if not (PAGE_RESOURCE <= link.priority < PRIORITIES and 0 <= link.depth <= MOST_DEPTH and 0 <= hops <= MOST_HOPS):
+        raise BadInput(f"a field of this link is out of range: {str(link)[:400]}", reason="bad_link")
+    return hops
 
 
-def as_bytes(url: str) -> bytes:
+def encode_urls(urls: Iterable[str]) -> list[bytes]:
     try:
-        return url.encode()
+        return [url.encode() for url in urls]
     except UnicodeEncodeError as error:
-        raise BadInput(f"not a normalised URL: {url[:200]!r}", reason="bad_url") from error
+        raise BadInput(f"not a normalised URL: {error.object[:200]!r}", reason="bad_url") from error

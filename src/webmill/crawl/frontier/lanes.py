@@ -39,6 +39,7 @@ from webmill.infra.files import as_webmill_error, os_errors, read_at, write_at
 log = logging.getLogger(__name__)
 
 HEAD = struct.Struct("<III")
+_CRC, _HEAD_REST = struct.Struct("<I"), struct.Struct("<II")
 _NAME = re.compile(r"([0-9a-f]{32})\.(-1|[0-9])\.([0-9]+)")
 SIZE = 1 << 20
 READ = 1 << 12
@@ -59,8 +60,8 @@ class Line(NamedTuple):
 
 
 def line_of(url: bytes, depth: int, hops: int = 0) -> bytes:
-    rest = HEAD.pack(0, len(url), depth | hops << 24)[4:] + url
-    return crc32(rest).to_bytes(4, "little") + rest
+    rest = _HEAD_REST.pack(len(url), depth | hops << 24) + url
+    return _CRC.pack(crc32(rest)) + rest
 
 
 def lines_in(data: bytes) -> Iterator[tuple[int, bytes, int]]:

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterator
 from itertools import chain
 
+from webmill.crawl.frontier.hops import unpack_hops
 from webmill.crawl.frontier.lanes import Lane, Lanes
 from webmill.crawl.frontier.state import Domain, State
 from webmill.errors import BadInput
@@ -22,7 +23,7 @@ def waiting_links(state: State, lanes: Lanes, lock: threading.RLock) -> Iterator
         given_back = state.retries_of(domain) if domain.retries else ()
         for held in chain(given_back, state.in_hand_of(domain)):
             if not held.visit:
-                yield Link(held.url, held.depth, held.priority, held.hops)
+                yield Link(held.url, held.depth, held.priority, *unpack_hops(held.priority, held.hops))
         try:
             yield from lane_links(domain, state, lanes, lock)
         except BadInput as error:
@@ -38,4 +39,4 @@ def lane_links(domain: Domain, state: State, lanes: Lanes, lock: threading.RLock
                 read, end = state.reread(domain).lanes[priority]  # what was read meanwhile may be gone
                 lines = lanes.read(Lane(domain.hash, priority), max(read, position), end, count=AT_ONCE)
             position = lines[-1].end if lines else end
-            yield from (Link(line.url, line.depth, priority, line.hops) for line in lines)
+            yield from (Link(line.url, line.depth, priority, *unpack_hops(priority, line.hops)) for line in lines)

@@ -40,6 +40,7 @@ from webmill.crawl.frontier.base import (
 from webmill.crawl.frontier.change import PRIORITY, Change
 from webmill.crawl.frontier.claiming import Candidate, Consumed, claim_urls
 from webmill.crawl.frontier.fresh import Fresh, sort_out
+from webmill.crawl.frontier.hops import unpack_hops
 from webmill.crawl.frontier.journal import NOWHERE, Entry, Journal
 from webmill.crawl.frontier.lanes import OPEN, SIZE, WAITING, Lane, Lanes, lines_in
 from webmill.crawl.frontier.listing import waiting_links
@@ -342,4 +343,5 @@ def restore(source: Path, folder: Path, *, limits: FrontierLimits | None = None)
 
 def item_of(candidate: Candidate) -> ClaimedUrl:
     held = candidate.held
-    return ClaimedUrl(held.url, held.depth, held.priority, held.attempts, candidate.last, held.hops)
+    reached_by = unpack_hops(held.priority, held.hops)
+    return ClaimedUrl(held.url, held.depth, held.priority, held.attempts, candidate.last, *reached_by)

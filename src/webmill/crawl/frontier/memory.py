@@ -28,7 +28,8 @@ from webmill.crawl.frontier.base import (
     VisitDone,
     domain_of,
 )
-from webmill.crawl.frontier.fresh import as_bytes, link_bytes
+from webmill.crawl.frontier.fresh import checked_hops, encode_urls
+from webmill.crawl.frontier.hops import pack_hops, unpack_hops
 from webmill.model import Link
 
 
@@ -141,7 +142,8 @@ class MemoryFrontier:
             known = domain.urls[url]
             known.state = "in hand"
             link = known.link
-            items.append(ClaimedUrl(url, link.depth, link.priority, known.attempts, known.last, link.hops))
+            reached_by = unpack_hops(link.priority, pack_hops(link))
+            items.append(ClaimedUrl(url, link.depth, link.priority, known.attempts, known.last, *reached_by))
         domain.until, domain.next = request.now + request.lease, request.now + request.hold
         domain.schedule(request.now)
         return DomainTurn(domain.name, domain.token, domain.until, tuple(items))
@@ -160,9 +162,9 @@ class MemoryFrontier:
 
     def commit(self, step: FrontierUpdate, *, now: float) -> CommitResult:
         for link in step.links:
-            link_bytes(link)
+            checked_hops(link)
         urls = [*(done.url for done in step.visited), *(link.url for link in step.links)]
-        names = {domain_of(as_bytes(url).decode()) for url in urls}
+        names = {domain_of(url.decode()) for url in encode_urls(urls)}
         with self._lock:
             alive = {token for token, domain in self._turns.items() if domain.until > now}
             for settled in step.settled:
@@ -181,7 +183,7 @@ class MemoryFrontier:
         domain, visit = self._domain(domain_of(done.url)), done.visit
         if done.url in domain.urls:
             return "known"
-        known = Known(link=Link(visit.url, visit.depth, hops=visit.hops), place=0)
+        known = Known(link=as_kept(Link(visit.url, visit.depth), pack_hops(visit)), place=0)
         domain.urls[done.url] = known
         self._apply(known, done)
         return "imported"
@@ -193,7 +195,7 @@ class MemoryFrontier:
         if domain.is_excluded:
             return "excluded"
         self._counts["links"] += 1
-        domain.urls[link.url] = Known(link=link, place=self._counts["links"])
+        domain.urls[link.url] = Known(link=as_kept(link, pack_hops(link)), place=self._counts["links"])
         return "added"
 
     def _domain(self, name: str) -> Domain:
@@ -319,6 +321,11 @@ def restore(folder: Path) -> MemoryFrontier:
     frontier = MemoryFrontier()
     frontier._fill(_everything.decode((folder / FILE).read_bytes()))
     return frontier
+
+
+def as_kept(link: Link, hops: int) -> Link:
+    """Return the link as another frontier reads it from its line."""
+    return Link(link.url, link.depth, link.priority, *unpack_hops(link.priority, hops))
 
 
 def give_back(known: Known, *, not_before: float, attempts: int) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 
 from webmill.crawl.frontier.base import PAGE_RESOURCE, PRIORITIES, ClaimRequest, FrontierStats, LastVisit
+from webmill.crawl.frontier.hops import pack_hops
 from webmill.crawl.frontier.lanes import hash_of_domain
 from webmill.crawl.frontier.seen import hash_of
 from webmill.infra import sqlite
@@ -281,7 +282,7 @@ class State:
         for priority in range(PAGE_RESOURCE, PRIORITIES):
             for id_, attempts, body in self.database.read(sql, (domain, priority, now, count - len(found))):
                 last = read_visit(body)
-                found.append((Held(last.url, last.depth, priority, attempts, 0, id_, last.hops), last))
+                found.append((Held(last.url, last.depth, priority, attempts, 0, id_, pack_hops(last)), last))
             if len(found) == count:
                 break
         return found

@@ -19,6 +19,19 @@ def waiting(place: Place) -> Iterator[Link]:
     return _each(place, lambda frontier: frontier.waiting())
 
 
+def as_row(link: Link) -> dict[str, str | int]:
+    """Return a waiting URL as it is exported: the first four keys always, the others where they are not 0."""
+    row: dict[str, str | int] = {
+        "url": link.url, "depth": link.depth, "priority": link.priority, "hops": link.redirects,
+    }  # fmt: skip
+    rare = {
+        "sitemap_depth": link.sitemap_depth,
+        "resource_steps": link.resource_steps,
+        "resource_share": link.resource_share,
+    }
+    return row | {name: number for name, number in rare.items() if number}
+
+
 def visited(place: Place) -> Iterator[LastVisit]:
     """In the order of time within each shard."""
     return _each(place, lambda frontier: frontier.visits())

@@ -11,7 +11,7 @@ from typing import Literal, TypedDict
 import msgspec
 
 from webmill.crawl.fetch import FetchedResponse
-from webmill.crawl.frontier.base import PAGE_RESOURCE, ClaimedUrl, LastVisit
+from webmill.crawl.frontier.base import PAGE_RESOURCE, SITEMAP, ClaimedUrl, LastVisit
 from webmill.crawl.options import AGENT, Manners, Rules
 from webmill.crawl.page.links import PageLinks, read_links
 from webmill.crawl.page.resources import (
@@ -35,7 +35,7 @@ from webmill.formats.warc.record_headers import OriginalCapture
 from webmill.model import Headers, Link
 
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
-SITEMAP, SEED, REDIRECTED, LINKED = 2, 3, 4, 5  # priorities
+SEED, REDIRECTED, LINKED = 3, 4, 5  # priorities
 SITEMAPS_DEEP = 3  # an index names maps, and at some sites indexes; a chain of them without an end is a trap
 
 MOST_ETAG, MOST_MODIFIED = 500, 100  # characters
@@ -89,7 +89,7 @@ class Reader:
             return Page("redirect", [], ASTRAY.refused)
         if item.priority == SITEMAP:
             return self._maps_below(self.sitemaps(targets, item.url), item, kind="sitemap")
-        return self._followed("redirect", targets, item.depth, REDIRECTED, hops=item.hops + 1)
+        return self._followed("redirect", targets, item.depth, REDIRECTED, redirects=item.redirects + 1)
 
     def _read_sitemap(self, payload: bytes, item: ClaimedUrl, headers: Headers) -> Page:
         try:
@@ -105,9 +105,10 @@ class Reader:
         return Page(kind, [*maps.links, *pages.links], pages.refused + maps.refused)
 
     def _maps_below(self, urls: list[str], item: ClaimedUrl, *, kind: Kind) -> Page:
-        if item.hops >= SITEMAPS_DEEP:
+        depth = item.sitemap_depth + item.redirects  # an index may be met as a page, behind redirects
+        if depth >= SITEMAPS_DEEP:
             return Page(kind, [], Counter(sitemap_too_deep=len(urls)) if urls else Counter())
-        return Page(kind, [Link(url, item.depth, SITEMAP, item.hops + 1) for url in urls], Counter())
+        return Page(kind, [Link(url, item.depth, SITEMAP, sitemap_depth=depth + 1) for url in urls], Counter())
 
     def is_excluded(self, url: str) -> bool:
         return self._scope.excludes(url)
@@ -119,7 +120,7 @@ class Reader:
             if self._rules.requisites:
                 if link.priority != PAGE_RESOURCE:
                     self._bare.link(link.url)
-                elif not Belonging.of(link.hops).share:
+                elif not link.resource_share:
                     self._bare.name(link.url)
 
     def sitemaps(self, urls: Iterable[str], base: str) -> list[str]:
@@ -156,7 +157,7 @@ class Reader:
     def _forbids(self, fetched: FetchedResponse, page: PageLinks) -> bool:
         return robots_directives(fetched.head.headers, page.meta_robots, agent=AGENT).nofollow
 
-    def _followed(self, kind: Kind, urls: list[str], depth: int, priority: int, *, hops: int = 0) -> Page:
+    def _followed(self, kind: Kind, urls: list[str], depth: int, priority: int, *, redirects: int = 0) -> Page:
         links: list[Link] = []
         refused: Counter[str] = Counter()
         if self._rules.requisites:
@@ -168,7 +169,7 @@ class Reader:
         for url in self._recent.without(urls):
             reason = self._scope.decide(url, depth)
             if reason is None:
-                links.append(Link(url, depth, priority, hops))
+                links.append(Link(url, depth, priority, redirects))
             else:
                 refused[reason] += 1
                 if reason == "extension":
@@ -179,7 +180,7 @@ class Reader:
 
     def _read_requisite(self, fetched: FetchedResponse, item: ClaimedUrl) -> Page:
         """A document in the scope of the crawl is a page as well: its links are followed. No others are."""
-        own, status = Belonging.of(item.hops), fetched.head.status
+        own, status = Belonging(item.resource_steps, item.resource_share), fetched.head.status
         if status in REDIRECTS and (location := fetched.head.headers.get("Location")):
             targets = [(url, own.share) for url in redirected(item.url, location)]
             return self._brought(targets, item.depth, own) if targets else ASTRAY
@@ -200,7 +201,7 @@ class Reader:
         media_type = media_type_of(content_type_of(fetched))
         if self._rules.requisites and media_type == SHEET:
             return read_sheet_requisites(fetched.payload, url=item.url)
-        if self._rules.requisites and media_type in SCRIPTS and Belonging.of(item.hops).share:  # a module
+        if self._rules.requisites and media_type in SCRIPTS and item.resource_share:  # a module
             return read_module_requisites(fetched.payload, url=item.url)
         return []
 
@@ -238,7 +239,8 @@ class Reader:
             if reason := self._scope.decide_requisite(url):
                 refused[reason] += 1
             else:
-                links.append(Link(url, depth, PAGE_RESOURCE, own.next(share).hops))
+                link = Link(url, depth, PAGE_RESOURCE, resource_steps=own.steps + 1, resource_share=share)
+                links.append(link)
         return Page("requisite", links, refused)
 
 

@@ -1,4 +1,4 @@
-"""How far a requisite is from its page, and how many more it may bring: in the byte that a URL has for its hops.
+"""How far a requisite is from its page, and how many more it may bring.
 
 Steps are redirects, imports and frames. A page may bring so many requisites in all: what it does not need itself it
 deals out, in equal shares, to its documents and style sheets, which may have requisites of their own. So the limit
@@ -8,31 +8,17 @@ holds for all that comes of a page, in whatever process it is fetched. Where a r
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Self
 
 import msgspec
 
 from webmill.crawl.page.resources import Requisite
 
 MOST_STEPS = 7  # from the page
-_MOST_DOUBLINGS = 15
 
 
 class Belonging(msgspec.Struct, frozen=True):
     steps: int = 0
     share: int = 0  # requisites that it may bring
-
-    @property
-    def hops(self) -> int:
-        """Four bits for the steps, four for the share: 0, or the power of two below it."""
-        return self.steps << 4 | min(self.share.bit_length(), _MOST_DOUBLINGS)
-
-    @classmethod
-    def of(cls, hops: int) -> Self:
-        return cls(hops >> 4, 1 << (hops & 15) >> 1)
-
-    def next(self, share: int) -> Belonging:
-        return Belonging(self.steps + 1, share)
 
 
 class Dealt(msgspec.Struct, frozen=True):

@@ -14,6 +14,7 @@ from webmill.crawl.fetch import FetchedResponse, FetchFailure
 from webmill.crawl.frontier.base import (
     MOST_HOPS,
     PAGE_RESOURCE,
+    SITEMAP,
     ClaimedUrl,
     DomainTurn,
     LastVisit,
@@ -22,13 +23,14 @@ from webmill.crawl.frontier.base import (
     VisitDone,
     domain_of,
 )
+from webmill.crawl.frontier.hops import reached_by
 from webmill.crawl.options import Options
 from webmill.crawl.politeness.retries import Decision, Patience, Retry, decide_answer, decide_failure, retry_after
 from webmill.crawl.politeness.robots import Verdict
 from webmill.crawl.politeness.robots_fetcher import Learned, RobotsAsking
 from webmill.crawl.progress import Snapshot
 from webmill.crawl.scheduler.shard_store import Answered, Result, was_there
-from webmill.crawl.visit.page_reader import SITEMAP, Page, Reader, capture_of, conditions, validators_of
+from webmill.crawl.visit.page_reader import Page, Reader, capture_of, conditions, validators_of
 from webmill.crawl.visit.requester import Asked, Asker, Busy, Pace
 from webmill.crawl.visit.revisit_interval import Bounds, interval_after_error, interval_after_gone, next_interval
 from webmill.formats.http.head import end_of_head
@@ -112,7 +114,7 @@ class Visitor:
     def _in_vain(self, item: ClaimedUrl, time: float, error: str) -> VisitDone:
         """No answer. That says nothing of the page: it is visited again, and what is known of it stays known. But what
         was never asked, and is not to be, is left for good."""
-        visit = LastVisit(url=item.url, time=time, error=error, depth=item.depth, hops=item.hops)
+        visit = LastVisit(url=item.url, time=time, error=error, depth=item.depth, **reached_by(item))
         if item.last is None and error in ("robots", "excluded"):
             return VisitDone(visit, is_page=False)
         interval = interval_after_error(item.last.interval if item.last else 0.0, bounds=self._bounds)
@@ -216,7 +218,7 @@ class Visitor:
         return Pace(self._options.rules.requisites and is_requisite(item), verdict.crawl_delay or 0.0)
 
     def _links(self, item: ClaimedUrl, page: Page) -> list[Link]:
-        if page.kind == "redirect" and item.hops >= min(self._options.limits.redirects, MOST_HOPS):
+        if page.kind == "redirect" and item.redirects >= min(self._options.limits.redirects, MOST_HOPS):
             self.refused["too_many_redirects"] += 1
             return []
         return page.links
@@ -230,8 +232,8 @@ class Visitor:
             time=asked.sent,
             status=status,
             depth=item.depth,
-            hops=item.hops,
             interval=interval or 0.0,
+            **reached_by(item),
         )
         if item.last and (page.kind == "not_modified" or tells_nothing(status)):
             visit = msgspec.structs.replace(visit, **last_record(item.last))

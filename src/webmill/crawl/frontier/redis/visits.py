@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from webmill.crawl.frontier.base import PAGE_RESOURCE, PRIORITIES, LastVisit
+from webmill.crawl.frontier.hops import pack_hops
 from webmill.crawl.frontier.redis.server import Server
 from webmill.crawl.frontier.seen import hash_of
 from webmill.crawl.frontier.state import Domain, Held
@@ -112,7 +113,7 @@ class RedisVisits:
         for (row, priority), members in answers:
             for _, one in zip(members, kept, strict=False):
                 last = one.visit
-                held = Held(last.url, last.depth, priority, one.attempts, 0, one.id, last.hops)
+                held = Held(last.url, last.depth, priority, one.attempts, 0, one.id, pack_hops(last))
                 found.setdefault(row.id, []).append((held, last))
         return found
 
