@@ -13,8 +13,8 @@ from tests.contracts.range_server import serving
 from tests.services.misbehaving import SHORT, Answer, misbehaving
 from webmill.errors import BadInput, Conflict, NotFound, Unavailable
 from webmill.infra.limiter import Limiter
-from webmill.infra.origin import Refused, SlowDown
-from webmill.infra.pace import Manners, Turn
+from webmill.infra.limiter_rules import LimiterPolicy, Permit
+from webmill.infra.request_outcome import AccessRefused, SlowDown
 from webmill.infra.retry import BackoffPolicy
 from webmill.infra.storage.base import Readable, Stat
 from webmill.infra.storage.http import HttpStorage
@@ -29,9 +29,9 @@ VALUE = bytes(range(256)) * 40
 class Counting(Limiter):
     given = 0
 
-    def wait(self, **options: Any) -> Turn:
+    def acquire(self, **options: Any) -> Permit:
         self.given += 1
-        return super().wait(**options)
+        return super().acquire(**options)
 
 
 class CountedMemory(MemoryStorage):
@@ -60,7 +60,7 @@ class Source:
 
 @pytest.fixture
 def limiter(tmp_path: Path) -> Counting:
-    return Counting(tmp_path / "origin", rate=1e6, burst=1e6, manners=Manners(pause_refused=600))
+    return Counting(tmp_path / "origin", rate=1e6, burst=1e6, policy=LimiterPolicy(pause_refused=600))
 
 
 @pytest.fixture(params=["http", "parts"])
@@ -96,8 +96,8 @@ def test_what_is_wrong_with_a_key_is_told_as_ever_and_says_nothing_against_the_s
         source.readable.open("k", start=1, length=len(VALUE))
     with pytest.raises(Conflict):
         source.readable.open("k", etag='"another"')
-    assert source.limiter.look().blocked_for == 0
-    assert source.limiter.look().rate == 1e6
+    assert source.limiter.status().blocked_for == 0
+    assert source.limiter.status().rate == 1e6
 
 
 def test_each_request_is_a_turn(source: Source) -> None:
@@ -125,7 +125,7 @@ def test_a_second_attempt_takes_a_turn_and_a_redirect_is_paid_for(limiter: Count
 
 
 def test_streams_that_break_are_failures_though_their_heads_were_good(tmp_path: Path) -> None:
-    limiter = Limiter(tmp_path / "origin", rate=1e6, burst=100, manners=Manners(failures=3, pause_failed=600))
+    limiter = Limiter(tmp_path / "origin", rate=1e6, burst=100, policy=LimiterPolicy(failures=3, pause_failed=600))
     with misbehaving(lambda *_: SHORT) as origin, HttpStorage(origin.url, user_agent="webmill-test") as http:
         reads = LimitedReads(http, limiter, patience=1)
         for _ in range(3):
@@ -136,7 +136,7 @@ def test_streams_that_break_are_failures_though_their_heads_were_good(tmp_path: 
         assert len(origin.log) == 3
 
 
-@pytest.mark.parametrize(("status", "error"), [(429, SlowDown), (503, SlowDown), (403, Refused)])
+@pytest.mark.parametrize(("status", "error"), [(429, SlowDown), (503, SlowDown), (403, AccessRefused)])
 @pytest.mark.parametrize("kind", ["http", "s3"])
 def test_complaints_are_heard_and_nothing_asks_behind_our_back(
     limiter: Counting, kind: str, status: int, error: type[Exception]
@@ -148,7 +148,7 @@ def test_complaints_are_heard_and_nothing_asks_behind_our_back(
         with http, pytest.raises(error):
             LimitedReads(inner, limiter).read("k", start=1, length=5)
         assert len(origin.log) == 1
-    look = limiter.look()
+    look = limiter.status()
     assert look.rate == 5e5
     waits = {("http", 429): 300, ("http", 503): 300, ("http", 403): 600, ("s3", 403): 600}
     assert look.blocked_for == pytest.approx(waits.get((kind, status), 0), abs=120)

@@ -27,8 +27,8 @@ from webmill.errors import Misconfigured
 from webmill.extract.capture import CHILD
 from webmill.infra.executor.pool import PoolExecutor
 from webmill.infra.metrics import Metrics
-from webmill.infra.origin import Refused
 from webmill.infra.queue.base import Message
+from webmill.infra.request_outcome import AccessRefused
 from webmill.infra.retry import BackoffPolicy
 from webmill.pipeline.extract import maker, places
 from webmill.pipeline.extract.metrics import ALL
@@ -255,7 +255,7 @@ def test_a_server_that_refuses_us_stops_the_work_and_keeps_the_batch(tmp_path: P
         for name in {page.fields["filename"] for page in pages}:
             server.lies[name] = lambda handler: handler.answer(403)
         queue = queue_of(*batches(pages))
-        with pytest.raises(Refused):
+        with pytest.raises(AccessRefused):
             work(queue, server.url, output_at(tmp_path / "out"))
         assert len(server.requests) <= 3  # what was on its way
     stats = queue.stats()

@@ -68,7 +68,7 @@ class Bomb:
 PLACES: dict[str, Callable[[Path], object]] = {
     "queue": SqliteQueue,
     "state": IndexState,
-    "limiter": lambda path: Limiter(path, rate=0.01).wait(patience=0),
+    "limiter": lambda path: Limiter(path, rate=0.01).acquire(patience=0),
     "dataset.json": lambda path: open_folder(path.parent),
 }
 

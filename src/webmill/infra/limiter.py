@@ -1,12 +1,12 @@
-"""One pace for all processes of a machine that ask the same server.
+"""One rate limit for all processes of a machine that ask the same server.
 
     limiter = Limiter(path, rate=5, burst=5)      # requests a second; the same path in every process
-    with limiter.turn():
-        storage.read(key)                         # its error, if any, is noted: see `origin.answer_of`
+    with limiter.request():
+        storage.read(key)                         # its error, if any, is recorded: see `request_outcome.outcome_of`
 
-The rules are in `pace.py`. The state is one small file, locked for some microseconds at a time; the kernel frees the
-lock of whoever dies. It is opened anew each time (5 µs in all), so that threads and forks share nothing but the file.
-It must be on a local disk: its times are those of `time.monotonic`, one clock for all processes of a machine.
+The rules are in `limiter_rules.py`. The state is one small file, locked for some microseconds at a time; the kernel
+frees the lock of whoever dies. It is opened anew each time (5 µs in all), so that threads and forks share nothing but
+the file. It must be on a local disk: its times are those of `time.monotonic`, one clock for all processes of a machine.
 """
 
 from __future__ import annotations
@@ -26,11 +26,12 @@ from typing import Protocol
 import msgspec
 
 from webmill.errors import Misconfigured, Unavailable
+from webmill.infra import limiter_rules as rules
 from webmill.infra import lock
 from webmill.infra.files import os_errors, read_at, write_at
-from webmill.infra.log import TOLD
-from webmill.infra.origin import Answer, answer_of
-from webmill.infra.pace import NEVER, Manners, Pace, Turn, at, blocked, careful, fresh, note, spend, take
+from webmill.infra.limiter_rules import NEVER, LimiterPolicy, LimiterState, Permit
+from webmill.infra.log import SENTENCE
+from webmill.infra.request_outcome import RequestOutcome, outcome_of
 
 log = logging.getLogger(__name__)
 
@@ -42,31 +43,32 @@ _FORM = struct.Struct("<4s7d5Q2?")
 _MAGIC = b"wml1"
 
 
-class Turns(Protocol):
+class RequestLimiter(Protocol):
     """What paces requests: a `Limiter`, or `NoLimit`."""
 
-    def wait(self, *, stop: threading.Event | None = None, patience: float | None = None) -> Turn:
-        """Returns when it is our turn to ask once. `Unavailable` when that takes longer than `patience` seconds, at
-        once where it is known, and when `stop` is set. Whoever has a turn and asks must `note` what came of it.
+    def acquire(self, *, stop: threading.Event | None = None, patience: float | None = None) -> Permit:
+        """Wait for the right to send one request, whose outcome is then to be `record`ed.
+
+        `Unavailable` when that takes longer than `patience` seconds, at once where it is known, and when `stop` is set.
         """
         ...
 
-    def note(self, turn: Turn, answer: Answer, *, retry_after: float | None = None) -> None:
-        """What came of the turn; of a stream this may be said twice, when it stands and when it breaks."""
+    def record(self, permit: Permit, outcome: RequestOutcome, *, retry_after: float | None = None) -> None:
+        """Adapt to how the request ended; for a stream this is called again if it breaks later."""
         ...
 
     def spend(self) -> None:
-        """For a request more within a turn, such as a redirect: it does not wait, those who come later do."""
+        """Count one request more, such as a redirect: it does not wait, those who come later do."""
         ...
 
     @contextmanager
-    def turn(self, *, stop: threading.Event | None = None, patience: float | None = None) -> Iterator[Turn]:
-        """`wait`, and `note` by the error that leaves the block, or by its absence."""
+    def request(self, *, stop: threading.Event | None = None, patience: float | None = None) -> Iterator[Permit]:
+        """`acquire`, and `record` the error that leaves the block, or its absence."""
         ...
 
 
-class Look(msgspec.Struct, frozen=True, kw_only=True):
-    """For gauges and people."""
+class LimiterStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """How a limiter stands, for gauges and people."""
 
     rate: float  # requests a second, as of now
     blocked_for: float  # seconds
@@ -80,7 +82,7 @@ class Limiter:
         *,
         rate: float,
         burst: float = 1.0,
-        manners: Manners | None = None,
+        policy: LimiterPolicy | None = None,
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
@@ -89,64 +91,67 @@ class Limiter:
         self.path = path
         self._server = path.name.removesuffix(SUFFIX).removesuffix(":https").removesuffix(":http")
         self._rate, self._burst = rate, burst
-        self._manners = manners or Manners()
+        self._policy = policy or LimiterPolicy()
         self._clock, self._sleep = clock, sleep
         self._owner, self._lock = os.getpid(), threading.Lock()
-        self._told = NEVER  # until when the breaker is open, as we said last
+        self._reported = NEVER  # until when the breaker is open, as we logged last
 
-    def wait(self, *, stop: threading.Event | None = None, patience: float | None = None) -> Turn:
+    def acquire(self, *, stop: threading.Event | None = None, patience: float | None = None) -> Permit:
         end = None if patience is None else self._clock() + patience
         given = self._try(end, stop)
-        if isinstance(given, Turn):
+        if isinstance(given, Permit):
             return given
-        gate = self._gate()
-        while not gate.acquire(timeout=LONGEST_SLEEP):
+        waiting = self._waiting_lock()
+        while not waiting.acquire(timeout=LONGEST_SLEEP):
             self._check(end, stop)
         try:
-            while not isinstance(given := self._try(end, stop), Turn):
+            while not isinstance(given := self._try(end, stop), Permit):
                 _ = stop.wait(given) if stop else self._sleep(given)
             return given
         finally:
-            gate.release()
+            waiting.release()
 
-    def note(self, turn: Turn, answer: Answer, *, retry_after: float | None = None) -> None:
-        with self._held() as state:
-            before = state.pace
-            state.pace = note(before, state.now, turn, answer, retry_after=retry_after, manners=self._manners)
-            is_news = self._is_news(state)
+    def record(self, permit: Permit, outcome: RequestOutcome, *, retry_after: float | None = None) -> None:
+        with self._locked_state() as locked:
+            before = locked.state
+            locked.state = rules.record(
+                before, locked.now, permit, outcome, retry_after=retry_after, policy=self._policy
+            )
+            is_news = self._is_news(locked)
         if is_news:
-            self._tell("breaker_opened", state)
-        elif before.open and not state.pace.open:
-            log.warning("breaker_closed", extra={"path": str(self.path), TOLD: f"{self._server} answers again"})
+            self._log_breaker("breaker_opened", locked)
+        elif before.open and not locked.state.open:
+            log.warning("breaker_closed", extra={"path": str(self.path), SENTENCE: f"{self._server} answers again"})
 
     def spend(self) -> None:
-        with self._held() as state:
-            state.pace = spend(state.pace)
+        with self._locked_state() as locked:
+            locked.state = rules.spend(locked.state)
 
     @contextmanager
-    def turn(self, *, stop: threading.Event | None = None, patience: float | None = None) -> Iterator[Turn]:
-        turn = self.wait(stop=stop, patience=patience)
-        with noting(self, turn):
-            yield turn
+    def request(self, *, stop: threading.Event | None = None, patience: float | None = None) -> Iterator[Permit]:
+        permit = self.acquire(stop=stop, patience=patience)
+        with recording_outcome(self, permit):
+            yield permit
 
     @asynccontextmanager
-    async def turn_async(self, *, patience: float | None = None) -> AsyncIterator[Turn]:
+    async def request_async(self, *, patience: float | None = None) -> AsyncIterator[Permit]:
         """For an event loop, whose tasks are stopped by cancelling them."""
         end = None if patience is None else self._clock() + patience
-        while not isinstance(given := self._try(end), Turn):
+        while not isinstance(given := self._try(end), Permit):
             await asyncio.sleep(given)
-        with noting(self, given):
+        with recording_outcome(self, given):
             yield given
 
-    def look(self) -> Look:
-        with self._held() as state:
-            pace = state.pace
-            wait = blocked(pace, state.now, manners=self._manners)
-            return Look(rate=self._rate * pace.share, blocked_for=wait, refused=pace.open and pace.refused)
+    def status(self) -> LimiterStatus:
+        with self._locked_state() as locked:
+            state = locked.state
+            wait = rules.blocked_for(state, locked.now, policy=self._policy)
+            return LimiterStatus(rate=self._rate * state.share, blocked_for=wait, refused=state.open and state.refused)
 
-    def _gate(self) -> threading.Lock:
-        """One thread of a process looks for the next turn, the others wait here, which costs nothing. After a fork
-        the lock is a new one: a thread that is not here any more may have held the old.
+    def _waiting_lock(self) -> threading.Lock:
+        """Return the lock of the one thread of this process that polls the file; the others wait for it at no cost.
+
+        After a fork the lock is a new one: a thread that is not here any more may have held the old.
         """
         if self._owner != os.getpid():
             self._owner, self._lock = os.getpid(), threading.Lock()
@@ -154,141 +159,151 @@ class Limiter:
 
     def _check(self, end: float | None, stop: threading.Event | None) -> None:
         if stop and stop.is_set():
-            raise Unavailable(f"{self._server}: told to stop while waiting for a turn")
+            raise Unavailable(f"{self._server}: stopped while waiting to send a request")
         if end is not None and self._clock() > end:
-            raise Unavailable(f"{self._server}: no turn in time, others of this process wait too")
+            raise Unavailable(
+                f"{self._server}: could not send a request in time: other threads of this process wait too"
+            )
 
-    def _try(self, end: float | None, stop: threading.Event | None = None) -> Turn | float:
-        """A turn, or how long to sleep before the next try."""
+    def _try(self, end: float | None, stop: threading.Event | None = None) -> Permit | float:
+        """Return a permit, or how long to sleep before the next try."""
         self._check(None, stop)
-        with self._held() as state:
-            state.pace, given = take(state.pace, state.now, rate=self._rate, burst=self._burst, manners=self._manners)
-            is_news = self._is_news(state)
-        if isinstance(given, Turn):
+        with self._locked_state() as locked:
+            locked.state, given = rules.acquire(
+                locked.state, locked.now, rate=self._rate, burst=self._burst, policy=self._policy
+            )
+            is_news = self._is_news(locked)
+        if isinstance(given, Permit):
             return given
-        known = 0.0 if state.pace.probe else given  # a probe may be answered at any moment
-        if end is not None and state.now + known > end:
-            raise Unavailable(f"{self._server}: {_why(state.pace, known, self.path)}", retry_after=known)
+        known = 0.0 if locked.state.probe else given  # a probe may be answered at any moment
+        if end is not None and locked.now + known > end:
+            raise Unavailable(f"{self._server}: {_why(locked.state, known, self.path)}", retry_after=known)
         if is_news:  # somebody else's: we wait without having asked
-            self._tell("breaker_open", state)
+            self._log_breaker("breaker_open", locked)
         return min(max(given, SHORTEST_SLEEP), LONGEST_SLEEP)
 
     @contextmanager
-    def _held(self) -> Iterator[_State]:
-        """The state, alone; written back when the block ends well. Nothing is logged inside: a log may be slow."""
+    def _locked_state(self) -> Iterator[_LockedState]:
+        """Lock and read the state, and write it back when the block ends well. Log nothing inside: that may be slow."""
         with os_errors(str(self.path)):
             fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
         try:
             _lock(fd, self.path)
             with os_errors(str(self.path)):
-                state = self._read(fd)
-                yield state
-                write_at(fd, _encode(state.pace), 0)
+                locked = self._read(fd)
+                yield locked
+                write_at(fd, _encode(locked.state), 0)
         finally:
             lock.unlock(fd)  # else a fork of this moment, which has the file open too, holds on
             os.close(fd)
-        if state.lost:
+        if locked.lost:
             log.warning("limiter_state_lost", extra={"path": str(self.path)})
 
-    def _read(self, fd: int) -> _State:
+    def _read(self, fd: int) -> _LockedState:
         now = self._clock()
         data = read_at(fd, _FORM.size + 4, 0)
         if not data:
-            return _State(fresh(now), now)
-        pace = _decode(data)
-        return _State(at(pace, now), now) if pace else _State(careful(now, manners=self._manners), now, lost=True)
+            return _LockedState(rules.initial_state(now), now)
+        state = _decode(data)
+        if not state:
+            return _LockedState(rules.cautious_state(now, policy=self._policy), now, lost=True)
+        return _LockedState(rules.correct_clock(state, now), now)
 
-    def _is_news(self, state: _State) -> bool:
-        """Whether nobody may ask, and we have not said so. To be called while the state is held: one thread tells."""
-        before, self._told = self._told, state.pace.open_until
-        return state.pace.open and before != state.pace.open_until > state.now
+    def _is_news(self, locked: _LockedState) -> bool:
+        """Return whether nobody may ask and we have not logged it. Called under the lock: one thread logs it."""
+        before, self._reported = self._reported, locked.state.open_until
+        return locked.state.open and before != locked.state.open_until > locked.now
 
-    def _tell(self, event: str, state: _State) -> None:
-        pace, wait = state.pace, state.pace.open_until - state.now
-        why = "refuses us (403)" if pace.refused else f"did not answer {pace.failures} times in a row"
-        told = f"{self._server} {why}; asked again in {_span(wait)}"
-        log.warning(event, extra={"path": str(self.path), "refused": pace.refused, "seconds": wait, TOLD: told})
+    def _log_breaker(self, event: str, locked: _LockedState) -> None:
+        state, wait = locked.state, locked.state.open_until - locked.now
+        why = "refuses us (403)" if state.refused else f"did not answer {state.failures} times in a row"
+        sentence = f"{self._server} {why}; asked again in {_format_seconds(wait)}"
+        log.warning(
+            event, extra={"path": str(self.path), "refused": state.refused, "seconds": wait, SENTENCE: sentence}
+        )
 
 
 class NoLimit:
-    """Everybody's turn, always."""
+    """A limiter that permits everything at once."""
 
-    def wait(self, *, stop: threading.Event | None = None, patience: float | None = None) -> Turn:  # noqa: ARG002
-        return Turn(0)
+    def acquire(self, *, stop: threading.Event | None = None, patience: float | None = None) -> Permit:  # noqa: ARG002
+        return Permit(0)
 
-    def note(self, turn: Turn, answer: Answer, *, retry_after: float | None = None) -> None:
+    def record(self, permit: Permit, outcome: RequestOutcome, *, retry_after: float | None = None) -> None:
         pass
 
     def spend(self) -> None:
         pass
 
     @contextmanager
-    def turn(self, *, stop: threading.Event | None = None, patience: float | None = None) -> Iterator[Turn]:
-        yield self.wait(stop=stop, patience=patience)
+    def request(self, *, stop: threading.Event | None = None, patience: float | None = None) -> Iterator[Permit]:
+        yield self.acquire(stop=stop, patience=patience)
 
 
 @contextmanager
-def noting(limiter: Turns, turn: Turn) -> Iterator[None]:
-    """Whether the block went well, or how not."""
+def recording_outcome(limiter: RequestLimiter, permit: Permit) -> Iterator[None]:
+    """Record whether the block went well, or how it failed."""
     try:
         yield
     except BaseException as error:
-        note_error(limiter, turn, error)
+        record_error(limiter, permit, error)
         raise
-    limiter.note(turn, "ok")
+    limiter.record(permit, "ok")
 
 
-def note_error(limiter: Turns, turn: Turn, error: BaseException) -> None:
-    limiter.note(turn, answer_of(error), retry_after=error.retry_after if isinstance(error, Unavailable) else None)
+def record_error(limiter: RequestLimiter, permit: Permit, error: BaseException) -> None:
+    limiter.record(permit, outcome_of(error), retry_after=error.retry_after if isinstance(error, Unavailable) else None)
 
 
-def limiter_at(path: Path, *, rate: float | None, burst: float = 1.0, manners: Manners | None = None) -> Turns:
-    """A rate of 0 or None is no limit."""
-    return Limiter(path, rate=rate, burst=burst, manners=manners) if rate else NoLimit()
+def limiter_at(
+    path: Path, *, rate: float | None, burst: float = 1.0, policy: LimiterPolicy | None = None
+) -> RequestLimiter:
+    """Return the limiter of a file; a rate of 0 or None is no limit."""
+    return Limiter(path, rate=rate, burst=burst, policy=policy) if rate else NoLimit()
 
 
-class _State:
-    def __init__(self, pace: Pace, now: float, *, lost: bool = False) -> None:
-        self.pace = pace
+class _LockedState:
+    def __init__(self, state: LimiterState, now: float, *, lost: bool = False) -> None:
+        self.state = state
         self.now = now
         self.lost = lost
 
 
 def _lock(fd: int, path: Path) -> None:
-    """Not for ever: a process that was stopped while it held the lock holds it still."""
+    """Wait for the lock, but not for ever: a process that was suspended while it held it holds it still."""
     try:
         is_locked = lock.try_lock(fd, patience=LOCK_PATIENCE, interval=SHORTEST_SLEEP)
     except OSError as error:
         raise Misconfigured(f"{path}: no locks here ({error.strerror}); choose a folder on a local disk") from error
     if not is_locked:
-        raise Unavailable(f"{path} is locked by a process that does not go on: find and end it")
+        raise Unavailable(f"{path} is locked by a process that is suspended: find and end it")
 
 
-def _encode(pace: Pace) -> bytes:
-    data = _FORM.pack(_MAGIC, *msgspec.structs.astuple(pace))
+def _encode(state: LimiterState) -> bytes:
+    data = _FORM.pack(_MAGIC, *msgspec.structs.astuple(state))
     return data + struct.pack("<I", zlib.crc32(data))
 
 
-def _decode(data: bytes) -> Pace | None:
-    """None unless it is what we wrote."""
+def _decode(data: bytes) -> LimiterState | None:
+    """Return the state, or None when the data is not what we wrote."""
     body = data[: _FORM.size]
     if data[_FORM.size :] != struct.pack("<I", zlib.crc32(body)) or body[:4] != _MAGIC:
         return None
-    return Pace(**dict(zip(Pace.__struct_fields__, _FORM.unpack(body)[1:], strict=True)))
+    return LimiterState(**dict(zip(LimiterState.__struct_fields__, _FORM.unpack(body)[1:], strict=True)))
 
 
-def _span(seconds: float) -> str:
+def _format_seconds(seconds: float) -> str:
     return f"{seconds:.0f} s" if seconds < 120 else f"{seconds / 60:.0f} min"
 
 
-def _why(pace: Pace, wait: float, path: Path) -> str:
+def _why(state: LimiterState, wait: float, path: Path) -> str:
     pause = (
         f"no process of this machine asks for {wait:.0f} s"
         if wait
         else "one request is out to see whether it does again"
     )
-    if pace.open and pace.refused:
+    if state.open and state.refused:
         return f"the server refuses us (status 403), {pause}; look at the rate and the User-Agent meanwhile"
-    if pace.open:
-        return f"the server did not answer {pace.failures} times in a row, {pause}; remove {path} to ask at once"
-    return f"no turn within {wait:.1f} s"
+    if state.open:
+        return f"the server did not answer {state.failures} times in a row, {pause}; remove {path} to ask at once"
+    return f"the rate limit permits no request within {wait:.1f} s"

@@ -10,8 +10,8 @@ from typing import TextIO
 import msgspec
 
 LEVELS = {-1: logging.ERROR, 0: logging.WARNING, 1: logging.INFO}
-TOLD = "told"  # a key of an event: the same in a sentence, which text lines say instead of the event and its keys
-_STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName", TOLD}
+SENTENCE = "sentence"  # a key of an event: what text lines say instead of the event and its other keys
+_STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName", SENTENCE}
 _CONTROLS = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160))} | {0x2028: "\\u2028", 0x2029: "\\u2029"}
 
 
@@ -24,10 +24,10 @@ class TextLines(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         shown = copy(record)
         shown.name = record.name.removeprefix("webmill.")
-        told = vars(record).get(TOLD)
-        if told:
-            shown.msg, shown.args = told, None
-        keys = "" if told else "".join(f" {key}={value}" for key, value in keys_of(record).items())
+        sentence = vars(record).get(SENTENCE)
+        if sentence:
+            shown.msg, shown.args = sentence, None
+        keys = "" if sentence else "".join(f" {key}={value}" for key, value in keys_of(record).items())
         return (super().format(shown) + keys).translate(_CONTROLS)
 
 

@@ -1,4 +1,4 @@
-"""A process of readers, for test_limiter_origin.py: many threads, many reads, and no manners but the limiter's.
+"""A process of readers, for test_limiter_origin.py: many threads, many reads, and no policy but the limiter's.
 
 What fails is not thought about: the next read follows at once, whatever the server said.
 """
@@ -14,7 +14,7 @@ import msgspec
 
 from webmill.errors import WebmillError
 from webmill.infra.limiter import Limiter
-from webmill.infra.pace import Manners
+from webmill.infra.limiter_rules import LimiterPolicy
 from webmill.infra.retry import BackoffPolicy
 from webmill.infra.storage.http import HttpStorage, Limits
 from webmill.infra.storage.limited import LimitedReads
@@ -30,14 +30,14 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     go: str  # a file; nobody asks before it is there
     rate: float
     burst: float
-    manners: Manners
+    policy: LimiterPolicy
     threads: int = 2
     reads: int = 15
     patience: float = 60.0
 
 
 def main(task: Task) -> None:
-    limiter = Limiter(Path(task.state), rate=task.rate, burst=task.burst, manners=task.manners)
+    limiter = Limiter(Path(task.state), rate=task.rate, burst=task.burst, policy=task.policy)
     limits = Limits(connect=30, silence=30)
     with HttpStorage(task.url, user_agent="webmill-test", limits=limits, on_redirect=limiter.spend) as http:
         reads = RetryingReads(LimitedReads(http, limiter, patience=task.patience), policy=IMPATIENT)

@@ -20,9 +20,9 @@ import pytest
 from webmill.errors import BadInput, Misconfigured, NotFound, Unavailable
 from webmill.infra import limiter as module
 from webmill.infra.limiter import Limiter, NoLimit, limiter_at
+from webmill.infra.limiter_rules import LimiterPolicy
 from webmill.infra.log import TextLines
-from webmill.infra.origin import Answer, Refused, SlowDown, answer_of
-from webmill.infra.pace import Manners
+from webmill.infra.request_outcome import AccessRefused, RequestOutcome, SlowDown, outcome_of
 
 
 class Clock:
@@ -49,12 +49,12 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "data.example.org"
 
 
-def make(path: Path, clock: Clock, *, rate: float = 10.0, burst: float = 1.0, **manners: float) -> Limiter:
+def make(path: Path, clock: Clock, *, rate: float = 10.0, burst: float = 1.0, **policy: float) -> Limiter:
     return Limiter(
         path,
         rate=rate,
         burst=burst,
-        manners=Manners(**manners),  # type: ignore[arg-type]
+        policy=LimiterPolicy(**policy),  # type: ignore[arg-type]
         clock=clock,
         sleep=clock.sleep,
     )
@@ -64,18 +64,18 @@ def test_limiters_of_one_path_share_their_turns(path: Path, clock: Clock) -> Non
     one, other = make(path, clock), make(path, clock)
     began = clock.now
     for limiter in (one, other, one, other, other):
-        limiter.wait()
+        limiter.acquire()
     assert clock.now - began >= 0.4 - 1e-6
 
 
 def test_what_one_hears_holds_for_all(path: Path, clock: Clock) -> None:
     one, other = make(path, clock), make(path, clock)
-    with pytest.raises(SlowDown), one.turn():
+    with pytest.raises(SlowDown), one.request():
         raise SlowDown("busy", retry_after=77)
-    assert other.look().blocked_for == 77
-    assert other.look().rate == 5
+    assert other.status().blocked_for == 77
+    assert other.status().rate == 5
     began = clock.now
-    other.wait()
+    other.acquire()
     assert clock.now - began >= 77
 
 
@@ -83,7 +83,7 @@ def test_what_one_hears_holds_for_all(path: Path, clock: Clock) -> None:
     ("error", "answer"),
     [
         (SlowDown("x"), "slow_down"),
-        (Refused("x"), "refused"),
+        (AccessRefused("x"), "refused"),
         (Unavailable("x"), "failed"),
         (NotFound("x"), "ok"),
         (Misconfigured("x"), "ok"),
@@ -93,20 +93,20 @@ def test_what_one_hears_holds_for_all(path: Path, clock: Clock) -> None:
     ],
     ids=repr,
 )
-def test_an_error_says_how_the_server_is(error: BaseException, answer: Answer) -> None:
-    assert answer_of(error) == answer
+def test_an_error_says_how_the_server_is(error: BaseException, answer: RequestOutcome) -> None:
+    assert outcome_of(error) == answer
 
 
 def test_who_cannot_wait_so_long_is_told_at_once_and_why(path: Path, clock: Clock) -> None:
     limiter = make(path, clock, pause_refused=180)
-    with pytest.raises(Refused), limiter.turn():
-        raise Refused("no")
+    with pytest.raises(AccessRefused), limiter.request():
+        raise AccessRefused("no")
     began = clock.now
     with pytest.raises(Unavailable, match=r"data\.example\.org: the server refuses us .* asks for 180 s") as told:
-        limiter.wait(patience=60)
+        limiter.acquire(patience=60)
     assert (told.value.retry_after, clock.now) == (180, began)
-    assert limiter.look().refused
-    limiter.wait(patience=200)
+    assert limiter.status().refused
+    limiter.acquire(patience=200)
 
 
 @pytest.fixture
@@ -124,15 +124,15 @@ def test_an_open_breaker_is_told_in_words_by_everybody_who_waits_and_once(
     path: Path, clock: Clock, said: io.StringIO, caplog: pytest.LogCaptureFixture
 ) -> None:
     mine, others = make(path, clock, rate=1000), make(path, clock, rate=1000)
-    with pytest.raises(Refused), mine.turn():
-        raise Refused("status 403")
+    with pytest.raises(AccessRefused), mine.request():
+        raise AccessRefused("status 403")
     assert said.getvalue().endswith(" WARNING infra.limiter: data.example.org refuses us (403); asked again in 3 min\n")
     first = caplog.records[-1]
     assert (first.getMessage(), vars(first)["refused"], vars(first)["seconds"]) == ("breaker_opened", True, 180)
 
     clock.now += 100
     for limiter in (mine, others):
-        with limiter.turn():
+        with limiter.request():
             pass
     told = [line.partition("limiter: ")[2] for line in said.getvalue().splitlines()[1:]]
     assert told == [
@@ -140,10 +140,10 @@ def test_an_open_breaker_is_told_in_words_by_everybody_who_waits_and_once(
     ]
 
     for _ in range(10):
-        with pytest.raises(Unavailable), mine.turn():
+        with pytest.raises(Unavailable), mine.request():
             raise Unavailable("nobody there")
     clock.now += 1
-    with others.turn():
+    with others.request():
         pass
     told = [line.partition("limiter: ")[2] for line in said.getvalue().splitlines()[2:]]
     assert told == [
@@ -155,31 +155,31 @@ def test_an_open_breaker_is_told_in_words_by_everybody_who_waits_and_once(
 
 def test_who_waits_for_a_probe_waits_no_longer_than_its_patience(path: Path, clock: Clock) -> None:
     limiter = make(path, clock, pause_refused=1)
-    with pytest.raises(Refused), limiter.turn():
-        raise Refused("no")
-    with limiter.turn(), pytest.raises(Unavailable, match="one request is out to see"):
-        limiter.wait(patience=3)
-    limiter.wait(patience=3)
+    with pytest.raises(AccessRefused), limiter.request():
+        raise AccessRefused("no")
+    with limiter.request(), pytest.raises(Unavailable, match="one request is out to see"):
+        limiter.acquire(patience=3)
+    limiter.acquire(patience=3)
 
 
 def test_a_stop_ends_the_waiting(path: Path) -> None:
     limiter, stop = Limiter(path, rate=0.001), threading.Event()
-    limiter.wait()
+    limiter.acquire()
     with ThreadPoolExecutor(1) as threads:
-        waiting = threads.submit(limiter.wait, stop=stop)
+        waiting = threads.submit(limiter.acquire, stop=stop)
         stop.set()
-        with pytest.raises(Unavailable, match="told to stop"):
+        with pytest.raises(Unavailable, match="stopped while waiting"):
             waiting.result(60)
-    with pytest.raises(Unavailable, match="told to stop"):
-        limiter.wait(stop=stop)
+    with pytest.raises(Unavailable, match="stopped while waiting"):
+        limiter.acquire(stop=stop)
 
 
 def test_an_extra_request_is_paid_by_the_next(path: Path, clock: Clock) -> None:
     limiter = make(path, clock)
-    limiter.wait()
+    limiter.acquire()
     limiter.spend()
     began = clock.now
-    limiter.wait()
+    limiter.acquire()
     assert clock.now - began >= 0.2 - 1e-6
 
 
@@ -188,7 +188,7 @@ def test_no_rate_is_no_limit(path: Path) -> None:
         limiter = limiter_at(path, rate=rate)
         assert isinstance(limiter, NoLimit)
         for _ in range(1000):
-            with limiter.turn():
+            with limiter.request():
                 limiter.spend()
     assert not path.exists()
     assert isinstance(limiter_at(path, rate=1), Limiter)
@@ -211,29 +211,29 @@ def damaged(data: bytes) -> Iterator[bytes]:
 @pytest.mark.parametrize("which", range(7))
 def test_a_damaged_state_is_begun_anew_and_slowly(path: Path, clock: Clock, which: int) -> None:
     limiter = make(path, clock, rate=8)
-    limiter.wait()
+    limiter.acquire()
     path.write_bytes(list(damaged(path.read_bytes()))[which])
     began = clock.now
-    assert limiter.look().rate == 1
-    limiter.wait()
+    assert limiter.status().rate == 1
+    limiter.acquire()
     assert clock.now - began >= 1 - 1e-6
-    limiter.wait()
+    limiter.acquire()
     assert clock.now - began >= 2 - 1e-6
 
 
 def test_a_state_that_was_removed_is_begun_anew(path: Path, clock: Clock) -> None:
     limiter = make(path, clock)
-    limiter.wait()
+    limiter.acquire()
     path.unlink()
-    limiter.wait()
+    limiter.acquire()
 
 
 def test_a_folder_that_is_not_there_or_a_link_is_told(tmp_path: Path) -> None:
     with pytest.raises(NotFound):
-        Limiter(tmp_path / "none" / "state", rate=1).wait()
+        Limiter(tmp_path / "none" / "state", rate=1).acquire()
     (tmp_path / "link").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(BadInput, match="bad_path"):
-        Limiter(tmp_path / "link", rate=1).wait()
+        Limiter(tmp_path / "link", rate=1).acquire()
     assert not (tmp_path / "elsewhere").exists()
 
 
@@ -252,7 +252,7 @@ def test_the_lock_of_a_killed_process_holds_nobody(path: Path) -> None:
         holder.stdout.readline()
         limiter = Limiter(path, rate=1000)
         with ThreadPoolExecutor(1) as threads:
-            waiting = threads.submit(limiter.wait)
+            waiting = threads.submit(limiter.acquire)
             holder.send_signal(signal.SIGKILL)
             waiting.result(60)
 
@@ -262,8 +262,8 @@ def test_a_lock_that_is_never_freed_is_told(path: Path, monkeypatch: pytest.Monk
     fd = os.open(path, os.O_RDWR | os.O_CREAT)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX)
-        with pytest.raises(Unavailable, match="locked by a process that does not go on"):
-            Limiter(path, rate=1).wait()
+        with pytest.raises(Unavailable, match="locked by a process that is suspended"):
+            Limiter(path, rate=1).acquire()
     finally:
         os.close(fd)
 
@@ -271,7 +271,7 @@ def test_a_lock_that_is_never_freed_is_told(path: Path, monkeypatch: pytest.Monk
 def test_threads_take_each_turn_once(path: Path) -> None:
     limiter = Limiter(path, rate=1e6, burst=1e6)
     with ThreadPoolExecutor(8) as threads:
-        numbers = list(threads.map(lambda _: limiter.wait().number, range(2000)))
+        numbers = list(threads.map(lambda _: limiter.acquire().number, range(2000)))
     assert sorted(numbers) == list(range(1, 2001))
 
 
@@ -281,13 +281,13 @@ from pathlib import Path
 from webmill.infra.limiter import Limiter
 
 limiter, stop = Limiter(Path(sys.argv[1]), rate=2), threading.Event()
-limiter.wait()
-thread = threading.Thread(target=lambda: [limiter.wait() for _ in range(4)])
+limiter.acquire()
+thread = threading.Thread(target=lambda: [limiter.acquire() for _ in range(4)])
 thread.start()
-while thread.is_alive() and not limiter._gate().locked():
+while thread.is_alive() and not limiter._waiting_lock().locked():
     pass
 child = os.fork()
-limiter.wait()
+limiter.acquire()
 if child:
     thread.join()
     sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
@@ -303,7 +303,7 @@ def test_tasks_of_an_event_loop_share_the_turns_too(path: Path) -> None:
     limiter = Limiter(path, rate=200, burst=1)
 
     async def ask() -> int:
-        async with limiter.turn_async(patience=60) as turn:
+        async with limiter.request_async(patience=60) as turn:
             return turn.number
 
     async def all_of_them() -> list[int]:

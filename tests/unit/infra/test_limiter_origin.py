@@ -33,7 +33,7 @@ from tests.services.misbehaving import (
 from tests.unit.infra.limited_reader import Task
 
 from webmill.infra.limiter import Limiter
-from webmill.infra.pace import Manners
+from webmill.infra.limiter_rules import LimiterPolicy
 
 PROCESSES = 3
 DEADLINE = 90.0
@@ -47,7 +47,7 @@ class Fleet:
     folder: Path
     rate: float
     burst: float = 1.0
-    manners: Manners = field(default_factory=Manners)
+    policy: LimiterPolicy = field(default_factory=LimiterPolicy)
     threads: int = 2
     reads: int = 10
     patience: float = 60.0
@@ -55,8 +55,8 @@ class Fleet:
 
     def is_at_most(self, rate: float) -> float:
         """When it was seen that the limiter has heard of a complaint: it forgets it after minutes only."""
-        limiter = Limiter(self.folder / "state", rate=self.rate, burst=self.burst, manners=self.manners)
-        return wait_until(lambda: limiter.look().rate <= rate)
+        limiter = Limiter(self.folder / "state", rate=self.rate, burst=self.burst, policy=self.policy)
+        return wait_until(lambda: limiter.status().rate <= rate)
 
     @property
     def readers(self) -> int:
@@ -86,7 +86,7 @@ class Fleet:
             go=str(self.folder / "go"),
             rate=self.rate,
             burst=self.burst,
-            manners=self.manners,
+            policy=self.policy,
             threads=self.threads,
             reads=self.reads,
             patience=self.patience,
@@ -121,7 +121,7 @@ def between(log: list[Request], begin: float, end: float) -> int:
 
 def test_no_fault_makes_readers_ask_faster_than_the_rate_not_even_a_killed_process(tmp_path: Path) -> None:
     faults = [OK, RESET, SHORT, IGNORES_RANGE, Answer(500), OK, Answer(502, body="short"), Answer(delay=0.02)]
-    fleet = Fleet(tmp_path, rate=40, burst=3, manners=Manners(failures=10**6), reads=8)
+    fleet = Fleet(tmp_path, rate=40, burst=3, policy=LimiterPolicy(failures=10**6), reads=8)
 
     def kill_one(processes: list[Process]) -> None:
         wait_until(lambda: len(origin.log) >= 20)
@@ -147,7 +147,7 @@ def test_nobody_asks_before_retry_after_and_then_slower_than_before(tmp_path: Pa
 
 
 def test_503_without_a_time_slows_everybody_down_step_by_step(tmp_path: Path) -> None:
-    fleet = Fleet(tmp_path, rate=60, manners=Manners(least=1 / 4, failures=10**6))
+    fleet = Fleet(tmp_path, rate=60, policy=LimiterPolicy(least=1 / 4, failures=10**6))
     heard: list[tuple[float, float]] = []
     with misbehaving(lambda _, before: SLOW_DOWN if before % 6 == 5 else OK) as origin:
         fleet.run(origin, meanwhile=lambda _: heard.extend((rate, fleet.is_at_most(rate)) for rate in (30, 15)))
@@ -181,7 +181,7 @@ class Refusing:
 
 def test_a_refusal_stops_all_processes_and_one_probe_comes_back(tmp_path: Path) -> None:
     script, heard = Refusing(pause=1.0), []
-    fleet = Fleet(tmp_path, rate=60, burst=3, manners=Manners(pause_refused=1.0))
+    fleet = Fleet(tmp_path, rate=60, burst=3, policy=LimiterPolicy(pause_refused=1.0))
     with misbehaving(script) as origin:
         fleet.run(origin, meanwhile=lambda _: heard.append(fleet.is_at_most(30)))
     probed = min(request.answered for request in script.slow)
@@ -205,7 +205,9 @@ def by_thread(log: list[Request]) -> Iterator[tuple[Request | None, Request]]:
 
 
 def test_a_dead_server_is_asked_a_few_times_and_then_by_probes_only(tmp_path: Path) -> None:
-    fleet = Fleet(tmp_path, rate=200, burst=5, manners=Manners(failures=5, pause_failed=0.2), reads=2, patience=0.8)
+    fleet = Fleet(
+        tmp_path, rate=200, burst=5, policy=LimiterPolicy(failures=5, pause_failed=0.2), reads=2, patience=0.8
+    )
     with misbehaving(lambda *_: RESET) as origin:
         fleet.run(origin)
         log = list(origin.log)
@@ -215,7 +217,7 @@ def test_a_dead_server_is_asked_a_few_times_and_then_by_probes_only(tmp_path: Pa
 
 
 def test_a_probe_whose_process_dies_is_followed_by_another(tmp_path: Path) -> None:
-    fleet = Fleet(tmp_path, rate=50, manners=Manners(pause_refused=0.3, probe_lease=0.5), threads=1, reads=6)
+    fleet = Fleet(tmp_path, rate=50, policy=LimiterPolicy(pause_refused=0.3, probe_lease=0.5), threads=1, reads=6)
     stalled = Answer(delay=1000)
 
     def script(_: Request, before: int) -> Answer:

@@ -16,7 +16,6 @@ HOLD = """
 import sys
 from pathlib import Path
 from webmill.infra import lock
-from webmill.infra.files import RESERVED
 with lock.exclusive(Path(sys.argv[1]), "x", doing="testing"):
     print("held", flush=True)
     sys.stdin.read()

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from webmill.infra.log import TOLD, configure
+from webmill.infra.log import SENTENCE, configure
 
 NASTY = "http://x/\n12:00:00 ERROR forged\u2028\x1b[31m\udcff"
 
@@ -66,9 +66,9 @@ def test_verbosity_chooses_what_is_said(verbosity: int, heard: list[str]) -> Non
 def test_a_sentence_is_for_people_and_the_keys_for_machines(form: str) -> None:
     out = io.StringIO()
     configure(verbosity=0, form=form, stream=out)
-    logging.getLogger("webmill.x").warning("opened", extra={"seconds": 3, TOLD: "100 % closed\nfor 3 s"})
+    logging.getLogger("webmill.x").warning("opened", extra={"seconds": 3, SENTENCE: "100 % closed\nfor 3 s"})
     if form == "text":
         assert out.getvalue().endswith(" WARNING x: 100 % closed\\x0afor 3 s\n")
     else:
         event = json.loads(out.getvalue())
-        assert (event["event"], event["seconds"], TOLD in event) == ("opened", 3, False)
+        assert (event["event"], event["seconds"], SENTENCE in event) == ("opened", 3, False)

@@ -34,7 +34,7 @@ from urllib3.exceptions import (
 )
 
 from webmill.errors import BadInput, Conflict, Misconfigured, NotFound, Unavailable, WebmillError
-from webmill.infra.origin import Refused, SlowDown
+from webmill.infra.request_outcome import AccessRefused, SlowDown
 from webmill.infra.storage.base import Stat, end_of_range
 
 LONGEST_RETRY_AFTER = 3600.0
@@ -107,7 +107,7 @@ def refusal(answer: urllib3.BaseHTTPResponse, *, key: str) -> WebmillError:
         kind = SlowDown if status in (429, 503) else Unavailable
         return kind(f"{key}: status {status}", retry_after=_retry_after(answer.headers.get("Retry-After")))
     if status in (401, 403, 407, 451):
-        refused = Refused if status == 403 else Misconfigured
+        refused = AccessRefused if status == 403 else Misconfigured
         return refused(
             f"{key}: the server refuses us (status {status}): do not ask on; check the address, the rate and the "
             "User-Agent, and wait before the next try"

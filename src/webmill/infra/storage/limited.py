@@ -1,8 +1,8 @@
-"""Manners around a storage that is read from: every request takes a turn of the limiter, and tells it what came of it.
+"""Rate limits around a storage that is read from: every request waits for the limiter, and reports how it ended.
 
     RetryingReads(LimitedReads(HttpStorage(…, on_redirect=limiter.spend), limiter), policy=…)
 
-In this order: a second attempt is a request like any other and waits for its turn.
+In this order: a second attempt is a request like any other and waits too.
 """
 
 from __future__ import annotations
@@ -12,24 +12,24 @@ from contextlib import AbstractContextManager
 from typing import BinaryIO
 
 from webmill.errors import Conflict, Unavailable
-from webmill.infra.limiter import Turns, note_error, noting
-from webmill.infra.pace import Turn
+from webmill.infra.limiter import RequestLimiter, record_error, recording_outcome
+from webmill.infra.limiter_rules import Permit
 from webmill.infra.storage.base import CHUNK, RawStream, Readable, Stat, buffered, end_of_range
 
-LAST_WAIT = 10.0  # seconds for a turn, of who is told to stop: what is at hand may end if its turn is near
+LAST_WAIT = 10.0  # seconds once we are to stop: what is at hand may end if its permit is near
 
 
 class LimitedReads:
-    """For a storage of which every call is one request, as HTTP is. `Unavailable` when there is no turn in time.
+    """For a storage of which every call is one request, as HTTP is. `Unavailable` when there is no permit in time.
 
-    `patience` is how many seconds one call waits for its turn. Once `stop` is set, none waits longer than `LAST_WAIT`:
-    a server that refuses us is left alone for many minutes, and nobody who ends a program waits for those.
+    One call waits `patience` seconds for its permit. Once `stop` is set, none waits longer than `LAST_WAIT`: a server
+    that refuses us is left alone for many minutes, and nobody who ends a program waits for those.
     """
 
     def __init__(
         self,
         inner: Readable,
-        limiter: Turns,
+        limiter: RequestLimiter,
         *,
         stop: threading.Event | None = None,
         patience: float | None = None,
@@ -38,36 +38,36 @@ class LimitedReads:
         self._stop, self._patience = stop, patience
 
     def stat(self, key: str) -> Stat:
-        with self._turn():
+        with self._request():
             return self._readable.stat(key)
 
     def read(self, key: str, *, start: int = 0, length: int | None = None, etag: str | None = None) -> bytes:
-        with self._turn():
+        with self._request():
             return self._readable.read(key, start=start, length=length, etag=etag)
 
     def open(self, key: str, *, start: int = 0, length: int | None = None, etag: str | None = None) -> BinaryIO:
-        turn = self._wait()
+        permit = self._acquire()
         try:
             stream = self._readable.open(key, start=start, length=length, etag=etag)
         except BaseException as error:
-            note_error(self._limiter, turn, error)
+            record_error(self._limiter, permit, error)
             raise
-        return buffered(_Watched(stream, limiter=self._limiter, turn=turn))
+        return buffered(_RecordingStream(stream, limiter=self._limiter, permit=permit))
 
-    def _turn(self) -> AbstractContextManager[None]:
-        return noting(self._limiter, self._wait())
+    def _request(self) -> AbstractContextManager[None]:
+        return recording_outcome(self._limiter, self._acquire())
 
-    def _wait(self) -> Turn:
+    def _acquire(self) -> Permit:
         try:
-            return self._limiter.wait(stop=self._stop, patience=self._patience)
+            return self._limiter.acquire(stop=self._stop, patience=self._patience)
         except Unavailable:
             if not self._stop or not self._stop.is_set():
                 raise
-        return self._limiter.wait(patience=LAST_WAIT)
+        return self._limiter.acquire(patience=LAST_WAIT)
 
 
 class LimitedPartReads(LimitedReads):
-    """For a storage of which an open stream is many requests, as with S3: each part takes a turn."""
+    """For a storage of which an open stream is many requests, as with S3: each part is one request."""
 
     part = 8 << 20
 
@@ -75,39 +75,39 @@ class LimitedPartReads(LimitedReads):
         stat = self.stat(key)
         if etag and etag != stat.etag:
             raise Conflict(f"{key} is another value by now")
-        return buffered(_Parts(self, stat, start=start, end=end_of_range(start, length, stat=stat)))
+        return buffered(_LimitedParts(self, stat, start=start, end=end_of_range(start, length, stat=stat)))
 
 
-class _Watched(RawStream):
-    """A body that breaks early is a failure, though its head was good: nothing is noted before the first bytes."""
+class _RecordingStream(RawStream):
+    """A body that breaks early is a failure, though its head was good: nothing is recorded before the first bytes."""
 
-    def __init__(self, stream: BinaryIO, *, limiter: Turns, turn: Turn) -> None:
-        self._stream, self._limiter, self._turn = stream, limiter, turn
-        self._noted = False
+    def __init__(self, stream: BinaryIO, *, limiter: RequestLimiter, permit: Permit) -> None:
+        self._stream, self._limiter, self._permit = stream, limiter, permit
+        self._is_recorded = False
 
     def _next(self, most: int) -> bytes:
         try:
             data = self._stream.read(min(most, CHUNK))
         except BaseException as error:
-            self._noted = True
-            note_error(self._limiter, self._turn, error)
+            self._is_recorded = True
+            record_error(self._limiter, self._permit, error)
             raise
-        self._note_ok()
+        self._record_success()
         return data
 
-    def _note_ok(self) -> None:
-        if not self._noted:
-            self._noted = True
-            self._limiter.note(self._turn, "ok")
+    def _record_success(self) -> None:
+        if not self._is_recorded:
+            self._is_recorded = True
+            self._limiter.record(self._permit, "ok")
 
     def close(self) -> None:
         if not self.closed:
             self._stream.close()
-            self._note_ok()
+            self._record_success()
         super().close()
 
 
-class _Parts(RawStream):
+class _LimitedParts(RawStream):
     def __init__(self, reads: LimitedPartReads, stat: Stat, *, start: int, end: int) -> None:
         self._reads, self._stat, self._at, self._end = reads, stat, start, end
         self._part = memoryview(b"")

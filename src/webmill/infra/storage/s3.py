@@ -23,7 +23,7 @@ from msgspec import Struct
 
 from webmill.errors import BadInput, Conflict, Misconfigured, NotFound, Unavailable, WebmillError
 from webmill.infra.files import RESERVED
-from webmill.infra.origin import Refused, SlowDown
+from webmill.infra.request_outcome import AccessRefused, SlowDown
 from webmill.infra.retry import BackoffPolicy
 from webmill.infra.storage.base import (
     CHUNK,
@@ -355,7 +355,7 @@ def _as_webmill_error(error: Exception, *, what: str, missing: str | None) -> We
     if isinstance(error, theirs.AlreadyExistsError | theirs.PreconditionError):
         return Conflict(f"{what} is another value by now")
     if isinstance(error, theirs.PermissionDeniedError | theirs.UnauthenticatedError) or number in ("401", "403"):
-        refused = Refused if number == "403" else Misconfigured
+        refused = AccessRefused if number == "403" else Misconfigured
         return refused(f"{said}; check the keys and what they may do")
     if isinstance(error, theirs.NotSupportedError | theirs.UnknownConfigurationKeyError | ValueError):
         return Misconfigured(f"{what}: {said}; check the settings of the store")

@@ -28,7 +28,7 @@ from webmill.errors import BadInput, Misconfigured, Unavailable
 from webmill.extract.error_record import ErrorRecord
 from webmill.formats.warc.typed_records import FileType
 from webmill.infra.address import below, scheme_of
-from webmill.infra.origin import Refused
+from webmill.infra.request_outcome import AccessRefused
 from webmill.infra.retry import BackoffPolicy, retrying
 from webmill.infra.storage.backends import open_storage
 from webmill.pipeline.extract.maker import open_maker
@@ -180,7 +180,7 @@ class Worker:
             self._fetcher = self._stack.enter_context(open_fetcher(self.plan, fetched=self._count))
         try:
             yield from self._fetcher.fetch({number: item.capture for number, item in wanted.items()})
-        except Refused as error:
+        except AccessRefused as error:
             if is_paced(self.plan):  # a breaker keeps us from asking on: the others wait, too
                 raise Unavailable(str(error)) from error
             raise
