@@ -36,7 +36,7 @@ import requests
 from tests.services.nginx import nginx_serving
 
 from benchmarks.frame import Contestant, Result, measure, race
-from webmill.cli.cc.wanted import Beside
+from webmill.cli.cc.selection_flags import AdjacentBlocks
 from webmill.commoncrawl.selection import Selection
 from webmill.formats.cdx.query import KeyRange
 from webmill.formats.cdx.zipnum import decode_block, encode_block
@@ -164,7 +164,7 @@ def ours(base_url: str, folder: Path, *, key: str = "") -> int:
         closing(SqliteQueue(folder / secrets.token_hex(4))) as queue,
     ):
         return dispatch(
-            Source("bench", storage, "cluster.idx", Beside(storage, "cluster.idx")),
+            Source("bench", storage, "cluster.idx", AdjacentBlocks(storage, "cluster.idx")),
             Selection(statuses=("200",), languages=("eng",), ranges=ranges),
             queue,
             root=folder / secrets.token_hex(4),

@@ -18,7 +18,7 @@ from pathlib import Path
 import click
 from fields import columns_table, fields_page, outcomes_table
 
-from webmill.cli.completion_table import table as completion_table
+from webmill.cli.completion_table import make_table as completion_table
 from webmill.cli.main import webmill
 from webmill.infra.metrics import Counter, Gauge, Histogram
 from webmill.settings import SECTIONS, every_setting

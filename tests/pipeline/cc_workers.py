@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from webmill.cli.cc.workers import is_sealed
+from webmill.cli.cc.worker_flags import is_sealed
 from webmill.collection import PRIVATE
 from webmill.commoncrawl.batch import QUEUE
 from webmill.extract.recipe import Recipe

@@ -21,7 +21,7 @@ from tests.pipeline.cc_commands import DEADLINE, cc, environment, started, wait_
 from tests.pipeline.cc_pages import RUN, Page, batches, index_crawl, parts, rows, snapshot, write_crawl
 from tests.services.base import free_port
 from tests.services.nginx import Nginx
-from webmill.cli.cc.workers import freed_leases
+from webmill.cli.cc.worker_flags import release_dead_leases
 from webmill.infra import lock
 from webmill.infra.queue.base import Message
 from webmill.infra.queue.sqlite import SqliteQueue
@@ -286,9 +286,9 @@ def test_what_a_killed_worker_held_is_taken_back_at_once_unless_another_lives(tm
     with closing(SqliteQueue(file, lease=3600)) as queue:
         queue.publish([Message("a", b"[]")])
         assert queue.consume().receive(timeout=0)  # and its worker is killed
-        with lock.shared(tmp_path, "work.sqlite-workers", doing="working"), freed_leases(queue, file):
+        with lock.shared(tmp_path, "work.sqlite-workers", doing="working"), release_dead_leases(queue, file):
             assert (queue.stats().ready, queue.stats().leased) == (0, 1)
-        with freed_leases(queue, file):
+        with release_dead_leases(queue, file):
             assert (queue.stats().ready, queue.stats().leased) == (1, 0)
 
 

@@ -224,7 +224,7 @@ def test_a_stage_is_broken_off_at_once_and_done_the_next_time(tmp_path: Path) ->
             process.kill()
             process.communicate()
     assert process.returncode == 130
-    assert b"interrupted: nothing that was acknowledged is lost; run the same command again to go on" in said
+    assert b"interrupted: finished work is kept; run the same command again to continue" in said
     assert not (tmp_path / "latest.json").exists()
     assert webmill("run", tmp_path).code == 0
     assert (tmp_path / "latest.json").exists()

@@ -32,7 +32,7 @@ from tests.pipeline.cc_pages import rows
 from tests.serve import town as town_of_this
 from tests.serve.running import DEADLINE, Running, eventually, read_all, serving
 from webmill.cli.main import webmill
-from webmill.cli.serve_processes import Plan, feed_once
+from webmill.cli.serve_processes import ServerPlan, index_live_version
 from webmill.errors import WebmillError
 from webmill.settings import Settings
 
@@ -327,7 +327,7 @@ def live(root: Path) -> str:
 
 
 def test_search_is_fed_with_what_is_published(unsearched: Path, tmp_path: Path) -> None:
-    plan = Plan(
+    plan = ServerPlan(
         root=unsearched,
         settings=Settings(),
         storage=None,
@@ -337,13 +337,13 @@ def test_search_is_fed_with_what_is_published(unsearched: Path, tmp_path: Path) 
         numbers=tmp_path,
         verbosity=0,
     )
-    assert feed_once(plan, "") == live(unsearched) == cursor(unsearched)
+    assert index_live_version(plan, "") == live(unsearched) == cursor(unsearched)
     shutil.rmtree(unsearched / "search")
-    assert feed_once(plan, live(unsearched)) == live(unsearched)
+    assert index_live_version(plan, live(unsearched)) == live(unsearched)
     assert not (unsearched / "search").exists()  # it is looked at only when there is another version
     empty = tmp_path / "empty"
     empty.mkdir()
-    assert feed_once(structs.replace(plan, root=empty), "") == ""
+    assert index_live_version(structs.replace(plan, root=empty), "") == ""
     assert not (empty / "search").exists()
 
 

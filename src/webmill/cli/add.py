@@ -9,8 +9,7 @@ import click
 import msgspec
 
 from webmill.cli.context import Context, finish, hint, note, pass_context, warn
-from webmill.cli.crawl_view import amount
-from webmill.cli.words import counted, json_line, shown
+from webmill.cli.text import escape_text, format_count, format_size, json_line
 from webmill.collection import Collection, crawl_name
 from webmill.pipeline.add.run import Report, add_archives, check_archives
 
@@ -69,21 +68,22 @@ def add(
     if as_json:
         click.echo(json_line(msgspec.to_builtins(report)))
     place = f"{collection.crawl_data}{' (new)' * (is_new and bool(report.added))}"
-    tell(report, place=place, would="would be " * dry_run)
+    print_add_report(report, place=place, would="would be " * dry_run)
     if report.added and not dry_run:
         hint(f"Next: webmill index {shlex.quote(str(root))}" + (f" --name {shlex.quote(name)}" if name else ""))
     finish(rejected=len(report.rejects) + len(report.damaged), where="the lines above name them and say why")
 
 
-def tell(report: Report, *, place: str, would: str) -> None:
+def print_add_report(report: Report, *, place: str, would: str) -> None:
     for reject in report.rejects[:NAMED]:
-        warn(shown(f"{reject.file}: {reject.message} [{reject.reason}]"))
+        warn(escape_text(f"{reject.file}: {reject.message} [{reject.reason}]"))
     for archive in report.damaged[:NAMED]:
         counts = ", ".join(f"{count:,} {reason}" for reason, count in archive.damage.items())
-        warn(shown(f"{archive.source}: {would}added, but damaged: {counts}; first: {archive.first_damage}"))
+        warn(escape_text(f"{archive.source}: {would}added, but damaged: {counts}; first: {archive.first_damage}"))
     more = max(0, len(report.rejects) - NAMED) + max(0, len(report.damaged) - NAMED)
     if more:
         warn(f"and {more:,} more, which --json names")
     captures, size = (sum(getattr(one, what) for one in report.added) for what in ("captures", "bytes"))
-    done = f"{counted(len(report.added), 'archive')} {would}added ({counted(captures, 'capture')}, {amount(size)})"
-    note(f"{place}: {done}, {len(report.there):,} there already, {len(report.rejects):,} refused")
+    held = f"{format_count(captures, 'capture')}, {format_size(size)}"
+    added = f"{format_count(len(report.added), 'archive')} {would}added ({held})"
+    note(f"{place}: {added}, {len(report.there):,} there already, {len(report.rejects):,} refused")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from webmill.cli.completing import VARIABLE, commands
+from webmill.cli.shell_completion import VARIABLE, completion_tree
 
 
 @click.command(
@@ -26,4 +26,4 @@ def completion(*, shell: str) -> None:
 
     kind = get_completion_class(shell)
     assert kind
-    click.echo(kind(commands(), {}, "webmill", VARIABLE).source())
+    click.echo(kind(completion_tree(), {}, "webmill", VARIABLE).source())

@@ -11,26 +11,26 @@ import click
 from webmill.cli.main import webmill
 
 
-def table() -> str:
-    return json.dumps(entry(webmill, ()), ensure_ascii=False, indent=0, separators=(",", ":")) + "\n"
+def make_table() -> str:
+    return json.dumps(make_entry(webmill, ()), ensure_ascii=False, indent=0, separators=(",", ":")) + "\n"
 
 
-def entry(command: click.Command, path: tuple[str, ...]) -> dict[str, Any]:
+def make_entry(command: click.Command, path: tuple[str, ...]) -> dict[str, Any]:
     context = click.Context(command)
     found: dict[str, Any] = {
         "help": command.get_short_help_str(80),
-        "params": [words(one, path) for one in command.params if not getattr(one, "hidden", False)],
+        "params": [parameter_entry(one, path) for one in command.params if not getattr(one, "hidden", False)],
     }
     if not isinstance(command, click.Group):
         return found
     below = {name: command.get_command(context, name) for name in command.list_commands(context)}
-    found["commands"] = {name: entry(one, (*path, name)) for name, one in below.items() if one and not one.hidden}
+    found["commands"] = {name: make_entry(one, (*path, name)) for name, one in below.items() if one and not one.hidden}
     if otherwise := getattr(command, "otherwise", None):
         found["otherwise"] = otherwise
     return found
 
 
-def words(one: click.Parameter, path: tuple[str, ...]) -> dict[str, Any]:
+def parameter_entry(one: click.Parameter, path: tuple[str, ...]) -> dict[str, Any]:
     kind = kind_of(one, path)
     found: dict[str, Any] = {"kind": kind}
     if isinstance(one, click.Option):

@@ -53,7 +53,7 @@ class Context:
             flags={**own, **(flags or {})},  # type: ignore[dict-item]
         )
         for notice in found.notices:
-            tell_once(hide_secrets(notice))
+            note_once(hide_secrets(notice))
         return found
 
     def progress(self, title: str, *, total: int | None = None, unit: str) -> Progress:
@@ -76,7 +76,7 @@ def note(message: str) -> None:
 _told: set[str] = set()
 
 
-def tell_once(message: str) -> None:
+def note_once(message: str) -> None:
     """A note that would be the same each time the settings are read."""
     if message not in _told:
         _told.add(message)
@@ -87,7 +87,7 @@ _is_stage: ContextVar[bool] = ContextVar("is_stage", default=False)
 
 
 @contextmanager
-def as_a_stage() -> Iterator[None]:
+def without_hints() -> Iterator[None]:
     """Around a command that is one of several: what to do next is then not for it to say."""
     before = _is_stage.set(True)
     try:

@@ -15,9 +15,9 @@ import msgspec
 
 from webmill.archive.recovery import Repair
 from webmill.cli.context import Context, finish, hint, note, pass_context, warn
-from webmill.cli.crawl_view import View, age, amount, awaited, kinds, until
+from webmill.cli.crawl_progress import CrawlProgressView, describe_wait, format_most_frequent, format_until
 from webmill.cli.options import GroupedCommand, sources_options
-from webmill.cli.words import counted
+from webmill.cli.text import format_count, format_duration, format_size
 from webmill.crawl.metrics import CrawlMetrics
 from webmill.crawl.progress import Snapshot
 from webmill.crawl.scheduler.process_group import Crew
@@ -47,10 +47,10 @@ class DomainFile(click.Path):
     def convert(  # type: ignore[override]  # domains, not the path of the file
         self, value: str, param: click.Parameter | None, ctx: click.Context | None
     ) -> tuple[str, ...]:
-        return read_excluded(Path(str(super().convert(value, param, ctx))))
+        return read_excluded_domains(Path(str(super().convert(value, param, ctx))))
 
 
-def read_excluded(path: Path) -> tuple[str, ...]:
+def read_excluded_domains(path: Path) -> tuple[str, ...]:
     """Return the domains of a file; `Misconfigured` names a line that is none."""
     domains = []
     for domain in read_domains(path):
@@ -102,16 +102,16 @@ def crawl(
     """
     if str(collection).startswith(("http:/", "https:/")):
         raise click.UsageError("DIR comes first: webmill crawl DIR URL")
-    with watched(context, sources.settings()) as watching:
+    with watch_crawl(context, sources.settings()) as watching:
         report = crawl_archive(collection.resolve(), Seeds(urls, files=seeds), sources=sources, watching=watching)
     if as_json:
         click.echo(msgspec.json.encode(report))
     else:
-        tell(report)
-    end(report)
+        print_crawl_report(report)
+    exit_after_crawl(report)
 
 
-def end(report: CrawlReport) -> None:
+def exit_after_crawl(report: CrawlReport) -> None:
     """Exit as the crawl ended: 130 when it was stopped, 3 when seeds were rejected."""
     told = describe(report.rejected)
     if report.end == "stopped":
@@ -122,12 +122,12 @@ def end(report: CrawlReport) -> None:
 
 
 @contextmanager
-def watched(context: Context, settings: Settings) -> Iterator[Watching]:
+def watch_crawl(context: Context, settings: Settings) -> Iterator[Watching]:
     """Show a crawl to a person, and to Prometheus; Ctrl-C stops it."""
     metrics, port = CrawlMetrics(), settings.metrics.port
     serving = metrics.metrics.serve(port=port, host=settings.metrics.host) if port is not None else nullcontext()
-    view = View(quiet=context.quiet, stream=sys.stderr, limit=settings.crawl.max_pages)
-    with serving, view, stopping_on_signals() as started:
+    view = CrawlProgressView(quiet=context.quiet, stream=sys.stderr, limit=settings.crawl.max_pages)
+    with serving, view, stop_crawl_on_signals() as started:
 
         def show(seen: Snapshot) -> None:
             view.show(seen)
@@ -138,7 +138,7 @@ def watched(context: Context, settings: Settings) -> Iterator[Watching]:
 
 
 @contextmanager
-def stopping_on_signals() -> Iterator[Callable[[Crew], None]]:
+def stop_crawl_on_signals() -> Iterator[Callable[[Crew], None]]:
     """The first Ctrl-C ends in good order, the second at once: nothing that was acknowledged is lost either way.
 
     Gives what is to be called with the crew.
@@ -169,38 +169,38 @@ def stopping_on_signals() -> Iterator[Callable[[Crew], None]]:
             signal.signal(number, handler)
 
 
-def tell(report: CrawlReport) -> None:
+def print_crawl_report(report: CrawlReport) -> None:
     total, root = report.total, shlex.quote(report.collection)
     waiting = total.waiting + total.in_hand
-    pages = counted(total.pages, "page")
+    pages = format_count(total.pages, "page")
     if total.nodes:
         pages += f" of {total.nodes.pages:,} on all nodes"
-    note(f"{ENDS[report.end]} after {age(report.seconds)}: {pages} in {report.collection}")
-    needed = f" ({counted(total.requisites, 'page resource')})" if total.requisites else ""
+    note(f"{ENDS[report.end]} after {format_duration(report.seconds)}: {pages} in {report.collection}")
+    needed = f" ({format_count(total.requisites, 'page resource')})" if total.requisites else ""
     parts = [
-        f"{amount(total.bytes)} in {counted(total.fetched, 'answer')}{needed}",
-        counted(waiting, "URL", "wait"),
+        f"{format_size(total.bytes)} in {format_count(total.fetched, 'answer')}{needed}",
+        format_count(waiting, "URL", "wait"),
     ]
-    note(", ".join(parts) + (f"; errors: {kinds(total.errors)}" if total.errors else ""))
+    note(", ".join(parts) + (f"; errors: {format_most_frequent(total.errors)}" if total.errors else ""))
     if total.refused:
-        note(f"not asked: {kinds(total.refused)}")
+        note(f"not asked: {format_most_frequent(total.refused)}")
     if "blocked_address" in total.errors:
         hint("addresses of private networks are asked with --allow-private only")
     if total.endings:
-        note(f"left out by their endings: {links_to(total.endings)}; --all-types follows them")
+        note(f"left out by their endings: {format_link_counts(total.endings)}; --all-types follows them")
     for repair in report.repairs:
-        note(f"after a crash: {repaired(repair)}")
+        note(f"after a crash: {describe_repair(repair)}")
     if report.end == "waiting":
-        note(f"{counted(waiting, 'URL', 'wait')} {awaited(total)}; run again later")
+        note(f"{format_count(waiting, 'URL', 'wait')} {describe_wait(total)}; run again later")
     elif report.end == "pages" and total.errand is not None:
-        note(f"not all that pages need is there: some of it waits {until(total.errand)}; run again later")
+        note(f"not all that pages need is there: some of it waits {format_until(total.errand)}; run again later")
     if waiting and report.end != "pages":
         hint(f"to go on: webmill crawl {root}")
     if total.pages:
         hint(f"next: webmill index {root}")
 
 
-def links_to(endings: Mapping[str, int]) -> str:
+def format_link_counts(endings: Mapping[str, int]) -> str:
     """`214 links to .pdf, 30 to .jpg`: the most frequent."""
     most = sorted(endings.items(), key=lambda pair: (-pair[1], pair[0]))
     named = [f"{count:,} to .{ending}" for ending, count in most[:ENDINGS]]
@@ -209,8 +209,8 @@ def links_to(endings: Mapping[str, int]) -> str:
     return ", ".join([*named, *[f"{rest:,} to others"] * bool(rest)])
 
 
-def repaired(repair: Repair) -> str:
-    kept = f"{repair.file} has {counted(repair.captures, 'whole capture')}"
-    flaws = f", {counted(len(repair.flaws), 'damage')} in front of them" if repair.flaws else ""
-    cut = f"; {counted(repair.cut, 'torn byte')} set aside in {repair.saved}" if repair.cut else ""
+def describe_repair(repair: Repair) -> str:
+    kept = f"{repair.file} has {format_count(repair.captures, 'whole capture')}"
+    flaws = f", {format_count(len(repair.flaws), 'damage')} in front of them" if repair.flaws else ""
+    cut = f"; {format_count(repair.cut, 'torn byte')} set aside in {repair.saved}" if repair.cut else ""
     return kept + flaws + cut

@@ -13,11 +13,11 @@ import msgspec
 
 from webmill.boards.jobs import QUEUE as BOARDS
 from webmill.boards.jobs import job_of
-from webmill.cli.cc.queues import checked_queue
+from webmill.cli.cc.queues import check_queue_url
 from webmill.cli.context import Context, note, pass_context
-from webmill.cli.dry_run import dry_run_option, quantity
+from webmill.cli.dry_run import dry_run_option, format_amount
 from webmill.cli.options import together
-from webmill.cli.words import counted, printable, shown
+from webmill.cli.text import escape_text, format_count, replace_unprintable
 from webmill.collection import PRIVATE, Publishing
 from webmill.commoncrawl.batch import QUEUE as BATCHES
 from webmill.errors import BadInput, NotFound
@@ -31,14 +31,14 @@ from webmill.pipeline.extract.tasks import read_task
 from webmill.pipeline.status.nouns import Amount
 from webmill.settings import QueueSettings
 
-where = together(
+queue_arguments = together(
     click.argument("words", nargs=-1, metavar="[DIR] [ID]..."),
     click.option(
-        "--queue", "url", metavar="URL", callback=checked_queue, help="Queue to look at: sqlite:FILE or amqp://…"
+        "--queue", "url", metavar="URL", callback=check_queue_url, help="Queue to look at: sqlite:FILE or amqp://…"
     ),
     click.option("--name", help=f"Name of the queue at a broker  [default: {BATCHES}; with DIR: {BOARDS}]"),
 )
-which = click.option("--all", "everything", is_flag=True, help="All failed tasks.")
+all_option = click.option("--all", "everything", is_flag=True, help="All failed tasks.")
 
 
 @click.group(
@@ -57,7 +57,7 @@ def dead() -> None:
 
 
 @dead.command("list", epilog="Example: webmill dead list news/ --json")
-@where
+@queue_arguments
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line, including the first error.")
 @pass_context
 def list_(context: Context, /, *, words: tuple[str, ...], url: str | None, name: str | None, as_json: bool) -> None:
@@ -66,37 +66,41 @@ def list_(context: Context, /, *, words: tuple[str, ...], url: str | None, name:
     The columns are id, attempts, size, time, reason, and the file or board that the task reads.
     """
     count = 0
-    places, _ = resolved(context, words, url, name)
+    places, _ = resolve_queues(context, words, url, name)
     for place in places:
         with place.viewed() as queue:
             for letter in queue.buried():
                 count += 1
-                click.echo(as_object(letter) if as_json else f"{as_line(letter)}\t{shown(about(letter))}")
+                click.echo(
+                    encode_dead_letter(letter)
+                    if as_json
+                    else f"{format_dead_letter(letter)}\t{escape_text(task_subject(letter))}"
+                )
     if not count:
         note("none have failed")
 
 
 @dead.command(short_help="Print the message of a failed task.", epilog="Example: webmill dead show news/ ID")
-@where
+@queue_arguments
 @pass_context
 def show(context: Context, /, *, words: tuple[str, ...], url: str | None, name: str | None) -> None:
     """Print the message of task ID on stdout, and its attempts and errors on stderr."""
-    places, ids = resolved(context, words, url, name)
+    places, ids = resolve_queues(context, words, url, name)
     for place in places:
         with place.viewed() as queue:
             for letter in queue.buried():
                 if letter.id in ids:
-                    note(as_line(letter))
+                    note(format_dead_letter(letter))
                     if letter.first_error != letter.last_error:
-                        note(f"first error: {printable(letter.first_error)}")
+                        note(f"first error: {replace_unprintable(letter.first_error)}")
                     click.echo(letter.body, nl=not letter.body.endswith(b"\n"))
                     return
-    raise unknown(ids)
+    raise unknown_tasks(ids)
 
 
 @dead.command(epilog="Example: webmill dead requeue news/ --all")
-@where
-@which
+@queue_arguments
+@all_option
 @pass_context
 def requeue(
     context: Context, /, *, words: tuple[str, ...], url: str | None, name: str | None, everything: bool
@@ -105,52 +109,52 @@ def requeue(
 
     A worker or the next run retries them; they resume from where they failed.
     """
-    places, ids = resolved(context, words, url, name)
-    check(ids, everything=everything)
+    places, ids = resolve_queues(context, words, url, name)
+    check_choice(ids, everything=everything)
     count, left = 0, set(ids)
     for place in places:
         with closing(place.opened()) as queue:
-            chosen = chosen_of(queue.buried(), ids, everything=everything)
+            chosen = choose_tasks(queue.buried(), ids, everything=everything)
             count += queue.requeue(list(chosen))
             left -= chosen.keys()
     note(f"{count:,} queued again")
     if left:
-        raise unknown(left)
+        raise unknown_tasks(left)
 
 
 @dead.command(epilog="Example: webmill dead drop news/ --all --dry-run")
-@where
-@which
+@queue_arguments
+@all_option
 @dry_run_option
 @pass_context
 def drop(
     context: Context, /, *, words: tuple[str, ...], url: str | None, name: str | None, everything: bool, dry_run: bool
 ) -> None:
     """Discard failed tasks for good."""
-    places, ids = resolved(context, words, url, name)
-    check(ids, everything=everything)
+    places, ids = resolve_queues(context, words, url, name)
+    check_choice(ids, everything=everything)
     count = size = 0
     left = set(ids)
     for place in places:
         with ExitStack() as stack:
             queue = stack.enter_context(place.viewed() if dry_run else closing(place.opened()))
-            chosen = chosen_of(queue.buried(), ids, everything=everything)
+            chosen = choose_tasks(queue.buried(), ids, everything=everything)
             count, size = count + len(chosen), size + sum(chosen.values())
             left -= chosen.keys()
             if not dry_run:
                 queue.drop(list(chosen))
     if dry_run:
-        note(f"would be dropped: {quantity(Amount(files=count, bytes=size), 'task')}")
+        note(f"would be dropped: {format_amount(Amount(files=count, bytes=size), 'task')}")
     else:
         note(f"{count:,} dropped")
     if left:
-        raise unknown(left)
+        raise unknown_tasks(left)
 
 
 # --- which queues ---
 
 
-class Place(NamedTuple):
+class QueueLocation(NamedTuple):
     url: str
     options: QueueOptions
 
@@ -161,28 +165,28 @@ class Place(NamedTuple):
         return retrying(lambda: open_queue(self.url, self.options), policy=BROKER)
 
 
-def resolved(
+def resolve_queues(
     context: Context, words: Sequence[str], url: str | None, name: str | None
-) -> tuple[list[Place], tuple[str, ...]]:
+) -> tuple[list[QueueLocation], tuple[str, ...]]:
     """The queues that are meant, and the ids. Without --queue the first word is DIR; with it, if it is a folder."""
     folder = Path(words[0]) if words and (not url or Path(words[0]).is_dir()) else None
     ids = tuple(words[1:] if folder else words)
     settings = context.settings(folder if folder and folder.is_dir() else None).queue
     name = name or (BOARDS if folder else BATCHES)
     if url or not folder:
-        return [named(url or settings.url, settings, name)], ids
+        return [require_named_queue(url or settings.url, settings, name)], ids
     if not folder.is_dir():
         raise click.BadParameter(f"Directory {str(folder)!r} does not exist.", param_hint="'DIR'")
     files = [file for file in queue_files(folder.resolve()) if file.is_file()]
     if files:
-        return [Place(f"sqlite:{file}", options_of(settings, name)) for file in files], ids
+        return [QueueLocation(f"sqlite:{file}", queue_options(settings, name)) for file in files], ids
     if scheme_of(settings.url)[0] != "sqlite":
-        return [named(settings.url, settings, name)], ids
+        return [require_named_queue(settings.url, settings, name)], ids
     raise NotFound(f"no queue in {folder}: nothing was queued there, or name it with --queue")
 
 
-def named(url: str, settings: QueueSettings, name: str) -> Place:
-    place = Place(url, options_of(settings, name))
+def require_named_queue(url: str, settings: QueueSettings, name: str) -> QueueLocation:
+    place = QueueLocation(url, queue_options(settings, name))
     try:
         require_queue(place.url, place.options)
     except NotFound as error:
@@ -190,7 +194,7 @@ def named(url: str, settings: QueueSettings, name: str) -> Place:
     return place
 
 
-def options_of(settings: QueueSettings, name: str) -> QueueOptions:
+def queue_options(settings: QueueSettings, name: str) -> QueueOptions:
     return QueueOptions(name=name, attempts=settings.attempts, lease=settings.lease)
 
 
@@ -207,21 +211,21 @@ def queue_files(folder: Path) -> Iterator[Path]:
 # --- which tasks ---
 
 
-def chosen_of(letters: Iterator[DeadLetter], ids: Sequence[str], *, everything: bool) -> dict[str, int]:
+def choose_tasks(letters: Iterator[DeadLetter], ids: Sequence[str], *, everything: bool) -> dict[str, int]:
     """The ids that are meant and failed, with their sizes."""
     return {letter.id: len(letter.body) for letter in letters if everything or letter.id in ids}
 
 
-def check(ids: Sequence[str], *, everything: bool) -> None:
+def check_choice(ids: Sequence[str], *, everything: bool) -> None:
     if bool(ids) == everything:
         raise click.UsageError("name some tasks, or give --all")
 
 
-def unknown(ids: Sequence[str] | set[str]) -> NotFound:
-    return NotFound(f"no failed task {shown(', '.join(sorted(ids)))}: `webmill dead list` names them")
+def unknown_tasks(ids: Sequence[str] | set[str]) -> NotFound:
+    return NotFound(f"no failed task {escape_text(', '.join(sorted(ids)))}: `webmill dead list` names them")
 
 
-def about(letter: DeadLetter) -> str:
+def task_subject(letter: DeadLetter) -> str:
     """The board of a job, or the file of a task; nothing for a batch, which is of many."""
     try:
         return job_of(letter.body).board.source
@@ -233,14 +237,13 @@ def about(letter: DeadLetter) -> str:
         return ""
 
 
-def as_line(letter: DeadLetter) -> str:
+def format_dead_letter(letter: DeadLetter) -> str:
     when = datetime.fromtimestamp(letter.when, UTC).strftime("%Y-%m-%d %H:%M:%S")
-    reason = printable(letter.reason)[:300]
-    return (
-        f"{printable(letter.id)}\t{counted(letter.attempts, 'attempt')}\t{len(letter.body):,} bytes\t{when}\t{reason}"
-    )
+    reason = replace_unprintable(letter.reason)[:300]
+    attempts, size = format_count(letter.attempts, "attempt"), f"{len(letter.body):,} bytes"
+    return "\t".join((replace_unprintable(letter.id), attempts, size, when, reason))
 
 
-def as_object(letter: DeadLetter) -> bytes:
+def encode_dead_letter(letter: DeadLetter) -> bytes:
     known = {name: getattr(letter, name) for name in ("id", "reason", "attempts", "first_error", "last_error", "when")}
     return msgspec.json.encode(known | {"bytes": len(letter.body)})

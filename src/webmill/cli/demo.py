@@ -17,7 +17,7 @@ import msgspec
 
 from webmill.cli.context import Context, note, pass_context
 from webmill.cli.main import INTERRUPTED, webmill
-from webmill.cli.words import counted
+from webmill.cli.text import format_count
 from webmill.testing import TestWeb
 
 NAME = "DEMO"
@@ -57,7 +57,7 @@ def demo(context: Context, /, *, serve: bool, port: int, keep: Path | None) -> N
     root = (keep or Path(tempfile.mkdtemp(prefix="webmill-demo-"))).resolve()
     try:
         with TestWeb() as web, context.progress("Demo", total=STEPS, unit="steps") as bar:
-            River(root, web, step=bar.advance).flow()
+            DemoRun(root, web, step=bar.advance).flow()
         click.echo(OWN)
         if serve:
             webmill.main(["serve", str(root), "--port", str(port)], standalone_mode=False)
@@ -79,7 +79,7 @@ The same for sites of your own:
 """
 
 
-class River:
+class DemoRun:
     """Every stage once, the first ones again after the web has changed. Each says what it made."""
 
     def __init__(self, root: Path, web: TestWeb, *, step: Any) -> None:
@@ -89,21 +89,26 @@ class River:
         hosts = len(self._web.names)
         told = self._crawl(self._web.home, "--max-time", PATIENCE)
         pages = told["total"]["pages"]
-        say("crawl", f"{counted(pages, 'page')} of {counted(hosts, 'host')} into WARC files, robots.txt obeyed")
+        print_step(
+            "crawl",
+            f"{format_count(pages, 'page')} of {format_count(hosts, 'host')} into WARC files, robots.txt obeyed",
+        )
         warcs = [str(file) for file in self._root.glob("crawl-data/*/segments/*/warc/*.warc.gz")]
         told = self._ask("derive", "all", *warcs, "--in-place")
-        say("derive", f"WAT and WET of {counted(len(warcs), 'WARC file')}: {counted(told['pages'], 'page')}")
+        print_step(
+            "derive", f"WAT and WET of {format_count(len(warcs), 'WARC file')}: {format_count(told['pages'], 'page')}"
+        )
         self._index_and_extract()
         self._publish()
         self._web.advance()
         self._crawl("--refresh", "--max-pages", str(5 * pages // 2), "--max-time", PATIENCE)
-        say("crawl", "again, for the web has changed: what is the same costs a revisit record")
+        print_step("crawl", "again, for the web has changed: what is the same costs a revisit record")
         self._index_and_extract()
         self._publish("--force")
         self._ask("search", "update", str(self._root), json=False)
         found = self._ask("search", str(self._root), WORDS)
         first = found["hits"][0]["title"]["text"]
-        say("search", f"{counted(found['total'], 'page')} with the word {WORDS!r}; the first: {first[:40]}")
+        print_step("search", f"{format_count(found['total'], 'page')} with the word {WORDS!r}; the first: {first[:40]}")
 
     def _crawl(self, *arguments: str) -> Any:
         hosts = sorted({urlsplit(page.url).hostname or "" for page in self._web.pages()})
@@ -112,15 +117,17 @@ class River:
 
     def _index_and_extract(self) -> None:
         told = self._ask("index", str(self._root))
-        say("index", f"{counted(told['captures'], 'capture')}: CDXJ, ZipNum as Common Crawl's and pywb's, Parquet")
+        print_step(
+            "index", f"{format_count(told['captures'], 'capture')}: CDXJ, ZipNum as Common Crawl's and pywb's, Parquet"
+        )
         told = self._ask("extract", str(self._root))
-        say("extract", f"{counted(told['documents'], 'document')}: text, title, language, links")
+        print_step("extract", f"{format_count(told['documents'], 'document')}: text, title, language, links")
 
     def _publish(self, *flags: str) -> None:
         told = self._ask("publish", "documents", str(self._root), "--facet", "language", "--facet", "domain", *flags)
         counts, version = told["published"]["counts"], told["published"]["version"]["version"]
         changes = ", ".join(f"{counts[kind]:,} {kind}" for kind in ("added", "changed", "removed"))
-        say("publish", f"version {version}: {counted(counts['items'], 'page')}, {changes}")
+        print_step("publish", f"version {version}: {format_count(counts['items'], 'page')}, {changes}")
 
     def _ask(self, *command: str, json: bool = True) -> Any:
         """The command as it would be typed; what it said in JSON."""
@@ -136,5 +143,5 @@ class River:
         return msgspec.json.decode(said.buffer.getvalue()) if json else None
 
 
-def say(stage: str, what: str) -> None:
+def print_step(stage: str, what: str) -> None:
     click.echo(f"{stage:<8} {what}")

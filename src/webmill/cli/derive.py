@@ -12,7 +12,7 @@ import msgspec
 from webmill.archive.derive import KINDS
 from webmill.cli.context import Context, finish, note, pass_context, warn
 from webmill.cli.options import settings_options
-from webmill.cli.words import counted, shown
+from webmill.cli.text import escape_text, format_count
 from webmill.errors import BadInput
 from webmill.formats.timestamps import earliest, to_datetime
 from webmill.infra.executor.backends import open_executor
@@ -69,7 +69,7 @@ def derive(
     options = Options(
         kinds=KINDS if kind == "all" else (kind,),
         into=output,
-        date=moment(date) if date else None,
+        date=parse_date(date) if date else None,
         detect_languages=detect_languages,
     )
     with closing(open_executor(settings.executor.url, workers=settings.executor.jobs)) as executor:
@@ -77,21 +77,21 @@ def derive(
     if as_json:
         click.echo(msgspec.json.encode(report))
     else:
-        tell(report)
+        print_derive_report(report)
     finish(rejected=len(report.rejects), where="files, byte ranges and reasons are told above")
 
 
-def moment(date: str) -> datetime:
+def parse_date(date: str) -> datetime:
     try:
         return to_datetime(earliest(date))
     except BadInput as error:
         raise click.BadParameter(error.message, param_hint="--date") from None
 
 
-def tell(report: Report) -> None:
+def print_derive_report(report: Report) -> None:
     for reject in report.rejects:
         place = "" if reject.offset is None else f"bytes {reject.offset}-{reject.end}: "
-        warn(shown(f"{reject.file}: {place}{reject.reason}: {reject.message}"))
+        warn(escape_text(f"{reject.file}: {place}{reject.reason}: {reject.message}"))
     made = {"record": report.records, "page": report.pages, "text": report.texts}
-    found = ", ".join(counted(count, noun) for noun, count in made.items())
-    note(f"{report.derived:,} of {counted(report.warcs, 'WARC file')}: {found}")
+    found = ", ".join(format_count(count, noun) for noun, count in made.items())
+    note(f"{report.derived:,} of {format_count(report.warcs, 'WARC file')}: {found}")

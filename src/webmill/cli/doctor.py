@@ -11,7 +11,7 @@ import click
 import msgspec
 
 from webmill.cli.context import Context, note, pass_context
-from webmill.cli.words import counted, json_line, shown
+from webmill.cli.text import escape_text, format_count, json_line
 from webmill.crawl.backends import check_redis
 from webmill.infra.queue.backends import open_queue
 from webmill.infra.queue.base import QueueOptions
@@ -60,26 +60,28 @@ def doctor(
         if root is None:
             raise click.UsageError("--sweep needs DIR")
         for done in looks.would_sweep(root) if dry_run else looks.sweep(root):
-            note(shown(done))
+            note(escape_text(done))
     elif dry_run:
         raise click.UsageError("--dry-run is for --sweep: nothing else changes anything")
     found = list(
-        tell(
+        print_findings(
             chain(
                 looks.machine(),
                 looks.collection_findings(root, read_data=read_data) if root else (),
-                servers(context, frontier, queue_url, storage),
+                check_servers(context, frontier, queue_url, storage),
             ),
             as_json=as_json,
         )
     )
     bad = sum(finding.state == "bad" for finding in found)
     if bad:
-        note(f"{counted(bad, 'promise')} cannot be kept")
+        note(f"{format_count(bad, 'promise')} cannot be kept")
         raise click.exceptions.Exit(1)
 
 
-def servers(context: Context, frontier: str | None, queue_url: str | None, storage: str | None) -> Iterator[Finding]:
+def check_servers(
+    context: Context, frontier: str | None, queue_url: str | None, storage: str | None
+) -> Iterator[Finding]:
     if frontier:
         check_redis(frontier)
         yield from looks.redis(frontier)
@@ -91,14 +93,14 @@ def servers(context: Context, frontier: str | None, queue_url: str | None, stora
         yield from looks.versions(partial(open_versions, storage))
 
 
-def tell(findings: Iterable[Finding], *, as_json: bool) -> Iterator[Finding]:
+def print_findings(findings: Iterable[Finding], *, as_json: bool) -> Iterator[Finding]:
     """Each as soon as it is known: reading every byte takes its time."""
     for finding in findings:
         if as_json:
             click.echo(json_line(msgspec.to_builtins(finding)))
         else:
-            click.echo(f"{SIGNS[finding.state]}  {finding.part}: {shown(finding.found)}")
+            click.echo(f"{SIGNS[finding.state]}  {finding.part}: {escape_text(finding.found)}")
             for name, words in (("keeps", finding.promise), ("repair", finding.repair)):
                 if words:
-                    click.echo(f"      {name}: {shown(words)}")
+                    click.echo(f"      {name}: {escape_text(words)}")
         yield finding

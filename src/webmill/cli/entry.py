@@ -15,9 +15,9 @@ def main() -> None:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         if "_WEBMILL_COMPLETE" in os.environ:
-            from webmill.cli.completing import answer
+            from webmill.cli.shell_completion import answer_shell
 
-            answer()
+            answer_shell()
         from webmill.cli.main import main as run
 
         run()

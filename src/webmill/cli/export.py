@@ -9,8 +9,8 @@ import click
 import msgspec
 
 from webmill.cli.context import Context, finish, note, pass_context, warn
-from webmill.cli.extract import refused
-from webmill.cli.words import counted
+from webmill.cli.extract import warn_refused_file
+from webmill.cli.text import format_count
 from webmill.collection import crawls_in
 from webmill.errors import Conflict
 from webmill.formats.cdx.query import MatchType
@@ -102,14 +102,14 @@ def wacz(
             query = Query(range=url_range(url, match), start=start, end=end, filters=filters)
             done = work.found(index, query)
         else:
-            archives = {key for crawl in crawls_in(root) for key in find_archives(crawl, refuse=refused)}
+            archives = {key for crawl in crawls_in(root) for key in find_archives(crawl, refuse=warn_refused_file)}
             done = work.everything(index, archives)
     if as_json:
         click.echo(msgspec.json.encode(done))
     size = out.stat().st_size
-    note(f"{out}: {counted(done.captures, 'capture')}, {counted(done.pages, 'page')}, {size:,} bytes")
+    note(f"{out}: {format_count(done.captures, 'capture')}, {format_count(done.pages, 'page')}, {size:,} bytes")
     if done.missing:
-        warn(f"{counted(done.missing, 'revisit')} of a capture that is not in {root}")
+        warn(f"{format_count(done.missing, 'revisit')} of a capture that is not in {root}")
     finish(
         rejected=done.unreadable, where="in ARC files, or packed together with others; without --url they come along"
     )

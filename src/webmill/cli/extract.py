@@ -8,9 +8,9 @@ import click
 import msgspec
 
 from webmill.cli.context import Context, finish, note, pass_context, warn
-from webmill.cli.extracted import advise, tell, tell_unread
+from webmill.cli.extract_report import print_extract_report, suggest_extractor, warn_if_unreadable
 from webmill.cli.options import settings_options
-from webmill.cli.words import shown
+from webmill.cli.text import escape_text
 from webmill.index.archives import crawls_with_archives
 from webmill.pipeline.extract.collection import extract_collection, shape_of
 from webmill.pipeline.extract.totals import ExtractReport
@@ -45,30 +45,30 @@ def extract(
     counted and skipped. For archives outside a collection use `webmill dataset`.
     """
     root = root.resolve()
-    advise(shape_of(settings.extract).recipe.extractor)
+    suggest_extractor(shape_of(settings.extract).recipe.extractor)
     report = extract_collection(
-        root, settings, progress=context.progress, refuse=refused, retry=retry, from_scratch=from_scratch
+        root, settings, progress=context.progress, refuse=warn_refused_file, retry=retry, from_scratch=from_scratch
     )
     if as_json:
         click.echo(msgspec.json.encode(report))
     else:
-        tell_all(report, root)
-    finish(rejected=report.rejected, where=reasons_in(root))
+        print_collection_report(report, root)
+    finish(rejected=report.rejected, where=where_reasons(root))
 
 
-def tell_all(report: ExtractReport, root: Path) -> None:
+def print_collection_report(report: ExtractReport, root: Path) -> None:
     if not (report.tasks or report.failed or report.left):
         note("no new archives" if crawls_with_archives(root) else f"there are no WARC files in {root} yet")
         return
-    tell(report)
-    tell_unread(report.outcomes, captures=report.captures)
+    print_extract_report(report)
+    warn_if_unreadable(report.outcomes, captures=report.captures)
     if report.failed:
         note(f"`webmill dead list {root}` says why, `webmill extract {root} --retry` tries them again")
 
 
-def reasons_in(root: Path) -> str:
+def where_reasons(root: Path) -> str:
     return f"see {root}/.webmill/extract/errors and the lines above"
 
 
-def refused(path: str, reason: str, message: str) -> None:
-    warn(f"{shown(path)}: {shown(message)} [{reason}]")
+def warn_refused_file(path: str, reason: str, message: str) -> None:
+    warn(f"{escape_text(path)}: {escape_text(message)} [{reason}]")

@@ -7,11 +7,11 @@ from pathlib import Path
 import click
 import msgspec
 
-from webmill.cli.collections import existing
 from webmill.cli.context import Context, finish, note, pass_context, warn
-from webmill.cli.dry_run import dry_run_option, quantity
+from webmill.cli.dry_run import dry_run_option, format_amount
 from webmill.cli.options import settings_options
-from webmill.cli.words import counted
+from webmill.cli.param_types import require_folder
+from webmill.cli.text import format_count
 from webmill.collection import Collection, crawl_name
 from webmill.pipeline.index import IndexReport, check_archives, index_crawl
 from webmill.pipeline.status.files import added, amount_of
@@ -39,7 +39,7 @@ Exit code 3: done, but some archives are damaged; DIR/rejected/index.jsonl says 
 @settings_options(
     "index",
     "executor.jobs",
-    place=lambda given: placed(given["collections_dir"], given["collection"]),
+    place=lambda given: collection_path(given["collections_dir"], given["collection"]),
     types={"blocklist": click.Path(exists=True, dir_okay=False, resolve_path=True)},
 )
 @click.option(
@@ -67,24 +67,24 @@ def index(
     The result depends only on the files and the options. If it is interrupted, run it again to continue. Readers see
     the old index until the new one is complete.
     """
-    root = existing(placed(collections_dir, collection)).resolve()
+    root = require_folder(collection_path(collections_dir, collection)).resolve()
     where = Collection(root, name or crawl_name(root))
     if dry_run:
-        preview(where, from_scratch=not incremental)
+        print_preview(where, from_scratch=not incremental)
         return
     report = index_crawl(where, settings, progress=context.progress, from_scratch=not incremental)
     if as_json:
         click.echo(msgspec.json.encode(report))
     else:
-        tell(report, root)
+        print_index_report(report, root)
     finish(rejected=len(report.rejects), where=f"{where.rejected / 'index.jsonl'} has files, byte ranges and reasons")
 
 
-def placed(collections_dir: Path | None, collection: Path) -> Path:
+def collection_path(collections_dir: Path | None, collection: Path) -> Path:
     return (collections_dir or Path()) / collection
 
 
-def preview(collection: Collection, *, from_scratch: bool) -> None:
+def print_preview(collection: Collection, *, from_scratch: bool) -> None:
     """By what archives look like from outside. Fails where the run would."""
     check_archives(collection)
     found = archives_of(collection)
@@ -95,21 +95,21 @@ def preview(collection: Collection, *, from_scratch: bool) -> None:
     due = len(found) if from_scratch else seen.new + seen.changed
     all_ = added(status.st_size for status in found.values())
     gone = f"; {seen.gone:,} that went would leave the index" * bool(seen.gone)
-    note(f"would be read: {due:,} of {quantity(all_, 'archive')}{gone}")
+    note(f"would be read: {due:,} of {format_amount(all_, 'archive')}{gone}")
     if seen.made is not None and (due or seen.gone or seen.is_torn):
         old = amount_of(collection.zipnum)
-        note(f"would be replaced, if it comes out different: {collection.zipnum} ({quantity(old)})")
+        note(f"would be replaced, if it comes out different: {collection.zipnum} ({format_amount(old)})")
 
 
-def tell(report: IndexReport, root: Path) -> None:
+def print_index_report(report: IndexReport, root: Path) -> None:
     done = f"{report.indexed:,} indexed, {report.kept:,} as before, {report.removed:,} gone"
-    note(f"{counted(report.warcs, 'archive')} ({done}): {counted(report.captures, 'capture')}")
+    note(f"{format_count(report.warcs, 'archive')} ({done}): {format_count(report.captures, 'capture')}")
     if report.blocked or report.excessive:
-        excessive = f"{counted(report.excessive, 'line')} of URLs with too many captures"
-        note(f"left out: {counted(report.blocked, 'blocked line')}, {excessive}")
-    made = [counted(report.shards, "shard")] + [counted(report.tables, "Parquet file")] * bool(report.tables)
+        excessive = f"{format_count(report.excessive, 'line')} of URLs with too many captures"
+        note(f"left out: {format_count(report.blocked, 'blocked line')}, {excessive}")
+    made = [format_count(report.shards, "shard")] + [format_count(report.tables, "Parquet file")] * bool(report.tables)
     note(f"{report.place}: {', '.join(made)}" + ", nothing changed" * (not report.published))
     if not report.warcs:
         note(f"there are no WARC or ARC files in {root} any more: the index is empty")
     for reason, count in report.not_in_tables.items():
-        warn(f"{counted(count, 'line')} not in Parquet, but in the shards: {reason}")
+        warn(f"{format_count(count, 'line')} not in Parquet, but in the shards: {reason}")

@@ -38,7 +38,7 @@ def init(*, root: Path, seeds: tuple[str, ...], contact: str) -> None:
     """
     root = root.resolve()
     atomic.make_folder(root)
-    written = {FILE_NAME: settings_file(contact).encode(), CrawlSettings().seeds: seeds_file(seeds).encode()}
+    written = {FILE_NAME: make_settings_file(contact).encode(), CrawlSettings().seeds: make_seeds_file(seeds).encode()}
     there = [name for name in written if (root / name).exists()]
     if there:
         raise Conflict(f"{root} has a {' and a '.join(there)} already: edit what is there, or name another folder")
@@ -52,22 +52,22 @@ def init(*, root: Path, seeds: tuple[str, ...], contact: str) -> None:
     note(f"{'Next' if seeds and contact else 'Then'}: webmill run {root}")
 
 
-def seeds_file(seeds: tuple[str, ...]) -> str:
+def make_seeds_file(seeds: tuple[str, ...]) -> str:
     return "".join(["# URLs or domains, one per line.\n", *(f"{seed}\n" for seed in seeds)])
 
 
-def settings_file(contact: str) -> str:
+def make_settings_file(contact: str) -> str:
     """Return every setting with its meaning, commented out but for what is given."""
     # Who makes an archive wants to see its pages again; who only wants their text sets it to false.
     given = {("http", "contact"): contact, ("crawl", "page_resources"): True}
     parts = [HEAD]
     for section, settings in groupby(every_setting(), key=lambda one: one.section):
-        parts.append(f"\n[{section}]\n" + wrapped(SECTIONS[section].__doc__ or ""))
-        parts += [line_of(one, given.get((section, one.key))) for one in settings]
+        parts.append(f"\n[{section}]\n" + wrap_comment(SECTIONS[section].__doc__ or ""))
+        parts += [make_line(one, given.get((section, one.key))) for one in settings]
     return "".join(parts)
 
 
-def line_of(one: Setting, given: object) -> str:
+def make_line(one: Setting, given: object) -> str:
     """Return a setting as the file has it; what it means behind it, or above where that is too long."""
     value = json.dumps(one.write(given or one.default), ensure_ascii=False)
     line = f"{'' if given else '# '}{one.key} = {value}"
@@ -75,8 +75,8 @@ def line_of(one: Setting, given: object) -> str:
     about = one.description + (f" {nothing}: {one.declared.none}." if one.declared.none else "")
     if len(line) + len(about) < WIDTH:
         return f"{line}  # {about}\n"
-    return wrapped(about) + f"{line}\n"
+    return wrap_comment(about) + f"{line}\n"
 
 
-def wrapped(text: str) -> str:
+def wrap_comment(text: str) -> str:
     return "".join(f"# {line}\n" for line in textwrap.wrap(" ".join(text.split()), 100))

@@ -6,17 +6,16 @@ Exit codes: 0 done · 1 failed · 2 wrong usage · 3 done, but some input was re
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import click
 
 from webmill import __version__
-from webmill.cli import stderr
 from webmill.cli.lazy import LazyGroup
-from webmill.cli.words import shown
 from webmill.errors import Conflict, Misconfigured, NotFound, Unavailable, WebmillError, WrongUse
 
 FAILED, USAGE, INTERRUPTED = 1, 2, 130
@@ -79,30 +78,30 @@ def webmill(ctx: click.Context, *, verbose: int, quiet: bool, log_format: str | 
 def main() -> NoReturn:
     """Run the command; bad input ends as a sentence on stderr, never as a traceback."""
     open_closed_streams()
-    stderr.forgive()
+    ignore_stderr_errors()
     try:
-        code = webmill.main(standalone_mode=False)  # click gives the code of an Exit back as the value
+        code = webmill.main(standalone_mode=False)  # click returns the code of an Exit
     except click.ClickException as error:
         error.show()
-        leave(error.exit_code)
+        exit_with(error.exit_code)
     except (click.Abort, KeyboardInterrupt):
-        say("interrupted: nothing that was acknowledged is lost; run the same command again to go on")
-        leave(INTERRUPTED)
+        print_error("interrupted: finished work is kept; run the same command again to continue")
+        exit_with(INTERRUPTED)
     except BrokenPipeError:
         # The reader of our stdout went away (`| head`): stop, and keep Python from complaining at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        leave(FAILED)
+        exit_with(FAILED)
     except WebmillError as error:
-        say(f"{heading(error)}: {error}")
-        leave(USAGE if isinstance(error, WrongUse) else FAILED)
+        print_error(f"{error_heading(error)}: {error}")
+        exit_with(USAGE if isinstance(error, WrongUse) else FAILED)
     except OSError as error:
-        say(f"error: {error.strerror or error}" + (f": {error.filename}" if error.filename else ""))
-        leave(FAILED)
-    leave(code)
+        print_error(f"error: {error.strerror or error}" + (f": {error.filename}" if error.filename else ""))
+        exit_with(FAILED)
+    exit_with(code)
 
 
 def open_closed_streams() -> None:
-    """Started with a stream closed (`>&-`), Python has None for it: give it the null device, as everybody expects."""
+    """Open the null device for streams that were closed at the start (`>&-`), for which Python has None."""
     for fd, name in enumerate(("stdin", "stdout", "stderr")):
         if getattr(sys, name) is None:
             null = os.open(os.devnull, os.O_RDWR)
@@ -112,8 +111,26 @@ def open_closed_streams() -> None:
             setattr(sys, name, os.fdopen(fd, "r" if fd == 0 else "w", closefd=False))
 
 
-def heading(error: WebmillError) -> str:
-    """What the operator can do, in a word or two."""
+class LossyStderr(io.FileIO):
+    """Ignores failed writes, as on a full disk: a note may be lost, the work may not."""
+
+    def write(self, data: Any, /) -> int | None:  # type: ignore[override]
+        try:
+            return super().write(data)
+        except OSError:
+            return len(data)
+
+
+def ignore_stderr_errors() -> None:
+    """Let no note, progress or error fail from now on. A stderr that somebody has replaced is left alone."""
+    if sys.stderr is sys.__stderr__ and sys.stderr is not None:
+        raw = LossyStderr(sys.stderr.fileno(), "w", closefd=False)
+        encoding, errors = sys.stderr.encoding, sys.stderr.errors
+        sys.stderr = io.TextIOWrapper(io.BufferedWriter(raw), encoding=encoding, errors=errors, line_buffering=True)
+
+
+def error_heading(error: WebmillError) -> str:
+    """Return a word or two that tell the operator what kind of error it is."""
     if isinstance(error, NotFound):
         return "not found"
     if isinstance(error, Misconfigured):
@@ -123,12 +140,15 @@ def heading(error: WebmillError) -> str:
     return "conflict" if isinstance(error, Conflict) else "bad input"
 
 
-def say(message: str) -> None:
-    """Also of strangers' words: they move no cursor."""
-    click.echo("webmill: " + "\n".join(map(shown, message.splitlines())), err=True)
+def print_error(message: str) -> None:
+    """Print a message on stderr. Text from the web in it cannot move the cursor."""
+    from webmill.cli.text import escape_text  # not needed by --help
+
+    click.echo("webmill: " + "\n".join(map(escape_text, message.splitlines())), err=True)
 
 
-def leave(code: int | None) -> NoReturn:
+def exit_with(code: int | None) -> NoReturn:
+    """Exit after flushing stdout; a reader that has gone away makes it a failure."""
     try:
         sys.stdout.flush()
     except BrokenPipeError:

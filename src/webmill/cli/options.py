@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import click
 
 from webmill.cli.context import Context
-from webmill.cli.counts import AT_LEAST_ONE
+from webmill.cli.param_types import AT_LEAST_ONE
 from webmill.settings import Setting, chosen_settings
 
 F = TypeVar("F", bound=Callable[..., Any])

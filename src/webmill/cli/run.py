@@ -10,20 +10,19 @@ from typing import Any, NoReturn
 import click
 from msgspec.structs import replace
 
-from webmill.cli.context import REJECTED, Context, as_a_stage, note, pass_context, warn
-from webmill.cli.crawl import tell as tell_crawl
-from webmill.cli.crawl import watched
-from webmill.cli.crawl_view import age
-from webmill.cli.durations import DURATION
-from webmill.cli.extract import reasons_in, refused
-from webmill.cli.extract import tell_all as tell_extract
-from webmill.cli.index import tell as tell_index
-from webmill.cli.main import FAILED, heading
-from webmill.cli.publish.documents import bad_rows
-from webmill.cli.publish.documents import tell as tell_publish
-from webmill.cli.search.feed import UNREADABLE
-from webmill.cli.search.feed import tell as tell_search
-from webmill.cli.words import shown
+from webmill.cli.context import REJECTED, Context, note, pass_context, warn, without_hints
+from webmill.cli.crawl import print_crawl_report as tell_crawl
+from webmill.cli.crawl import watch_crawl
+from webmill.cli.extract import print_collection_report as tell_extract
+from webmill.cli.extract import warn_refused_file, where_reasons
+from webmill.cli.index import print_index_report as tell_index
+from webmill.cli.main import FAILED, error_heading
+from webmill.cli.param_types import DURATION
+from webmill.cli.publish.documents import print_publish_report as tell_publish
+from webmill.cli.publish.documents import where_bad_rows
+from webmill.cli.search.index import UNREADABLE
+from webmill.cli.search.index import print_update as tell_search
+from webmill.cli.text import escape_text, format_duration
 from webmill.errors import WebmillError
 from webmill.pipeline.crawl_archive import describe
 from webmill.pipeline.run import RunWatching, StageBegan, StageEnded, StageLeftOut, alone, run_stages, steps_of
@@ -57,38 +56,38 @@ def run(context: Context, /, *, root: Path, every: float | None, stages: tuple[s
     root = root.resolve()
     chosen = tuple(stage for stage in STAGES if stage in stages) or context.settings(root).run.in_order()
     if dry_run:
-        foretell(context, root, chosen)
+        print_due_stages(context, root, chosen)
         return
     with alone(root):
         if every:
-            repeat(context, root, chosen, every=every)
-        code = once(context, root, chosen)
+            run_repeatedly(context, root, chosen, every=every)
+        code = run_due_stages(context, root, chosen)
     raise click.exceptions.Exit(code)
 
 
-def repeat(context: Context, root: Path, stages: tuple[str, ...], *, every: float) -> NoReturn:
+def run_repeatedly(context: Context, root: Path, stages: tuple[str, ...], *, every: float) -> NoReturn:
     """Until it is interrupted. A tick that was missed, because a run took longer, is made up for once."""
     while True:
         started = time.monotonic()
         try:
-            once(context, root, stages)
+            run_due_stages(context, root, stages)
         except WebmillError as error:
-            warn(f"{heading(error)}: {shown(str(error))}; tried again in its time")
+            warn(f"{error_heading(error)}: {escape_text(str(error))}; tried again in its time")
         wait = max(0.0, every - (time.monotonic() - started))
-        note(f"next run in {age(wait)}; Ctrl-C ends it")
+        note(f"next run in {format_duration(wait)}; Ctrl-C ends it")
         time.sleep(wait)
 
 
-def once(context: Context, root: Path, stages: tuple[str, ...]) -> int:
+def run_due_stages(context: Context, root: Path, stages: tuple[str, ...]) -> int:
     """Do each stage that is due, and return the exit code. Ctrl-C ends it, as it ends the command of the stage."""
-    watching = RunWatching(crawl=partial(watched, context), progress=context.progress, refuse=refused)
+    watching = RunWatching(crawl=partial(watch_crawl, context), progress=context.progress, refuse=warn_refused_file)
     events = run_stages(root, stages, read=partial(context.sources, root), watching=watching)
     worst, last = 0, ""
     try:
-        with as_a_stage():
+        with without_hints():
             for event in events:
                 last = event.stage
-                show(event, root)
+                print_event(event, root)
                 if isinstance(event, StageEnded) and event.was_stopped:
                     raise click.Abort
                 worst = max(worst, REJECTED if isinstance(event, StageEnded) and event.rejected else 0)
@@ -99,7 +98,7 @@ def once(context: Context, root: Path, stages: tuple[str, ...]) -> int:
     return worst
 
 
-def show(event: StageLeftOut | StageBegan | StageEnded, root: Path) -> None:
+def print_event(event: StageLeftOut | StageBegan | StageEnded, root: Path) -> None:
     match event:
         case StageLeftOut(stage, why):
             note(f"{stage}: {why}")
@@ -108,46 +107,48 @@ def show(event: StageLeftOut | StageBegan | StageEnded, root: Path) -> None:
             for change in changes:
                 note(f"{stage}: {change}")
         case StageEnded(stage, report, rejected, seconds):
-            tell_report(stage, report, root)
-            note(f"{stage}: done in {age(seconds)}" + ", with rejects" * bool(rejected))
+            print_stage_report(stage, report, root)
+            note(f"{stage}: done in {format_duration(seconds)}" + ", with rejects" * bool(rejected))
 
 
-def tell_report(stage: str, report: Any, root: Path) -> None:
+def print_stage_report(stage: str, report: Any, root: Path) -> None:
     """As the stage's own command does."""
     match stage:
         case "crawl":
             tell_crawl(report)
-            warn_of(len(report.rejected), describe(report.rejected))
+            warn_of_rejects(len(report.rejected), describe(report.rejected))
         case "index":
             tell_index(report, root)
-            warn_of(len(report.rejects), f"{root / 'rejected' / 'index.jsonl'} has files, byte ranges and reasons")
+            warn_of_rejects(
+                len(report.rejects), f"{root / 'rejected' / 'index.jsonl'} has files, byte ranges and reasons"
+            )
         case "extract":
             tell_extract(report, root)
-            warn_of(report.rejected, reasons_in(root))
+            warn_of_rejects(report.rejected, where_reasons(root))
         case "publish":
             tell_publish(report, root)
-            warn_of(report.rejected, bad_rows(root))
+            warn_of_rejects(report.rejected, where_bad_rows(root))
         case _:
             tell_search(report)
-            warn_of(len(report.fed.skipped), UNREADABLE)
+            warn_of_rejects(len(report.fed.skipped), UNREADABLE)
 
 
-def warn_of(rejected: int, where: str) -> None:
+def warn_of_rejects(rejected: int, where: str) -> None:
     if rejected:
         warn(f"{rejected:,} rejected: {where}")
 
 
-def foretell(context: Context, root: Path, stages: tuple[str, ...]) -> None:
+def print_due_stages(context: Context, root: Path, stages: tuple[str, ...]) -> None:
     """What a run would do, by looking alone. Which stages bring something new is seen when they are done."""
     sources = context.sources(root)
     settings = sources.settings()
     engine = partial(open_search, search_address(settings.search.url, root), create=False)
     seen = look(root, replace(wishes_of(settings, root), stages=stages), open_engine=engine)
     for problem in seen.problems:
-        warn(shown(f"{problem.part}: {problem.message}"))
+        warn(escape_text(f"{problem.part}: {problem.message}"))
     if seen.is_running:
         note("another run is at work here: until it ends, a second one is refused")
-    watching = RunWatching(crawl=partial(watched, context), progress=context.progress)
+    watching = RunWatching(crawl=partial(watch_crawl, context), progress=context.progress)
     reasons, upstream = {due.stage: due.why for due in seen.due}, ""
     for stage in stages:
         steps = steps_of(stage, root, sources, watching)

@@ -12,11 +12,11 @@ from urllib.parse import urlsplit
 
 import click
 
-from webmill.cli.collections import existing
 from webmill.cli.context import Context, note, pass_context, warn
 from webmill.cli.options import settings_options
-from webmill.cli.publish.places import publishing_in, root_argument, storage_option
-from webmill.cli.serve_processes import Plan, feed, work
+from webmill.cli.param_types import require_folder
+from webmill.cli.publish.storage import publication_paths, root_argument, storage_option
+from webmill.cli.serve_processes import ServerPlan, follow_versions, serve_requests
 from webmill.errors import Misconfigured
 from webmill.serve import numbers, rate
 from webmill.serve.access_log import AccessLog
@@ -53,44 +53,46 @@ def serve(
     The flags from --host to --access-log can also be set in section [serve] of webmill.toml. Set the token there or as
     WEBMILL_SERVE_TOKEN: other users of this machine can see the flags of a running command.
     """
-    place = publishing_in(existing(root))
+    place = publication_paths(require_folder(root))
     chosen = settings.serve
-    check(chosen)
+    check_settings(chosen)
     tls_context(chosen.certificate, chosen.key)  # says what is wrong before anything starts
     with (
         tempfile.TemporaryDirectory(prefix="webmill-serve-") as folder,
         listen(chosen.host, chosen.port, flag="--port") as own,
         listen(chosen.host, replay_port(chosen), flag="--replay-port") as replay,
     ):
-        address = chosen.address or address_of(chosen, own)
+        address = chosen.address or public_address(chosen, own)
         file, buckets = Path(folder) / "numbers", Path(folder) / "buckets"
         numbers.create(file, rows=chosen.processes)
         rate.create(buckets)
-        plan = Plan(
+        plan = ServerPlan(
             root=place.root,
             settings=settings,
             storage=storage,
             address=address.rstrip("/"),
-            replay_address=(chosen.replay_address or address_of(chosen, replay)).rstrip("/"),
+            replay_address=(chosen.replay_address or public_address(chosen, replay)).rstrip("/"),
             secret=secrets.token_bytes(32),
             numbers=file,
             buckets=buckets,
             verbosity=-1 if context.quiet else context.verbosity,
         )
-        warn_of_strangers(chosen)
-        members = [ServerProcess(f"serve-{row}", work, plan, row, own, replay) for row in range(chosen.processes)]
+        warn_if_exposed(chosen)
+        members = [
+            ServerProcess(f"serve-{row}", serve_requests, plan, row, own, replay) for row in range(chosen.processes)
+        ]
         if is_fed:
-            members.append(ServerProcess("feed", feed, plan))
+            members.append(ServerProcess("feed", follow_versions, plan))
 
         def close() -> None:  # a socket that anybody holds open still takes connections
             own.close()
             replay.close()
 
-        Supervisor(members, ready=lambda: announce(plan, is_opened=is_opened), stopping=close).run()
+        Supervisor(members, ready=lambda: print_address(plan, is_opened=is_opened), stopping=close).run()
     note("stopped")
 
 
-def check(chosen: ServeSettings) -> None:
+def check_settings(chosen: ServeSettings) -> None:
     """Refuse what cannot be meant before anything starts."""
     check_origins(chosen)
     for proxy in chosen.proxies:
@@ -102,9 +104,9 @@ def check(chosen: ServeSettings) -> None:
 
 def check_origins(chosen: ServeSettings) -> None:
     """What would be compared with what browsers send, and never be the same, is told now."""
-    addresses = [origin_of(address) for address in (chosen.address, chosen.replay_address) if address]
+    addresses = [parse_origin(address) for address in (chosen.address, chosen.replay_address) if address]
     for origin in set(chosen.origins) - {"*"}:
-        origin_of(origin)
+        parse_origin(origin)
     for name in chosen.hosts:
         if not HOST_NAME.fullmatch(name):
             raise Misconfigured(f"{name} is no name of a host: write archive.example.org, without scheme and port")
@@ -114,7 +116,7 @@ def check_origins(chosen: ServeSettings) -> None:
         raise Misconfigured("archived pages need a name of their own: what they run must not reach the other")
 
 
-def origin_of(text: str) -> tuple[str, str, int]:
+def parse_origin(text: str) -> tuple[str, str, int]:
     """As browsers compare them."""
     try:
         parts = urlsplit(text)
@@ -133,14 +135,14 @@ def replay_port(chosen: ServeSettings) -> int:
     return chosen.port + 1
 
 
-def address_of(chosen: ServeSettings, listening: socket.socket) -> str:
+def public_address(chosen: ServeSettings, listening: socket.socket) -> str:
     """As clients of this machine, or of its network, would write it."""
     host = socket.gethostname() if chosen.host in EVERYWHERE else chosen.host
     scheme = "https" if chosen.certificate else "http"
     return f"{scheme}://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}"
 
 
-def warn_of_strangers(chosen: ServeSettings) -> None:
+def warn_if_exposed(chosen: ServeSettings) -> None:
     if not is_loopback(chosen.host) and not chosen.token:
         warn(
             f"everyone who reaches {chosen.host} can read this collection, and press its buttons: "
@@ -148,7 +150,7 @@ def warn_of_strangers(chosen: ServeSettings) -> None:
         )
 
 
-def announce(plan: Plan, *, is_opened: bool) -> None:
+def print_address(plan: ServerPlan, *, is_opened: bool) -> None:
     note(f"serving {plan.root} at {plan.address}/ (archived pages at {plan.replay_address}/; Ctrl-C stops)")
     if is_opened:
         webbrowser.open(plan.address)

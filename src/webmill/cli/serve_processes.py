@@ -26,12 +26,12 @@ from webmill.settings import Settings
 
 log = logging.getLogger(__name__)
 
-LOOK = 5.0  # seconds between two looks for a new version; after failures more, up to
-LONGEST = 300.0
-FAREWELL = 2.0  # seconds for threads that have nothing to do to end
+POLL_INTERVAL = 5.0  # seconds between two looks for a new version; after failures more, up to
+LONGEST_PAUSE = 300.0
+THREAD_TIMEOUT = 2.0  # seconds for threads that have nothing to do to end
 
 
-class Plan(msgspec.Struct, frozen=True, kw_only=True):
+class ServerPlan(msgspec.Struct, frozen=True, kw_only=True):
     """What all processes of one server know."""
 
     root: Path
@@ -45,7 +45,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     buckets: Path | None = None  # where requests of clients are counted together
 
 
-def work(plan: Plan, row: int, own: socket.socket, replay: socket.socket, parent: Connection) -> None:
+def serve_requests(plan: ServerPlan, row: int, own: socket.socket, replay: socket.socket, parent: Connection) -> None:
     """Answer on both sockets until the parent hangs up."""
     from webmill.serve.access_log import AccessLog
     from webmill.serve.address import Proxies
@@ -88,12 +88,12 @@ def work(plan: Plan, row: int, own: socket.socket, replay: socket.socket, parent
         serve(apps, limits=site.limits, door=door, tls=tls, parent=parent, often=often)
     finally:
         often()
-    leave_threads()
+    wait_for_threads()
 
 
-def leave_threads() -> None:
+def wait_for_threads() -> None:
     """Those that still wait for a disk or a server work for nobody any more: the end of the process waits for none."""
-    end = time.monotonic() + FAREWELL
+    end = time.monotonic() + THREAD_TIMEOUT
     for thread in threading.enumerate():
         if thread is not threading.current_thread() and not thread.daemon:
             thread.join(max(0.0, end - time.monotonic()))
@@ -101,29 +101,29 @@ def leave_threads() -> None:
                 os._exit(0)
 
 
-def feed(plan: Plan, parent: Connection) -> None:
+def follow_versions(plan: ServerPlan, parent: Connection) -> None:
     """Bring the search index up to each new version. What fails is told and tried again; nothing else waits for it."""
     interrupts.ignore()
     configure(verbosity=plan.verbosity, form=plan.settings.log.format)
     parent.send("ready")
-    threading.Thread(target=leave_with, args=(parent,), daemon=True).start()
+    threading.Thread(target=exit_with_parent, args=(parent,), daemon=True).start()
     fed, pause = "", 0.0
     while True:
         time.sleep(pause)
         try:
-            fed, pause = feed_once(plan, fed), LOOK
+            fed, pause = index_live_version(plan, fed), POLL_INTERVAL
         except WebmillError as error:
-            pause = min(2 * max(pause, LOOK), LONGEST)
+            pause = min(2 * max(pause, POLL_INTERVAL), LONGEST_PAUSE)
             log.warning("the search index is not up to date", extra={"why": str(error), "again_in": pause})
 
 
-def leave_with(parent: Connection) -> None:
+def exit_with_parent(parent: Connection) -> None:
     """At once: an index whose writer is killed goes on from its cursor, and a feed may take hours."""
     parent.poll(None)
     os._exit(0)
 
 
-def feed_once(plan: Plan, fed: str) -> str:
+def index_live_version(plan: ServerPlan, fed: str) -> str:
     """The version that the index has now."""
     from webmill.infra.storage.backends import open_storage
     from webmill.pipeline.search.feed import update
@@ -138,12 +138,12 @@ def feed_once(plan: Plan, fed: str) -> str:
     if live != fed:
         with closing(open_search(search_address(plan.settings.search.url, plan.root))) as engine:
             began = time.monotonic()
-            done = update(versions, engine, progress=_silently)
+            done = update(versions, engine, progress=_no_progress)
         log.info("search is fed", extra={"version": done.version, "seconds": round(time.monotonic() - began, 1)})
     return live
 
 
-def _silently(title: str, *, total: int | None = None, unit: str) -> AbstractContextManager[ProgressBar]:
+def _no_progress(title: str, *, total: int | None = None, unit: str) -> AbstractContextManager[ProgressBar]:
     from webmill.cli.progress import Progress
 
     return Progress(title, total=total, unit=unit, quiet=True, stream=sys.stderr)

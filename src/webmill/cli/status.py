@@ -15,8 +15,8 @@ import click
 import msgspec
 
 from webmill.cli.context import Context, pass_context
-from webmill.cli.status_rows import Row, rows_of
-from webmill.cli.words import counted, json_line, shown
+from webmill.cli.status_rows import StatusRow, make_rows
+from webmill.cli.text import escape_text, format_count, json_line
 from webmill.crawl.backends import open_meeting
 from webmill.crawl.kept_settings import read_kept
 from webmill.errors import WebmillError
@@ -51,26 +51,30 @@ def status(context: Context, /, *, root: Path, as_json: bool) -> None:
     For a crawl on many machines, the nodes and shards registered in Redis are listed as well.
     """
     folder = root.resolve()
-    settings, problems = settings_of(context, folder)
+    settings, problems = read_settings(context, folder)
     engine = partial(open_search, search_address(settings.search.url, folder), create=False)
     seen = look(folder, wishes_of(settings, folder), open_engine=engine)
-    nodes, complaint = others(folder, seen)
+    nodes, complaint = read_nodes(folder, seen)
     problems = [*seen.problems, *problems, *complaint]
     if as_json:
         told = msgspec.to_builtins(msgspec.structs.replace(seen, problems=problems))
         next_ = next_command(seen, root)
         click.echo(json_line({**told, "nodes": msgspec.to_builtins(nodes, str_keys=True), "next": next_}))
         return
-    for row in rows_of(seen, root):
-        show(row)
+    for row in make_rows(seen, root):
+        print_row(row)
     for row in node_rows(nodes) if nodes else ():
-        show(row)
+        print_row(row)
     for problem in problems:
-        show(Row("PROBLEM", f"{problem.part}: {problem.message}; `webmill doctor {spelled(root)}` says more", "bad"))
-    show(Row("next", next_command(seen, root) or reason_to_type_nothing(seen), is_command=True))
+        print_row(
+            StatusRow(
+                "PROBLEM", f"{problem.part}: {problem.message}; `webmill doctor {quote_path(root)}` says more", "bad"
+            )
+        )
+    print_row(StatusRow("next", next_command(seen, root) or why_nothing_is_due(seen), is_command=True))
 
 
-def settings_of(context: Context, folder: Path) -> tuple[Settings, list[Problem]]:
+def read_settings(context: Context, folder: Path) -> tuple[Settings, list[Problem]]:
     """A mistake in the settings is a line, too."""
     try:
         settings = context.settings(folder)
@@ -85,14 +89,14 @@ def next_command(seen: Look, root: Path) -> str:
     if seen.is_running or any(crawl.is_running for crawl in seen.crawls):
         return ""
     if unfinished(seen.crawls, now=seen.time) and not any(due.stage == "crawl" for due in seen.due):
-        return f"webmill crawl {spelled(root)}"  # begun by hand: `run` crawls from a file of seeds
+        return f"webmill crawl {quote_path(root)}"  # begun by hand: `run` crawls from a file of seeds
     if seen.due:
-        return f"webmill run {spelled(root)}"
+        return f"webmill run {quote_path(root)}"
     is_empty = not (seen.archives or seen.documents or seen.publish or seen.indexes or seen.crawls)
-    return f"webmill init {spelled(root)} URL --contact YOU" if is_empty else ""
+    return f"webmill init {quote_path(root)} URL --contact YOU" if is_empty else ""
 
 
-def reason_to_type_nothing(seen: Look) -> str:
+def why_nothing_is_due(seen: Look) -> str:
     if seen.is_running:
         return "nothing to type: `webmill run` is at work, or waits for its time"
     if any(crawl.is_running for crawl in seen.crawls):
@@ -100,13 +104,13 @@ def reason_to_type_nothing(seen: Look) -> str:
     return "nothing is due"
 
 
-def spelled(root: Path) -> str:
+def quote_path(root: Path) -> str:
     return shlex.quote(str(root))
 
 
-def show(row: Row) -> None:
+def print_row(row: StatusRow) -> None:
     """At most 80 columns, but for what cannot be broken. Colour is left out by click where there is no terminal."""
-    text = shown(row.text)
+    text = escape_text(row.text)
     fold = partial(textwrap.wrap, width=WIDTH - INDENT, break_long_words=False, break_on_hyphens=False)
     wrapped = [text] if row.is_command else fold(text)
     for number, line in enumerate(wrapped):
@@ -117,7 +121,7 @@ def show(row: Row) -> None:
 # --- a crawl on many machines --------------------------------------------------------------------------------------
 
 
-def others(folder: Path, seen: Look) -> tuple[Picture | None, list[Problem]]:
+def read_nodes(folder: Path, seen: Look) -> tuple[Picture | None, list[Problem]]:
     """The nodes of a crawl that keeps its frontier in Redis; or why they cannot be told."""
     if not seen.crawls:
         return None, []
@@ -131,12 +135,14 @@ def others(folder: Path, seen: Look) -> tuple[Picture | None, list[Problem]]:
         return None, [Problem("nodes", str(error))]
 
 
-def node_rows(crawl: Picture) -> Iterator[Row]:
+def node_rows(crawl: Picture) -> Iterator[StatusRow]:
     counts = Counter(crawl.owners.values())
     for id_ in sorted(crawl.living & crawl.nodes.keys()):
         node = crawl.nodes[id_]
-        yield Row("node", f"{id_} on {node.host}, process {node.pid}: {counted(counts[id_], 'shard')}")
+        yield StatusRow("node", f"{id_} on {node.host}, process {node.pid}: {format_count(counts[id_], 'shard')}")
     for shard, record in sorted(crawl.records.items()):
         known, owner = record.seen, crawl.owner(shard) or "nobody"
-        told = f"{counted(known.pages, 'page')}, {counted(known.waiting, 'URL', 'wait')}, {known.turns:,} active"
-        yield Row("shard", f"{shard} {owner}: {told}")
+        told = (
+            f"{format_count(known.pages, 'page')}, {format_count(known.waiting, 'URL', 'wait')}, {known.turns:,} active"
+        )
+        yield StatusRow("shard", f"{shard} {owner}: {told}")

@@ -7,15 +7,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from webmill.cli.crawl_view import age, amount, awaited, kinds
-from webmill.cli.dry_run import quantity
-from webmill.cli.words import ago, counted
+from webmill.cli.crawl_progress import describe_wait, format_most_frequent
+from webmill.cli.dry_run import format_amount
+from webmill.cli.text import format_ago, format_count, format_duration, format_size
 from webmill.crawl.status_file import ENDS, Status
 from webmill.pipeline.status import Look
 from webmill.pipeline.status.nouns import Archive, Index, Publication, Queue, Rejects, Search, Work
 
 
-class Row(NamedTuple):
+class StatusRow(NamedTuple):
     """`is_command`: to be copied, so it is never broken into lines."""
 
     label: str
@@ -24,21 +24,21 @@ class Row(NamedTuple):
     is_command: bool = False
 
 
-def rows_of(seen: Look, root: Path) -> Iterator[Row]:
+def make_rows(seen: Look, root: Path) -> Iterator[StatusRow]:
     """In the order of the river. A stage that has made nothing says so; one that is damaged is told of elsewhere."""
     if seen.is_running:
-        yield Row("run", "`webmill run` is at work here, or waits for its time (--every)")
+        yield StatusRow("run", "`webmill run` is at work here, or waits for its time (--every)")
     damaged = {problem.part for problem in seen.problems}
-    for label, rows in stages(seen, folder=shlex.quote(str(root)).rstrip("/")):
-        yield from rows or [Row(label, "none")] * (label not in damaged)
+    for label, rows in rows_by_stage(seen, folder=shlex.quote(str(root)).rstrip("/")):
+        yield from rows or [StatusRow(label, "none")] * (label not in damaged)
     if seen.disk:
-        used = ("at least " * (not seen.disk.used.is_whole)) + amount(seen.disk.used.bytes)
-        yield Row("disk", f"{used} used here, {amount(seen.disk.free)} free")
+        used = ("at least " * (not seen.disk.used.is_whole)) + format_size(seen.disk.used.bytes)
+        yield StatusRow("disk", f"{used} used here, {format_size(seen.disk.free)} free")
     for due in seen.due:
-        yield Row("due", f"{due.stage}: {due.why}", "due")
+        yield StatusRow("due", f"{due.stage}: {due.why}", "due")
 
 
-def stages(seen: Look, *, folder: str) -> Iterator[tuple[str, list[Row]]]:
+def rows_by_stage(seen: Look, *, folder: str) -> Iterator[tuple[str, list[StatusRow]]]:
     now = seen.time
     yield "crawl", [row for crawl in seen.crawls for row in crawl_rows(crawl, now=now)]
     yield "archive", [archive_row(archive, now=now) for archive in seen.archives]
@@ -49,65 +49,71 @@ def stages(seen: Look, *, folder: str) -> Iterator[tuple[str, list[Row]]]:
     if seen.datasets:
         yield "dataset", [*work_rows("dataset", seen.datasets, unit="task", folder=f"{folder}/datasets")]
     if seen.documents:
-        yield "documents", [Row("documents", quantity(seen.documents, "file"))]
+        yield "documents", [StatusRow("documents", format_amount(seen.documents, "file"))]
     yield "publish", [*publish_rows(seen.publish, now=now, folder=folder)]
     yield "search", [*search_rows(seen.search, seen.publish)]
     if seen.rejects:
-        yield "rejects", [Row("rejects", rejected(one), "due") for one in seen.rejects]
+        yield "rejects", [StatusRow("rejects", describe_rejects(one), "due") for one in seen.rejects]
 
 
-def crawl_rows(found: Status, *, now: float) -> Iterator[Row]:
+def crawl_rows(found: Status, *, now: float) -> Iterator[StatusRow]:
     total = found.total
     state = "running" if found.is_running else f"not running: the last run {ENDS.get(found.end, found.end)}"
-    yield Row("crawl", f"{found.name}, {state}")
-    yield Row("", f"as of {ago(now - found.time)}, {age(found.time - found.started)} into the run")
-    pages = f"{counted(total.pages, 'page')} in all, {amount(total.bytes)} in this run"
-    waiting = f"; {counted(total.waiting, 'URL')} of {counted(total.domains_waiting, 'domain')} waiting"
-    yield Row("", pages + waiting * bool(total.waiting))
+    yield StatusRow("crawl", f"{found.name}, {state}")
+    yield StatusRow(
+        "", f"as of {format_ago(now - found.time)}, {format_duration(found.time - found.started)} into the run"
+    )
+    pages = f"{format_count(total.pages, 'page')} in all, {format_size(total.bytes)} in this run"
+    waiting = f"; {format_count(total.waiting, 'URL')} of {format_count(total.domains_waiting, 'domain')} waiting"
+    yield StatusRow("", pages + waiting * bool(total.waiting))
     for name, counts in (("answers", total.statuses), ("errors", total.errors), ("not asked", total.refused)):
         if counts:
-            yield Row("", f"{name}: {kinds(counts)}")
+            yield StatusRow("", f"{name}: {format_most_frequent(counts)}")
     if total.wake is not None and (total.is_resting if found.is_running else found.end == "waiting"):
-        yield Row("", f"waiting {awaited(total)}")
+        yield StatusRow("", f"waiting {describe_wait(total)}")
     elif found.is_running:
-        yield Row("", f"{counted(total.turns, 'domain')} active")
+        yield StatusRow("", f"{format_count(total.turns, 'domain')} active")
     for host, seconds in total.slowest[:1]:
-        yield Row("", f"slowest: {host}, {1000 * seconds:,.0f} ms")
+        yield StatusRow("", f"slowest: {host}, {1000 * seconds:,.0f} ms")
     for trouble in (total.trouble, total.complaint):
         if trouble:
-            yield Row("", f"failed: {trouble}", "bad")
+            yield StatusRow("", f"failed: {trouble}", "bad")
 
 
-def archive_row(archive: Archive, *, now: float) -> Row:
-    newest = f", the last written {ago(now - archive.newest)}" if archive.newest is not None else ""
+def archive_row(archive: Archive, *, now: float) -> StatusRow:
+    newest = f", the last written {format_ago(now - archive.newest)}" if archive.newest is not None else ""
     being_written = f", {archive.open:,} being written" if archive.open else ""
-    return Row("archive", f"{archive.crawl}: {quantity(archive.amount, 'WARC file')}{being_written}{newest}")
+    return StatusRow("archive", f"{archive.crawl}: {format_amount(archive.amount, 'WARC file')}{being_written}{newest}")
 
 
-def index_rows(index: Index, *, now: float) -> Iterator[Row]:
+def index_rows(index: Index, *, now: float) -> Iterator[StatusRow]:
     if index.made is None:
-        yield Row("index", f"{index.crawl}: none yet", "due")
+        yield StatusRow("index", f"{index.crawl}: none yet", "due")
         return
-    size = counted(index.blocks or 0, "block") if index.captures is None else counted(index.captures, "capture")
-    yield Row("index", f"{index.crawl}: {size}, made {ago(now - index.made)}" + ", up to date" * (not index.is_behind))
+    size = (
+        format_count(index.blocks or 0, "block") if index.captures is None else format_count(index.captures, "capture")
+    )
+    yield StatusRow(
+        "index", f"{index.crawl}: {size}, made {format_ago(now - index.made)}" + ", up to date" * (not index.is_behind)
+    )
     if index.is_torn:
-        yield Row("", "its replacement was broken off: the next `webmill index` makes it", "due")
+        yield StatusRow("", "its replacement was broken off: the next `webmill index` makes it", "due")
     parts = [(index.new, "new"), (index.changed, "changed"), (index.gone, "gone")]
     behind = ", ".join(f"{count:,} {word}" for count, word in parts if count)
     if behind:
         names = ", ".join(example.rpartition("/")[2] for example in index.examples)
         more = ", …" * (index.new + index.changed + index.gone > len(index.examples))
-        yield Row("", f"behind the archives: {behind} ({names}{more})", "due")
+        yield StatusRow("", f"behind the archives: {behind} ({names}{more})", "due")
 
 
-def work_rows(label: str, work: Work | None, *, unit: str, folder: str) -> Iterator[Row]:
+def work_rows(label: str, work: Work | None, *, unit: str, folder: str) -> Iterator[StatusRow]:
     if not work:
         return
     state = ", running now" * work.is_running
-    told = f"{counted(work.done, unit)} read, {work.waiting:,} waiting, {work.failed:,} failed{state}"
-    yield Row(label, f"{told}: {counted(work.documents, 'document')}, {counted(work.errors, 'error')}")
+    told = f"{format_count(work.done, unit)} read, {work.waiting:,} waiting, {work.failed:,} failed{state}"
+    yield StatusRow(label, f"{told}: {format_count(work.documents, 'document')}, {format_count(work.errors, 'error')}")
     for path in work.with_failures[:1]:
-        yield Row(
+        yield StatusRow(
             "",
             f"why: webmill dataset tasks list {Path(path).name} --in {folder} --state failed",
             "bad",
@@ -115,37 +121,37 @@ def work_rows(label: str, work: Work | None, *, unit: str, folder: str) -> Itera
         )
 
 
-def queue_rows(queue: Queue, *, folder: str) -> Iterator[Row]:
+def queue_rows(queue: Queue, *, folder: str) -> Iterator[StatusRow]:
     stats = queue.stats
     told = f"{stats.ready + stats.delayed:,} waiting, {stats.leased:,} in work, {stats.buried:,} given up"
-    yield Row("queue", f"{queue.name}: {told}", "bad" if stats.buried else "")
+    yield StatusRow("queue", f"{queue.name}: {told}", "bad" if stats.buried else "")
     if stats.buried:
         there = f"dead list {folder}" if queue.name == "publish" else f"dead list --queue sqlite:{queue.file}"
-        yield Row("", f"why: webmill {there}", "bad")
+        yield StatusRow("", f"why: webmill {there}", "bad")
 
 
-def publish_rows(found: Publication | None, *, now: float, folder: str) -> Iterator[Row]:
+def publish_rows(found: Publication | None, *, now: float, folder: str) -> Iterator[StatusRow]:
     if not found:
         return
-    when = ago(now - found.published_at.timestamp())
-    yield Row("publish", f"{counted(found.versions, 'version')}; live {found.live}, {when}")
-    yield Row("", f"{counted(found.documents, 'document')}; {quantity(found.blobs, 'blob')}")
+    when = format_ago(now - found.published_at.timestamp())
+    yield StatusRow("publish", f"{format_count(found.versions, 'version')}; live {found.live}, {when}")
+    yield StatusRow("", f"{format_count(found.documents, 'document')}; {format_amount(found.blobs, 'blob')}")
     if found.failed_sources or found.errors:
-        told = f"{counted(found.failed_sources, 'source')} failed, {counted(found.errors, 'error')}"
-        yield Row("", told, "bad")
-        yield Row("", f"why: webmill publish show {folder} --errors", "bad", is_command=True)
+        told = f"{format_count(found.failed_sources, 'source')} failed, {format_count(found.errors, 'error')}"
+        yield StatusRow("", told, "bad")
+        yield StatusRow("", f"why: webmill publish show {folder} --errors", "bad", is_command=True)
 
 
-def search_rows(found: Search | None, publish: Publication | None) -> Iterator[Row]:
+def search_rows(found: Search | None, publish: Publication | None) -> Iterator[StatusRow]:
     if not found:
         return
-    known = counted(found.documents, "document")
+    known = format_count(found.documents, "document")
     if publish and not found.is_behind:
-        yield Row("search", f"{known}, up to the live version")
+        yield StatusRow("search", f"{known}, up to the live version")
         return
     of = f"{known}, of {found.cursor or 'no version'}"
-    yield Row("search", f"{of}: behind the live version", "due") if publish else Row("search", of)
+    yield StatusRow("search", f"{of}: behind the live version", "due") if publish else StatusRow("search", of)
 
 
-def rejected(found: Rejects) -> str:
+def describe_rejects(found: Rejects) -> str:
     return f"{'about ' * found.is_estimate}{found.count:,} of {found.stage}: {found.file}"

@@ -11,7 +11,7 @@ import msgspec
 
 from webmill.cli.context import Context, finish, note, pass_context
 from webmill.cli.progress import Progress
-from webmill.cli.words import counted, shown
+from webmill.cli.text import escape_text, format_count
 from webmill.formats.warc.reader import read_records
 from webmill.formats.warc.scan import bad_digests
 from webmill.model import Damage, Record
@@ -44,13 +44,13 @@ def check(context: Context, /, *, files: tuple[Path, ...], as_json: bool) -> Non
     damaged = 0
     for file in files:
         records = 0
-        for item in items_of(file, context):
+        for item in read_file_items(file, context):
             if isinstance(item, Record):
                 records += 1
-            for damage in digest_faults(item) if isinstance(item, Record) else (item,):
+            for damage in check_digests(item) if isinstance(item, Record) else (item,):
                 damaged += 1
-                report(file, damage, as_json=as_json)
-        note(f"{file}: {counted(records, 'record')}")
+                print_damage(file, damage, as_json=as_json)
+        note(f"{file}: {format_count(records, 'record')}")
     finish(rejected=damaged, where="the lines above name file, byte range and reason")
 
 
@@ -69,20 +69,20 @@ def list_records(context: Context, /, *, files: tuple[Path, ...], as_json: bool)
     """List records, one per line: offset, stored length, type, date, URL."""
     damaged = 0
     for file in files:
-        for item in items_of(file, context):
+        for item in read_file_items(file, context):
             if isinstance(item, Damage):
                 damaged += 1
-                report(file, item, as_json=False, err=True)
+                print_damage(file, item, as_json=False, err=True)
             elif as_json:
-                click.echo(msgspec.json.encode(row_of(file, item)))
+                click.echo(msgspec.json.encode(make_row(file, item)))
             else:
-                row = row_of(file, item)
-                columns = (row.offset, row.length, row.type or "-", row.date or "-", shown(row.url or "-"))
+                row = make_row(file, item)
+                columns = (row.offset, row.length, row.type or "-", row.date or "-", escape_text(row.url or "-"))
                 click.echo("\t".join(map(str, columns)))
     finish(rejected=damaged, where="run `webmill warc check` on these files")
 
 
-class Row(msgspec.Struct, frozen=True):
+class RecordRow(msgspec.Struct, frozen=True):
     file: str
     offset: int
     length: int
@@ -93,21 +93,21 @@ class Row(msgspec.Struct, frozen=True):
     content_length: int
 
 
-def row_of(file: Path, record: Record) -> Row:
+def make_row(file: Path, record: Record) -> RecordRow:
     texts = (record.type, record.date, record.target_uri, record.record_id)
     kind, date, url, record_id = (text and text.encode("utf-8", "replace").decode() for text in texts)
-    return Row(str(file), record.offset, record.length, kind, date, url, record_id, record.content_length)
+    return RecordRow(str(file), record.offset, record.length, kind, date, url, record_id, record.content_length)
 
 
-def items_of(file: Path, context: Context) -> Iterator[Record | Damage]:
+def read_file_items(file: Path, context: Context) -> Iterator[Record | Damage]:
     """Every record and damage of a file, with progress by bytes."""
     with file.open("rb") as source:
         size = os.fstat(source.fileno()).st_size
         with context.progress(file.name, total=size, unit="bytes") as bar:
-            yield from following(read_records(source), bar)
+            yield from count_bytes_read(read_records(source), bar)
 
 
-def following(items: Iterator[Record | Damage], bar: Progress) -> Iterator[Record | Damage]:
+def count_bytes_read(items: Iterator[Record | Damage], bar: Progress) -> Iterator[Record | Damage]:
     seen = 0
     for item in items:
         end = item.offset + item.length if isinstance(item, Record) else item.end
@@ -116,16 +116,16 @@ def following(items: Iterator[Record | Damage], bar: Progress) -> Iterator[Recor
         yield item
 
 
-def digest_faults(record: Record) -> Iterator[Damage]:
+def check_digests(record: Record) -> Iterator[Damage]:
     """A block that was too long to hold (over 64 MiB) keeps its member's checksum as its only witness."""
     if not record.cut:
         end = record.offset + record.length
         yield from bad_digests(record.headers, record.content, offset=record.offset, end=end)
 
 
-def report(file: Path, damage: Damage, *, as_json: bool, err: bool = False) -> None:
+def print_damage(file: Path, damage: Damage, *, as_json: bool, err: bool = False) -> None:
     if as_json:
         click.echo(msgspec.json.encode({"file": str(file), **msgspec.to_builtins(damage)}))
     else:
         line = f"{file}: bytes {damage.offset}-{damage.end}: {damage.reason}: {damage.message}"
-        click.echo(shown(line), err=err)
+        click.echo(escape_text(line), err=err)

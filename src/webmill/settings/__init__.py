@@ -5,7 +5,7 @@ A setting `key` of section `[section]` is the variable WEBMILL_SECTION_KEY and t
 
 from __future__ import annotations
 
-from webmill.settings.declared import Setting, setting
+from webmill.settings.declaration import Setting, setting
 from webmill.settings.reading import (
     FILE_NAME,
     SECTIONS,

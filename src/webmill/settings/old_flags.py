@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from webmill.errors import Misconfigured
-from webmill.settings.declared import Setting
+from webmill.settings.declaration import Setting
 
 
 def read_flags(text: str, settings: Sequence[Setting], *, where: str) -> list[tuple[Setting, Any]]:

@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 
 from webmill.errors import Misconfigured
-from webmill.settings.declared import Setting, settings_of
+from webmill.settings.declaration import Setting, settings_of
 from webmill.settings.old_flags import read_flags
 from webmill.settings.sections import Settings
 

@@ -1,4 +1,4 @@
-"""Every setting there is, declared once: see `webmill.settings.declared` for what follows from a line."""
+"""Every setting there is, declared once: see `webmill.settings.declaration` for what follows from a line."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 import msgspec
 
 from webmill.errors import Misconfigured
-from webmill.settings.declared import setting
-from webmill.settings.kinds import WORDS, Duration, FixedAddresses, Size, Texts, Words
+from webmill.settings.declaration import setting
+from webmill.settings.value_formats import WORDS, Duration, FixedAddresses, Size, Texts, Words
 
 STAGES = ("crawl", "index", "extract", "publish", "search")
 LINES_PER_BLOCK = 3000  # of Common Crawl's own indexes

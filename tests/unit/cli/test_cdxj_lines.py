@@ -95,7 +95,7 @@ def test_block_drops_what_a_rule_matches_and_says_which(tmp_path: Path) -> None:
     rules = write(tmp_path / "rules", [b"# spam\n", b"\n", b"^com,h1)/\n", b'"url": "http://com,h2\n'])
     done = webmill("cdxj", "block", "-b", rules, "--by-rule", stdin=ALL)
     assert done.lines == [line for line in LINES if not line.startswith((b"com,h1)", b"com,h2)"))]
-    assert "# Kept 20 lines, blocked 8 lines (28.6%)" in done.err
+    assert "# Kept 20 lines, dropped 8 lines (28.6%)" in done.err
     assert f"# {rules}:3: 4" in done.err
 
 
@@ -143,7 +143,7 @@ def test_excessive_finds_removes_and_does_both_in_one_pass_over_stdin(tmp_path: 
     assert webmill("cdxj", "excessive", "auto", "-n", "20", stdin=text).lines == kept
     some = webmill("cdxj", "excessive", "auto", "-n", "20", "--keep", "10", stdin=text)
     assert len(some.lines) == len(kept) + 10
-    assert "filtered 42 lines" in some.err
+    assert "dropped 42 lines" in some.err
 
 
 def test_exactly_the_limit_is_kept() -> None:

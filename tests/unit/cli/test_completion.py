@@ -12,8 +12,8 @@ import pytest
 
 from tests.serve.town import NAME
 from tests.unit.cli.command import webmill
-from webmill.cli.completing import FILE
-from webmill.cli.completion_table import table
+from webmill.cli.completion_table import make_table
+from webmill.cli.shell_completion import FILE
 
 ASK = """
 {script}
@@ -72,7 +72,7 @@ def test_every_shell_gets_a_script(shell: str) -> None:
 
 
 def test_the_words_are_those_of_the_commands() -> None:
-    assert FILE.read_text() == table(), "run `make docs`"
+    assert FILE.read_text() == make_table(), "run `make docs`"
 
 
 def test_no_command_is_imported_for_an_answer() -> None:
@@ -87,4 +87,4 @@ except SystemExit:
 """
     ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=True)
     assert "--contact" in ended.stdout
-    assert set(ended.stderr.split()) == {"webmill.cli", "webmill.cli.entry", "webmill.cli.completing"}
+    assert set(ended.stderr.split()) == {"webmill.cli", "webmill.cli.entry", "webmill.cli.shell_completion"}

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from webmill.cli.context import as_a_stage, hint
+from webmill.cli.context import hint, without_hints
 
 
 def test_what_to_type_next_is_not_for_one_stage_of_many_to_say(capsys: pytest.CaptureFixture[str]) -> None:
-    with as_a_stage():
+    with without_hints():
         hint("next: webmill index news/")
     assert capsys.readouterr().err == ""
     hint("next: webmill index news/")

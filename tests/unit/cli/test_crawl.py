@@ -9,8 +9,8 @@ import pytest
 
 from tests.unit.cli.command import Ended, webmill
 from webmill.archive.recovery import Repair
-from webmill.cli.crawl import repaired
-from webmill.cli.init import settings_file
+from webmill.cli.crawl import describe_repair
+from webmill.cli.init import make_settings_file
 from webmill.crawl.kept_settings import SETTINGS, settings_of
 from webmill.crawl.options import Limits, Manners
 from webmill.settings import CrawlSettings, Sources, load, read_sources
@@ -97,7 +97,7 @@ def test_a_setting_that_was_declared_is_a_flag_a_key_a_variable_a_line_of_help_a
     told = Sources(flags={("crawl", "max_crawl_delay"): 7.0})
     assert settings_of(told, tmp_path)[1] == {"max_crawl_delay": 7.0}
     assert "--max-crawl-delay TIME" in webmill("crawl", "--help").out.decode()
-    assert '# max_crawl_delay = "60s"' in settings_file("")
+    assert '# max_crawl_delay = "60s"' in make_settings_file("")
 
 
 @pytest.mark.parametrize("written", ["Mill.EXAMPLE=127.0.0.1:80", "mill.example=[127.0.0.1]:80"])
@@ -193,5 +193,5 @@ def test_status_tells_how_a_crawl_stands(tmp_path: Path) -> None:
 
 def test_what_was_repaired_is_said_in_words() -> None:
     torn = Repair(file="a.warc.gz", captures=1, end=100, cut=2000, reason="torn_capture", saved="a.warc.gz.torn")
-    assert repaired(torn) == "a.warc.gz has 1 whole capture; 2,000 torn bytes set aside in a.warc.gz.torn"
-    assert repaired(Repair(file="b.warc.gz", captures=2, end=100)) == "b.warc.gz has 2 whole captures"
+    assert describe_repair(torn) == "a.warc.gz has 1 whole capture; 2,000 torn bytes set aside in a.warc.gz.torn"
+    assert describe_repair(Repair(file="b.warc.gz", captures=2, end=100)) == "b.warc.gz has 2 whole captures"

@@ -113,7 +113,7 @@ def test_rollback_gc_and_verify_do_what_they_say(place: Path) -> None:
     before = closure(storage)
     assert publish("rollback", place, "1").code == 0
     assert len(closure(storage)) == 12
-    assert "is live already" in publish("rollback", place, "1").err
+    assert "is already live" in publish("rollback", place, "1").err
     assert publish("rollback", place, "3", "--json").code == 0
     assert closure(storage) == before
     dry = publish("gc", place, "--keep", "1", "--grace", "0s", "--dry-run", "--json")
@@ -199,7 +199,7 @@ def test_a_damaged_index_comes_back_from_a_copy_or_by_the_way_that_is_named(plac
     cycle(LocalStorage(place), queue, town)
     queue.close()
     assert closure(LocalStorage(place)) == town.content()
-    assert "the live one has all of its own" in publish("verify", place).err
+    assert "the live version is complete" in publish("verify", place).err
 
 
 def test_dead_jobs_are_listed_requeued_and_dropped(place: Path) -> None:

@@ -10,12 +10,12 @@ from typing import Any
 import click
 import msgspec
 
-from webmill.cli.cc.queues import opened_queue, queue_option, with_queue
-from webmill.cli.cc.source import Asked, ask_for_contact, base_of
-from webmill.cli.cc.wanted import Wanted, opened_executor, wanted_options
+from webmill.cli.cc.queues import open_batch_queue, queue_option, use_queue
+from webmill.cli.cc.selection_flags import SelectionFlags, open_chosen_executor, selection_options
+from webmill.cli.cc.server_flags import ServerFlags, base_url_of, note_missing_contact
 from webmill.cli.context import Context, finish, note, pass_context
-from webmill.cli.counts import AT_LEAST_ONE
 from webmill.cli.options import SettingOption, processes_option
+from webmill.cli.param_types import AT_LEAST_ONE
 from webmill.commoncrawl.selection import Selection
 from webmill.errors import Misconfigured, Unavailable
 from webmill.infra.address import scheme_of
@@ -24,7 +24,7 @@ from webmill.pipeline.dispatch.batcher import MAX_QUEUED, Options, Report, Sourc
 from webmill.pipeline.dispatch.metrics import ALL, PORT
 from webmill.settings import Settings
 
-AGAIN = "what was published is kept; run the same command again to go on"
+RUN_AGAIN = "what was published is kept; run the same command again to go on"
 
 
 @click.command(
@@ -43,7 +43,7 @@ once; RabbitMQ may get the last 256 batches twice, with the same ids.
 
 Exit code 3: done, but lines or blocks of the index are damaged; the message names the file that lists them."""
 )
-@wanted_options
+@selection_options
 @queue_option
 @click.option(
     "--max-queued",
@@ -97,31 +97,31 @@ def batch(
     Without filters, every capture is selected. With several filters, all must match. Of the values of a repeated flag,
     and of --url, --domain and --prefix together, one is enough.
     """
-    asked, wanted = Asked.from_flags(flags), Wanted.from_flags(flags)
-    settings = with_queue(asked.over(context.settings()), queue)
+    asked, wanted = ServerFlags.from_flags(flags), SelectionFlags.from_flags(flags)
+    settings = use_queue(asked.over(context.settings()), queue)
     if jobs:
         settings = msgspec.structs.replace(settings, executor=msgspec.structs.replace(settings.executor, jobs=jobs))
-    ask_for_contact(settings, wanted.cluster_idx or base_of(settings))
+    note_missing_contact(settings, wanted.cluster_idx or base_url_of(settings))
     source = wanted.source(settings)
     with ExitStack() as stack:
         metrics = Metrics(ALL)
         if not no_metrics:
-            stack.enter_context(served(metrics, settings, port=metrics_port))
+            stack.enter_context(serve_metrics(metrics, settings, port=metrics_port))
         progress = stack.enter_context(context.progress("blocks", unit="blocks"))
         around = Surroundings(metrics, total=lambda total: setattr(progress, "total", total), advance=progress.advance)
-        report = run(
+        report = dispatch_batches(
             source,
             wanted.selection,
             settings,
-            root=state or state_beside(settings.queue.url),
+            root=state or state_folder_beside(settings.queue.url),
             options=wanted.options(max_queued=max_queued, concurrency=concurrency),
             around=around,
             restart=restart,
         )
-    tell(report, as_json=as_json)
+    print_batch_report(report, as_json=as_json)
 
 
-def run(
+def dispatch_batches(
     source: Source,
     wanted: Selection,
     settings: Settings,
@@ -132,21 +132,21 @@ def run(
     restart: bool,
 ) -> Report:
     try:
-        with opened_queue(settings) as queue, opened_executor(settings) as executor:
+        with open_batch_queue(settings) as queue, open_chosen_executor(settings) as executor:
             return dispatch(
                 source, wanted, queue, root=root, executor=executor, options=options, around=around, restart=restart
             )
     except Unavailable as error:
-        raise Unavailable(f"{error}: {AGAIN}") from error
+        raise Unavailable(f"{error}: {RUN_AGAIN}") from error
 
 
-def state_beside(queue_url: str) -> Path:
+def state_folder_beside(queue_url: str) -> Path:
     scheme, rest = scheme_of(queue_url)
     return (Path(rest).parent if scheme == "sqlite" else Path()) / ".webmill" / "batcher"
 
 
 @contextmanager
-def served(metrics: Metrics, settings: Settings, *, port: int) -> Iterator[None]:
+def serve_metrics(metrics: Metrics, settings: Settings, *, port: int) -> Iterator[None]:
     """A batcher runs without its numbers too, when another has the port."""
     with ExitStack() as stack:
         try:
@@ -156,7 +156,7 @@ def served(metrics: Metrics, settings: Settings, *, port: int) -> Iterator[None]
         yield
 
 
-def tell(report: Report, *, as_json: bool) -> None:
+def print_batch_report(report: Report, *, as_json: bool) -> None:
     counts = report.counts
     if as_json:
         click.echo(msgspec.json.encode(report))

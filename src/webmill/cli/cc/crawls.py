@@ -7,7 +7,7 @@ from typing import Any
 import click
 import msgspec
 
-from webmill.cli.cc.source import Asked, ask_for_contact, base_of, list_crawls, server_options
+from webmill.cli.cc.server_flags import ServerFlags, base_url_of, list_crawls, note_missing_contact, server_options
 from webmill.cli.context import Context, note, pass_context
 from webmill.formats.url.surt import without_surrogates
 from webmill.infra.address import hide_secrets
@@ -26,9 +26,9 @@ Examples:
 @pass_context
 def crawls(context: Context, /, *, limit: int | None, as_json: bool, **flags: Any) -> None:
     """List the available crawls, newest first."""
-    settings = Asked.from_flags(flags).over(context.settings())
-    base = base_of(settings)
-    ask_for_contact(settings, base)
+    settings = ServerFlags.from_flags(flags).over(context.settings())
+    base = base_url_of(settings)
+    note_missing_contact(settings, base)
     found = list_crawls(base, settings)[:limit]
     if as_json:
         for crawl in found:
@@ -37,11 +37,11 @@ def crawls(context: Context, /, *, limit: int | None, as_json: bool, **flags: An
     width = max((len(crawl.id) for crawl in found), default=0)
     for crawl in found:
         period = f"{crawl.start[:10]} to {crawl.end[:10]}" if crawl.start or crawl.end else ""
-        click.echo(clean(f"{crawl.id:<{width}}  {period:<24}  {crawl.name}").rstrip())
+        click.echo(replace_control_characters(f"{crawl.id:<{width}}  {period:<24}  {crawl.name}").rstrip())
     if not found:
         note(f"no crawls in {hide_secrets(base)}")
 
 
-def clean(text: str) -> str:
+def replace_control_characters(text: str) -> str:
     """A name is a stranger's: it moves no cursor."""
     return "".join(letter if letter.isprintable() else "\ufffd" for letter in without_surrogates(text))

@@ -17,7 +17,7 @@ from webmill.formats.timestamps import earliest, latest
 F = TypeVar("F", bound=Callable[..., object])
 
 
-class Share(click.ParamType[float]):
+class ShareType(click.ParamType[float]):
     name = "share"
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
@@ -30,7 +30,7 @@ class Share(click.ParamType[float]):
         return share
 
 
-def checked_languages(_context: click.Context, _option: click.Parameter, languages: tuple[str, ...]) -> tuple[str, ...]:
+def check_languages(_context: click.Context, _option: click.Parameter, languages: tuple[str, ...]) -> tuple[str, ...]:
     for language in languages:
         if not re.fullmatch("[a-z]{3}", language):
             raise click.BadParameter(f"{language!r}: use three letters of ISO 639-3, such as eng")
@@ -38,7 +38,7 @@ def checked_languages(_context: click.Context, _option: click.Parameter, languag
 
 
 def language_option(*names: str, help_: str) -> Callable[[F], F]:
-    return click.option(*names, multiple=True, metavar="CODE", callback=checked_languages, help=help_)
+    return click.option(*names, multiple=True, metavar="CODE", callback=check_languages, help=help_)
 
 
 filter_options = together(
@@ -81,7 +81,7 @@ filter_options = together(
     ),
     click.option(
         "--sample",
-        type=Share(),
+        type=ShareType(),
         default=1.0,
         show_default=True,
         help="Select only this share of the matching captures: 0.01.",
@@ -90,7 +90,7 @@ filter_options = together(
 )
 
 
-def selection_of(
+def parse_selection(
     *,
     urls: Iterable[str],
     domains: Iterable[str],
@@ -109,7 +109,7 @@ def selection_of(
     }
     try:
         selection = Selection(
-            ranges=merged(ranges_of(urls, domains, prefixes)),
+            ranges=merged(key_ranges(urls, domains, prefixes)),
             start=earliest(start) if start else "",
             end=latest(end) if end else "",
             statuses=tuple(sorted({*statuses})),
@@ -123,7 +123,7 @@ def selection_of(
     return selection
 
 
-def ranges_of(urls: Iterable[str], domains: Iterable[str], prefixes: Iterable[str]) -> Iterator[KeyRange]:
+def key_ranges(urls: Iterable[str], domains: Iterable[str], prefixes: Iterable[str]) -> Iterator[KeyRange]:
     for pattern in urls:
         url, match_type = read_pattern(pattern)
         yield key_range(url, match_type or "exact")

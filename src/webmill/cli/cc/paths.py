@@ -7,9 +7,17 @@ from typing import Any, get_args
 
 import click
 
-from webmill.cli.cc.source import Asked, ask_for_contact, base_of, checked_crawl, open_base, resolve, server_options
+from webmill.cli.cc.server_flags import (
+    ServerFlags,
+    base_url_of,
+    check_crawl_name,
+    note_missing_contact,
+    open_base_url,
+    resolve_crawl,
+    server_options,
+)
 from webmill.cli.context import Context, pass_context
-from webmill.cli.words import escaped
+from webmill.cli.text import escape_bytes
 from webmill.commoncrawl.catalog import Kind, paths_key
 from webmill.commoncrawl.servers import HURRIED
 from webmill.errors import NotFound
@@ -37,13 +45,13 @@ Examples:
 @pass_context
 def paths(context: Context, /, *, crawl: str, kind: Kind, limit: int | None, **flags: Any) -> None:
     """List the files of CRAWL, relative to the base URL. `latest` is the newest crawl."""
-    checked_crawl(crawl)
-    settings = Asked.from_flags(flags).over(context.settings())
-    base = base_of(settings)
-    ask_for_contact(settings, base)
-    key = paths_key(resolve(crawl, base, settings), kind)
+    check_crawl_name(crawl)
+    settings = ServerFlags.from_flags(flags).over(context.settings())
+    base = base_url_of(settings)
+    note_missing_contact(settings, base)
+    key = paths_key(resolve_crawl(crawl, base, settings), kind)
     try:
-        stream = open_base(base, settings, policy=HURRIED).open(key)
+        stream = open_base_url(base, settings, policy=HURRIED).open(key)
     except NotFound as error:
         raise NotFound(
             f"no {key} in {hide_secrets(base)}: `webmill cc crawls` lists the crawls, not each has files of each kind; "
@@ -51,4 +59,4 @@ def paths(context: Context, /, *, crawl: str, kind: Kind, limit: int | None, **f
         ) from error
     with stream:
         for line in islice(read_lines(stream, name=key), limit):
-            click.echo(escaped(line.removesuffix(b"\n")))
+            click.echo(escape_bytes(line.removesuffix(b"\n")))

@@ -21,7 +21,7 @@ F = TypeVar("F", bound=Callable[..., object])
 IN_MEMORY = "a queue in memory ends with this command: use sqlite:FILE or amqp://…"
 
 
-def checked_queue(_context: click.Context, _option: click.Parameter, url: str | None) -> str | None:
+def check_queue_url(_context: click.Context, _option: click.Parameter, url: str | None) -> str | None:
     scheme = scheme_of(url)[0] if url else "sqlite"
     if scheme == "memory":
         raise click.BadParameter(IN_MEMORY)
@@ -32,28 +32,28 @@ def checked_queue(_context: click.Context, _option: click.Parameter, url: str | 
 
 def queue_option(command: F) -> F:
     help_ = "Queue of batches: sqlite:FILE or amqp://…  [default: from the settings; for `run`, a file in the output]"
-    return click.option("--queue", metavar="URL", callback=checked_queue, help=help_)(command)
+    return click.option("--queue", metavar="URL", callback=check_queue_url, help=help_)(command)
 
 
-def with_queue(settings: Settings, url: str | None) -> Settings:
+def use_queue(settings: Settings, url: str | None) -> Settings:
     """The flag wins."""
     replace = msgspec.structs.replace
     return replace(settings, queue=replace(settings.queue, url=url or settings.queue.url))
 
 
-def opened_queue(settings: Settings) -> AbstractContextManager[Queue]:
+def open_batch_queue(settings: Settings) -> AbstractContextManager[Queue]:
     if scheme_of(settings.queue.url)[0] == "memory":
         raise Misconfigured(IN_MEMORY)
-    return backends.opened_queue(settings.queue.url, options_of(settings), policy=BROKER)
+    return backends.opened_queue(settings.queue.url, batch_queue_options(settings), policy=BROKER)
 
 
-def options_of(settings: Settings) -> QueueOptions:
+def batch_queue_options(settings: Settings) -> QueueOptions:
     return QueueOptions(name=QUEUE, attempts=settings.queue.attempts, lease=settings.queue.lease)
 
 
-def require_queue(settings: Settings) -> None:
+def require_batch_queue(settings: Settings) -> None:
     """For who can only take: opening a file that is not there would make one, with nothing in it. NotFound."""
     try:
-        backends.require_queue(settings.queue.url, options_of(settings))
+        backends.require_queue(settings.queue.url, batch_queue_options(settings))
     except NotFound as error:
         raise NotFound(f"{error}: name with --queue the one that `webmill cc batch` fills") from error

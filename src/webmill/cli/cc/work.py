@@ -10,16 +10,23 @@ from typing import Any
 import click
 import msgspec
 
-from webmill.cli.cc.batch import served
+from webmill.cli.cc.batch import serve_metrics
 from webmill.cli.cc.filters import language_option
-from webmill.cli.cc.queues import opened_queue, queue_option, require_queue, with_queue
-from webmill.cli.cc.source import Asked, ask_for_contact, base_of, server_options
-from webmill.cli.cc.workers import Choice, open_output, plan_of, stopping, worker_options, working
+from webmill.cli.cc.queues import open_batch_queue, queue_option, require_batch_queue, use_queue
+from webmill.cli.cc.server_flags import ServerFlags, base_url_of, note_missing_contact, server_options
+from webmill.cli.cc.worker_flags import (
+    WorkerFlags,
+    make_plan,
+    open_engine,
+    open_output,
+    stop_on_signals,
+    worker_options,
+)
 from webmill.cli.context import Context, finish, note, pass_context, warn
-from webmill.cli.extracted import tell, tell_unread
+from webmill.cli.extract_report import print_extract_report, warn_if_unreadable
 from webmill.cli.main import INTERRUPTED
 from webmill.cli.progress import EVERY_SECONDS
-from webmill.cli.words import counted
+from webmill.cli.text import format_count
 from webmill.collection import PRIVATE
 from webmill.errors import Misconfigured, NotFound, Unavailable
 from webmill.infra.address import below, hide_secrets, scheme_of
@@ -71,44 +78,44 @@ def work(context: Context, /, *, until_empty: bool, metrics_port: int, as_json: 
 
     Without --until-empty it waits for more batches until it is stopped.
     """
-    asked = Asked.from_flags(flags)
-    choice = Choice(**flags)
+    asked = ServerFlags.from_flags(flags)
+    choice = WorkerFlags(**flags)
     shape = choice.shape()
-    settings = with_queue(asked.over(context.settings()), choice.queue)
-    base = base_of(settings)
-    ask_for_contact(settings, base)
+    settings = use_queue(asked.over(context.settings()), choice.queue)
+    base = base_url_of(settings)
+    note_missing_contact(settings, base)
     metrics = Metrics(ALL)
     with ExitStack() as stack:
-        stop = stack.enter_context(stopping())
+        stop = stack.enter_context(stop_on_signals())
         if until_empty:
-            require_queue(settings)
-        tell_new_queue(settings)
-        queue = stack.enter_context(opened_queue(settings))
+            require_batch_queue(settings)
+        note_new_queue(settings)
+        queue = stack.enter_context(open_batch_queue(settings))
         output = open_output(choice.out, shape)
         if not choice.no_metrics:
-            stack.enter_context(served(metrics, settings, port=metrics_port))
-        countdown = Countdown(context, queue)
+            stack.enter_context(serve_metrics(metrics, settings, port=metrics_port))
+        countdown = BatchProgress(context, queue)
         stack.enter_context(countdown.progress)
-        plan = plan_of(base, settings, choice, output, stop=stop)
-        engine = stack.enter_context(working(queue, output, plan, choice, settings, metrics, countdown))
+        plan = make_plan(base, settings, choice, output, stop=stop)
+        engine = stack.enter_context(open_engine(queue, output, plan, choice, settings, metrics, countdown))
         report = engine.run(stop=stop, is_over=lambda: until_empty and is_drained(queue))
         if not stop.is_set():
-            tell_sealed(seal_over_dead(output, queue))
+            print_seal_report(seal_finished(output, queue))
         stopped = stop.is_set()
         failed = len(report.failures) if stopped else queue.stats().buried
     if as_json:
         click.echo(msgspec.json.encode(report, order="deterministic"))
-    tell(report)
+    print_extract_report(report)
     if stopped:
         raise click.exceptions.Exit(INTERRUPTED)
     if failed:
         why = f"`webmill dead list --queue {hide_secrets(settings.queue.url)}` says why"
-        warn(f"failed: {counted(failed, 'batch')}; {why}")
-    unread = tell_unread(report.outcomes, captures=report.captures)
+        warn(f"failed: {format_count(failed, 'batch')}; {why}")
+    unread = warn_if_unreadable(report.outcomes, captures=report.captures)
     finish(rejected=failed + report.errors + unread, where="as told above")
 
 
-def tell_new_queue(settings: Settings) -> None:
+def note_new_queue(settings: Settings) -> None:
     """Who has mistyped the name of a file waits for ever otherwise."""
     scheme, file = scheme_of(settings.queue.url)
     if scheme == "sqlite" and not Path(file).exists():
@@ -148,16 +155,16 @@ def seal(context: Context, /, *, out: str, queue: str | None, over_holes: bool, 
     with ExitStack() as stack:
         letters = None
         if queue and not over_holes:
-            settings = with_queue(context.settings(), queue)
-            require_queue(settings)
-            letters = stack.enter_context(opened_queue(settings))
-        sealed = seal_over_all(output) if over_holes else seal_over_dead(output, letters)
+            settings = use_queue(context.settings(), queue)
+            require_batch_queue(settings)
+            letters = stack.enter_context(open_batch_queue(settings))
+        sealed = seal_all(output) if over_holes else seal_finished(output, letters)
     if as_json:
         click.echo(msgspec.json.encode(sealed))
-    tell_sealed(sealed)
+    print_seal_report(sealed)
 
 
-class Sealed(msgspec.Struct, frozen=True, kw_only=True):
+class SealReport(msgspec.Struct, frozen=True, kw_only=True):
     """`waiting`: batches in the spool yet, because others before them are missing."""
 
     files: int
@@ -165,29 +172,27 @@ class Sealed(msgspec.Struct, frozen=True, kw_only=True):
     waiting: int
 
 
-def seal_over_all(output: Output) -> Sealed:
-    return sealed_of(output, output.finish(lambda _: True))
+def seal_all(output: Output) -> SealReport:
+    return make_seal_report(output, output.finish(lambda _: True))
 
 
-def seal_over_dead(output: Output, queue: Queue | None) -> Sealed:
+def seal_finished(output: Output, queue: Queue | None) -> SealReport:
     dead = {letter.id for letter in queue.buried()} if queue else set()
-    return sealed_of(output, output.finish(dead.__contains__))
+    return make_seal_report(output, output.finish(dead.__contains__))
 
 
-def sealed_of(output: Output, made: list[SealedPart]) -> Sealed:
-    return Sealed(files=len(made), rows=sum(part.rows for part in made), waiting=output.unsealed())
+def make_seal_report(output: Output, made: list[SealedPart]) -> SealReport:
+    return SealReport(files=len(made), rows=sum(part.rows for part in made), waiting=output.unsealed())
 
 
-def tell_sealed(sealed: Sealed) -> None:
-    note(f"sealed: {counted(sealed.files, 'file')}, {counted(sealed.rows, 'row')}")
+def print_seal_report(sealed: SealReport) -> None:
+    note(f"sealed: {format_count(sealed.files, 'file')}, {format_count(sealed.rows, 'row')}")
     if sealed.waiting:
-        note(
-            f"in the spool, waiting for others before them: {counted(sealed.waiting, 'batch')}; `webmill cc seal OUT` "
-            "later, or --over-holes"
-        )
+        waiting = format_count(sealed.waiting, "batch")
+        note(f"{waiting} in the spool, waiting for earlier batches: seal again later, or with --over-holes")
 
 
-class Countdown:
+class BatchProgress:
     """Batches that we did, of these and of all that wait: others take of them, and more may come."""
 
     def __init__(self, context: Context, queue: Queue) -> None:

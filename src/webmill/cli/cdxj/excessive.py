@@ -7,14 +7,14 @@ from typing import Literal
 
 import click
 
-from webmill.cli.cdxj.streams import INPUT, OUTPUT, STDOUT, batches_of, name_of, output_to
+from webmill.cli.cdxj.streams import INPUT, OUTPUT, STDOUT, open_output, read_source, source_name
 from webmill.cli.context import note
-from webmill.cli.counts import ANY_COUNT
-from webmill.cli.words import counted
+from webmill.cli.param_types import ANY_COUNT
+from webmill.cli.text import format_count
 from webmill.index.cdxj.excessive import ExcessPolicy, drop_excessive, find_excessive, load_excessive, remove_urlkeys
 from webmill.index.lines import FilterCounts, write_batches
 
-MOST = click.option(
+MAX_CAPTURES = click.option(
     "-n", "--max-captures", default=1000, show_default=True, type=ANY_COUNT, help="Maximum captures per URL."
 )
 
@@ -29,13 +29,13 @@ def excessive() -> None:
     epilog="Example: webmill cdxj excessive find all.cdxj -n 5000 > too-many.txt",
 )
 @INPUT
-@MOST
+@MAX_CAPTURES
 def find(*, source: Path, max_captures: int) -> None:
     """Print `SURT COUNT` for every URL with too many captures, highest count first."""
-    found = find_excessive(batches_of(source), limit=max_captures, source=name_of(source))
-    with output_to(STDOUT) as out:
+    found = find_excessive(read_source(source), limit=max_captures, source=source_name(source))
+    with open_output(STDOUT) as out:
         out.writelines(bytes(excess) + b"\n" for excess in found)
-    note(f"# Found {counted(len(found), 'URL')} with > {max_captures:,} captures")
+    note(f"# Found {format_count(len(found), 'URL')} with > {max_captures:,} captures")
 
 
 @excessive.command(
@@ -55,9 +55,9 @@ def find(*, source: Path, max_captures: int) -> None:
 def remove(*, source: Path, output: Path, listed: Path) -> None:
     """Drop all captures of the URLs in a list, such as `find` prints."""
     tally = FilterCounts()
-    with output_to(output) as out:
-        write_batches(remove_urlkeys(batches_of(source), load_excessive(listed), tally=tally), out)
-    report(tally)
+    with open_output(output) as out:
+        write_batches(remove_urlkeys(read_source(source), load_excessive(listed), tally=tally), out)
+    print_filter_counts(tally)
 
 
 @excessive.command(
@@ -68,7 +68,7 @@ Example:
 )
 @INPUT
 @OUTPUT
-@MOST
+@MAX_CAPTURES
 @click.option(
     "--keep", default=0, show_default=True, type=ANY_COUNT, help="Captures to keep of a URL that has too many."
 )
@@ -94,11 +94,16 @@ def auto(
     """Find URLs with too many captures and drop them, in one pass."""
     tally = FilterCounts()
     policy = ExcessPolicy(count=keep, side=side, drop_revisits_first=drop_revisits_first)
-    with output_to(output) as out:
-        kept = drop_excessive(batches_of(source), limit=max_captures, tally=tally, keep=policy, source=name_of(source))
+    with open_output(output) as out:
+        kept = drop_excessive(
+            read_source(source), limit=max_captures, tally=tally, keep=policy, source=source_name(source)
+        )
         write_batches(kept, out)
-    report(tally)
+    print_filter_counts(tally)
 
 
-def report(tally: FilterCounts) -> None:
-    note(f"# Kept {counted(tally.kept, 'line')}, filtered {counted(tally.removed, 'line')} ({tally.removed_share:.1%})")
+def print_filter_counts(tally: FilterCounts) -> None:
+    note(
+        f"# Kept {format_count(tally.kept, 'line')}, "
+        f"dropped {format_count(tally.removed, 'line')} ({tally.removed_share:.1%})"
+    )

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import click
 
-from webmill.cli.cdxj.streams import OUTPUT, output_to
+from webmill.cli.cdxj.streams import OUTPUT, open_output
 from webmill.cli.context import Context, finish, note, pass_context
 from webmill.cli.progress import Progress
-from webmill.cli.words import counted, shown
+from webmill.cli.text import escape_text, format_count
 from webmill.formats.warc.scan import ScanOptions
 from webmill.index.build.captures import FIELDS, PROFILES, CaptureOptions
 from webmill.index.build.warc import ArchiveInput, index_archives
@@ -77,17 +77,19 @@ def index(
     def report(file: str, damage: Damage) -> None:
         nonlocal damaged
         damaged += 1
-        note(shown(f"{file}: bytes {damage.offset}-{damage.end}: {damage.reason}: {damage.message}"))
+        note(escape_text(f"{file}: bytes {damage.offset}-{damage.end}: {damage.reason}: {damage.message}"))
 
-    with context.progress("Indexing", total=len(warcs), unit="files") as bar, output_to(output) as out:
-        archives = archives_at(warcs, http, bar, full_paths=full_paths)
+    with context.progress("Indexing", total=len(warcs), unit="files") as bar, open_output(output) as out:
+        archives = open_archives(warcs, http, bar, full_paths=full_paths)
         lines = index_archives(archives, report=report, options=options, scan=ScanOptions(verify=verify, torn=torn))
         count = write_batches(lines, out)
-    note(f"# Indexed {counted(len(warcs), 'file')}: {counted(count, 'line')}")
+    note(f"# Indexed {format_count(len(warcs), 'file')}: {format_count(count, 'line')}")
     finish(rejected=damaged, where="the lines above name file, byte range and reason")
 
 
-def archives_at(urls: Iterable[str], http: HttpSettings, bar: Progress, *, full_paths: bool) -> Iterator[ArchiveInput]:
+def open_archives(
+    urls: Iterable[str], http: HttpSettings, bar: Progress, *, full_paths: bool
+) -> Iterator[ArchiveInput]:
     for url in urls:
         storage, key = locate(url, contact=http.contact, timeout=http.timeout)
         yield ArchiveInput(url if full_paths else key, partial(storage.open, key))

@@ -31,11 +31,11 @@ LINE = re.compile(rb"^[^\s\x00-\x1f]+ [0-9]{1,14} ", re.MULTILINE)  # behind hea
 
 def open_indexes(names: Sequence[str], *, http: HttpSettings) -> CaptureIndex:
     """One or several as one."""
-    indexes = [open_any(name, http=http) for name in names]
+    indexes = [open_named_index(name, http=http) for name in names]
     return indexes[0] if len(indexes) == 1 else MergedIndex(indexes)
 
 
-def open_any(name: str, *, http: HttpSettings) -> CaptureIndex:
+def open_named_index(name: str, *, http: HttpSettings) -> CaptureIndex:
     """A ZipNum folder or summary, a sorted CDXJ file (gzip is read through), a folder of those, or a collection."""
     if scheme_of(name)[0] != "file":
         if urlsplit(name).path.endswith(FLAT):
@@ -52,7 +52,7 @@ def open_any(name: str, *, http: HttpSettings) -> CaptureIndex:
     if is_gzip(path):
         return GzipIndex(path)
     if path.is_file() and not path.name.endswith(SUMMARY_ENDINGS):
-        check_lines(path)
+        check_cdxj_lines(path)
     return open_index(path)
 
 
@@ -76,7 +76,7 @@ def has_summary(folder: Path) -> bool:
     return any(path.name.endswith(SUMMARY_ENDINGS) for path in folder.iterdir())
 
 
-def check_lines(path: Path) -> None:
+def check_cdxj_lines(path: Path) -> None:
     """`BadInput` when no line at its beginning is one of an index: in other files nothing is ever found."""
     with path.open("rb") as file:
         start = file.read(BEGINNING)

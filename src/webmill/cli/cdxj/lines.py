@@ -8,10 +8,10 @@ from pathlib import Path
 
 import click
 
-from webmill.cli.cdxj.streams import INPUT, OUTPUT, STDOUT, batches_of, output_to
+from webmill.cli.cdxj.streams import INPUT, OUTPUT, STDOUT, open_output, read_source
 from webmill.cli.context import finish, note
-from webmill.cli.counts import AT_LEAST_ONE
-from webmill.cli.words import counted
+from webmill.cli.param_types import AT_LEAST_ONE
+from webmill.cli.text import format_count
 from webmill.index.cdxj.add_fields import AddFieldCounts, add_by_function, add_fields, load_function
 from webmill.index.cdxj.blocklist import block as block_lines
 from webmill.index.cdxj.blocklist import load_blocklist
@@ -41,9 +41,9 @@ FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 )
 def sort(*, source: Path, output: Path, memory: int, temp_dir: Path | None) -> None:
     """Sort lines in byte order (as LC_ALL=C sort does), in bounded memory."""
-    with output_to(output) as out:
-        count = write_batches(sort_lines(batches_of(source), memory=memory << 20, folder=temp_dir), out)
-    note(f"# Sorted {counted(count, 'line')}")
+    with open_output(output) as out:
+        count = write_batches(sort_lines(read_source(source), memory=memory << 20, folder=temp_dir), out)
+    note(f"# Sorted {format_count(count, 'line')}")
 
 
 @click.command(
@@ -63,9 +63,9 @@ def merge(*, paths: tuple[Path, ...], output: Path, unique: bool, exclude: tuple
     """
     files = find_inputs(paths, exclude=exclude)
     merged = merge_files(files)
-    with output_to(output) as out:
+    with open_output(output) as out:
         count = write_batches(drop_repeats(merged) if unique else merged, out)
-    note(f"# Merged {counted(len(files), 'file')}: {counted(count, 'line')}")
+    note(f"# Merged {format_count(len(files), 'file')}: {format_count(count, 'line')}")
 
 
 @click.command(
@@ -89,18 +89,18 @@ Exit code 3: done, but some lines are not CDXJ; they are copied unchanged.""",
 def add_field(*, source: Path, output: Path, fields: tuple[str, ...], function: Path | None) -> None:
     """Add fields to the JSON of every line. An existing field gets the new value."""
     counts = AddFieldCounts()
-    added = with_fields(batches_of(source), fields, function, read_pair=key_and_value, counts=counts)
-    with output_to(output) as out:
+    added = add_chosen_fields(read_source(source), fields, function, read_pair=parse_key_value, counts=counts)
+    with open_output(output) as out:
         write_batches(added, out)
     for failure in counts.failures:
         note(failure)
-    note(f"# Processed {counted(counts.changed, 'line')}, skipped {counted(counts.skipped, 'line')}")
+    note(f"# Processed {format_count(counts.changed, 'line')}, skipped {format_count(counts.skipped, 'line')}")
     finish(
         rejected=counts.skipped, where="lines that are no CDXJ, or that the function refused, are passed on unchanged"
     )
 
 
-def with_fields(
+def add_chosen_fields(
     batches: Iterable[Batch],
     fields: Sequence[str],
     function: Path | None,
@@ -116,7 +116,7 @@ def with_fields(
     return add_fields(batches, dict(map(read_pair, fields)), counts=counts)
 
 
-def key_and_value(text: str) -> tuple[str, str]:
+def parse_key_value(text: str) -> tuple[str, str]:
     key, equals, value = text.partition("=")
     if not equals or not key:
         raise click.BadParameter(f"{text!r} is not KEY=VALUE", param_hint="--field")
@@ -150,12 +150,15 @@ def block(*, source: Path, output: Path, blocklist: Path, max_removed_share: flo
     tally = FilterCounts()
     counts: Counter[int] | None = Counter() if by_rule else None
     rules = load_blocklist(blocklist)
-    kept = block_lines(batches_of(source), rules, tally=tally, max_removed_share=max_removed_share, by_rule=counts)
-    with output_to(output) as out:
+    kept = block_lines(read_source(source), rules, tally=tally, max_removed_share=max_removed_share, by_rule=counts)
+    with open_output(output) as out:
         write_batches(kept, out)
     for line, count in (counts or Counter()).most_common():
         note(f"# {blocklist}:{line}: {count:,}")
-    note(f"# Kept {counted(tally.kept, 'line')}, blocked {counted(tally.removed, 'line')} ({tally.removed_share:.1%})")
+    note(
+        f"# Kept {format_count(tally.kept, 'line')}, "
+        f"dropped {format_count(tally.removed, 'line')} ({tally.removed_share:.1%})"
+    )
 
 
 @click.command(
@@ -173,9 +176,9 @@ def field(*, source: Path, name: str, raw: bool, default: str | None) -> None:
     """Print one field of every line, as JSON or raw."""
     counts = FieldCounts()
     values = (field_as_text if raw else field_as_json)(
-        batches_of(source), name, counts=counts, default=None if default is None else default.encode()
+        read_source(source), name, counts=counts, default=None if default is None else default.encode()
     )
-    with output_to(STDOUT) as out:
+    with open_output(STDOUT) as out:
         write_batches(values, out)
     note(f"# Extracted {counts.extracted:,}, missing {counts.missing:,}, malformed {counts.malformed:,}")
     finish(rejected=counts.malformed, where="lines that are no CDXJ")

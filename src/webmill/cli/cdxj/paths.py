@@ -8,10 +8,10 @@ from pathlib import Path
 
 import click
 
-from webmill.cli.cdxj.streams import OUTPUT, STDIN, batches_of, name_of, output_to
+from webmill.cli.cdxj.streams import OUTPUT, STDIN, open_output, read_source, source_name
 from webmill.cli.context import note
-from webmill.cli.counts import AT_LEAST_ONE
-from webmill.cli.words import counted
+from webmill.cli.param_types import AT_LEAST_ONE
+from webmill.cli.text import format_count
 from webmill.errors import NotFound
 from webmill.index.cdxj.inputs import find_inputs
 from webmill.index.cdxj.merge import drop_repeats
@@ -39,12 +39,12 @@ def make(*, sources: tuple[Path, ...], output: Path, separator: str) -> None:
 
     SOURCES are files with one path per line, folders of such files, or - for stdin.
     """
-    rows = (format_location(located, separator=separator.encode()) for located in listed_in(sources))
-    with output_to(output) as out:
+    rows = (format_location(located, separator=separator.encode()) for located in read_path_lists(sources))
+    with open_output(output) as out:
         count = write_batches(drop_repeats(sort_lines(in_batches(rows))), out)
         if not count:
             raise NotFound("the lists name no file")
-    note(f"# {counted(count, 'file')}")
+    note(f"# {format_count(count, 'file')}")
 
 
 @paths.command(
@@ -76,28 +76,28 @@ def redis(*, sources: tuple[Path, ...], key: str, url: str, batch_size: int, cle
 
     def pairs() -> Iterator[tuple[bytes, bytes]]:
         nonlocal further
-        for located in located_in(sources):
+        for located in read_path_index(sources):
             further += len(located.paths) - 1
             yield located.name, located.paths[0]
 
     fill = replace_hash if clear else fill_hash
     count = sum(1 for _ in pairs()) if dry_run else fill(url, key, pairs(), batch=batch_size)
     note(
-        f"# {'Would load' if dry_run else 'Loaded'} {counted(count, 'file')}"
+        f"# {'Would load' if dry_run else 'Loaded'} {format_count(count, 'file')}"
         + (f"; {further:,} further paths left out" if further else "")
     )
 
 
-def listed_in(sources: tuple[Path, ...]) -> Iterator[WarcLocation]:
-    for file in files_of(sources):
-        yield from from_arclist(chain.from_iterable(batches_of(file)), source=name_of(file))
+def read_path_lists(sources: tuple[Path, ...]) -> Iterator[WarcLocation]:
+    for file in find_sources(sources):
+        yield from from_arclist(chain.from_iterable(read_source(file)), source=source_name(file))
 
 
-def located_in(sources: tuple[Path, ...]) -> Iterator[WarcLocation]:
-    for file in files_of(sources):
-        yield from parse_path_index(chain.from_iterable(batches_of(file)), source=name_of(file))
+def read_path_index(sources: tuple[Path, ...]) -> Iterator[WarcLocation]:
+    for file in find_sources(sources):
+        yield from parse_path_index(chain.from_iterable(read_source(file)), source=source_name(file))
 
 
-def files_of(sources: tuple[Path, ...]) -> Iterator[Path]:
+def find_sources(sources: tuple[Path, ...]) -> Iterator[Path]:
     for source in sources or (STDIN,):
         yield from [source] if source == STDIN else find_inputs([source])

@@ -8,10 +8,10 @@ import click
 import msgspec
 
 from webmill.cli.cdxj.indexes import open_indexes
-from webmill.cli.cdxj.streams import STDOUT, output_to
+from webmill.cli.cdxj.streams import STDOUT, open_output
 from webmill.cli.context import Context, finish, note, pass_context
-from webmill.cli.counts import AT_LEAST_ONE
-from webmill.cli.words import counted
+from webmill.cli.param_types import AT_LEAST_ONE
+from webmill.cli.text import format_count
 from webmill.errors import BadInput
 from webmill.formats.cdx.cdxj import parse
 from webmill.formats.cdx.query import MatchType
@@ -105,16 +105,16 @@ def query(
     index = open_indexes(indexes, http=context.settings().http)
     rejected: list[str] = []
     count = 0
-    with output_to(STDOUT) as out:
+    with open_output(STDOUT) as out:
         lines = run_query(index, asked, on_reject=lambda _, error: rejected.append(str(error)))
-        for line in as_objects(lines, rejected) if as_json else lines:
+        for line in encode_captures(lines, rejected) if as_json else lines:
             out.write(line)
             count += 1
-    note(f"# {counted(count, 'capture')}")
+    note(f"# {format_count(count, 'capture')}")
     finish(rejected=len(rejected), where=f"lines that are no CDXJ, such as: {(rejected or [''])[0]}")
 
 
-def as_objects(lines: Iterator[bytes], rejected: list[str]) -> Iterator[bytes]:
+def encode_captures(lines: Iterator[bytes], rejected: list[str]) -> Iterator[bytes]:
     for line in lines:
         try:
             capture = parse(line)

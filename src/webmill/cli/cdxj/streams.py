@@ -34,14 +34,14 @@ OUTPUT = click.option(
 )
 
 
-def batches_of(source: Path) -> Iterator[Batch]:
+def read_source(source: Path) -> Iterator[Batch]:
     """Lines of a file, or of stdin for `-`; plain or gzip."""
     if source == STDIN:
-        return unbroken(read_batches(sys.stdin.buffer, name="stdin"))
+        return refuse_broken_pipe(read_batches(sys.stdin.buffer, name="stdin"))
     return read_batches(source)
 
 
-def unbroken(batches: Iterable[Batch]) -> Iterator[Batch]:
+def refuse_broken_pipe(batches: Iterable[Batch]) -> Iterator[Batch]:
     for batch in batches:
         if batch[-1] == BROKEN:
             message = "the command before this one in the pipe failed; see what it said"
@@ -49,12 +49,12 @@ def unbroken(batches: Iterable[Batch]) -> Iterator[Batch]:
         yield batch
 
 
-def name_of(source: Path) -> str:
+def source_name(source: Path) -> str:
     return "stdin" if source == STDIN else str(source)
 
 
 @contextmanager
-def output_to(target: Path) -> Iterator[BinaryIO]:
+def open_output(target: Path) -> Iterator[BinaryIO]:
     """A file that appears whole or not at all, or stdout for `-`."""
     if target != STDOUT:
         target = target.resolve()  # a link stays a link, and what it leads to is written
@@ -67,12 +67,12 @@ def output_to(target: Path) -> Iterator[BinaryIO]:
     except BrokenPipeError:
         raise
     except BaseException:
-        tell_the_next()
+        mark_pipe_broken()
         raise
     sys.stdout.buffer.flush()
 
 
-def tell_the_next() -> None:
+def mark_pipe_broken() -> None:
     try:
         if stat.S_ISFIFO(os.fstat(sys.stdout.fileno()).st_mode):
             sys.stdout.buffer.write(BROKEN)

@@ -10,12 +10,12 @@ import click
 import msgspec
 
 from webmill.cli.cdxj.indexes import open_zipnum
-from webmill.cli.cdxj.streams import INPUT, OUTPUT, STDIN, batches_of, name_of, output_to
+from webmill.cli.cdxj.streams import INPUT, OUTPUT, STDIN, open_output, read_source, source_name
 from webmill.cli.context import REJECTED, Context, finish, note, pass_context
-from webmill.cli.counts import AT_LEAST_ONE
-from webmill.cli.dry_run import dry_run_option, quantity
+from webmill.cli.dry_run import dry_run_option, format_amount
 from webmill.cli.options import processes_option
-from webmill.cli.words import counted
+from webmill.cli.param_types import AT_LEAST_ONE
+from webmill.cli.text import format_count
 from webmill.errors import BadInput
 from webmill.formats.cdx.zipnum import LINES_PER_BLOCK
 from webmill.index.lines import GZIP_MAGIC, open_input, write_batches
@@ -84,63 +84,68 @@ def zipnum(
         if source != STDIN:
             open_input(source).close()  # what is not there makes no index
         old = added(path.stat().st_size for pattern in PARTS for path in folder.glob(pattern))
-        note(f"would be replaced: the index in {folder} ({quantity(old)})" if old.files else f"would be made: {folder}")
+        note(
+            f"would be replaced: the index in {folder} ({format_amount(old)})"
+            if old.files
+            else f"would be made: {folder}"
+        )
         return
     with rebuilding(folder) as target:
         with remove_shards_on_failure(target):
             if shards:
                 settings = context.settings().executor
                 settings = msgspec.structs.replace(settings, jobs=jobs or settings.jobs)
-                written = in_ranges(source, target, shards=shards, lines=lines, threads=threads, settings=settings)
+                written = write_in_ranges(
+                    source, target, shards=shards, lines=lines, threads=threads, settings=settings
+                )
             else:
                 size = (shard_size << 20) if shard_size else SHARD_SIZE
-                batches, name = batches_of(source), name_of(source)
+                batches, name = read_source(source), source_name(source)
                 written = list(
                     write_shards(batches, target, lines=lines, shard_size=size, threads=threads, source=name)
                 )
         publish(target, written)
-    tell(folder, written)
+    print_index_size(folder, written)
 
 
-def in_ranges(
+def write_in_ranges(
     source: Path, target: ShardTarget, *, shards: int, lines: int, threads: int, settings: ExecutorSettings
 ) -> list[ZipNumShard]:
     with (
         closing(open_executor(settings.url, workers=settings.jobs)) as executor,
-        cuttable(source, target.folder) as file,
+        as_plain_file(source, target.folder) as file,
     ):
         done = write_ranges([file], target, shards=shards, lines=lines, threads=threads, executor=executor)
         return [part.shard for part in done]
 
 
 @contextmanager
-def cuttable(source: Path, folder: Path) -> Iterator[Path]:
+def as_plain_file(source: Path, folder: Path) -> Iterator[Path]:
     """The file itself; what cannot be cut is written out under a name that a later run knows as left behind."""
-    if source != STDIN and is_plain(source):
+    if source != STDIN and is_plain_file(source):
         yield source
         return
     with open_folder(folder) as fd, drafting(fd, what=str(folder)) as draft:
-        write_batches(batches_of(source), draft.file)
+        write_batches(read_source(source), draft.file)
         draft.file.flush()
         yield folder / draft.name
 
 
-def is_plain(path: Path) -> bool:
+def is_plain_file(path: Path) -> bool:
     with open_input(path) as file:
         return path.is_file() and file.read(len(GZIP_MAGIC)) != GZIP_MAGIC
 
 
-def tell(folder: Path, shards: list[ZipNumShard]) -> None:
+def print_index_size(folder: Path, shards: list[ZipNumShard]) -> None:
     written = [shard for shard in shards if shard.blocks]
     lines, blocks = sum(shard.lines for shard in written), sum(len(shard.blocks) for shard in written)
     size = sum(shard.size for shard in written)
-    note(f"# {folder}: {extent(lines, blocks, len(written), size)}")
+    note(f"# {folder}: {format_extent(lines, blocks, len(written), size)}")
 
 
-def extent(lines: int, blocks: int, shards: int, size: int) -> str:
-    return (
-        f"{counted(lines, 'line')} in {counted(blocks, 'block')}, {counted(shards, 'shard')}, {counted(size, 'byte')}"
-    )
+def format_extent(lines: int, blocks: int, shards: int, size: int) -> str:
+    counts = {"block": blocks, "shard": shards, "byte": size}
+    return f"{format_count(lines, 'line')} in " + ", ".join(format_count(count, noun) for noun, count in counts.items())
 
 
 @click.command(
@@ -159,9 +164,9 @@ def flatten(context: Context, /, *, index: str, output: Path) -> None:
     """
     from webmill.index.lookup.indexes import flatten as all_lines
 
-    with output_to(output) as out:
+    with open_output(output) as out:
         count = write_batches(all_lines(open_zipnum(index, http=context.settings().http)), out)
-    note(f"# {counted(count, 'line')}")
+    note(f"# {format_count(count, 'line')}")
 
 
 @click.command(
@@ -190,8 +195,8 @@ def verify(*, index: Path, lines: int | None, as_json: bool) -> None:
         line = f"{finding.severity}: {finding.where}: {finding.kind}: {finding.message}"
         click.echo(msgspec.json.encode(finding) if as_json else line)
     note(
-        f"# {extent(checked.lines, checked.blocks, checked.shards, checked.bytes)}: "
-        + (counted(errors, "error") if errors else "sound")
+        f"# {format_extent(checked.lines, checked.blocks, checked.shards, checked.bytes)}: "
+        + (format_count(errors, "error") if errors else "sound")
     )
     if errors:
         raise click.exceptions.Exit(REJECTED)
@@ -227,6 +232,6 @@ def parquet(*, source: Path, output: Path) -> None:
         if named <= REPORTED:
             note(f"{error}: {line[:80]!r}")
 
-    table = write_parquet(batches_of(source), output, on_reject=reject, source=name_of(source))
-    note(f"# {output}: {counted(table.rows, 'row')}")
+    table = write_parquet(read_source(source), output, on_reject=reject, source=source_name(source))
+    note(f"# {output}: {format_count(table.rows, 'row')}")
     finish(rejected=sum(table.rejected.values()), where="lines that are no captures are not in the file")

@@ -11,10 +11,10 @@ COMMANDS = {
     "manifest": ("webmill.cli.dataset.manifest:manifest", "Write the manifest of a crawl."),
     "run": ("webmill.cli.dataset.run:run", "Run the tasks of a dataset, or continue them."),
     "stop": ("webmill.cli.dataset.run:stop", "Stop a run; the next run continues it."),
-    "view": ("webmill.cli.dataset.look:view", "Show a dataset and its progress."),
-    "list": ("webmill.cli.dataset.look:list_", "List the datasets of a folder."),
+    "view": ("webmill.cli.dataset.inspection:view", "Show a dataset and its progress."),
+    "list": ("webmill.cli.dataset.inspection:list_", "List the datasets of a folder."),
     "tasks": ("webmill.cli.dataset.tasks:tasks", "List tasks with their state, or retry failed ones."),
-    "errors": ("webmill.cli.dataset.look:errors", "List what could not be read or extracted, and why."),
+    "errors": ("webmill.cli.dataset.inspection:errors", "List what could not be read or extracted, and why."),
     "delete": ("webmill.cli.dataset.create:delete", "Delete a dataset."),
 }
 

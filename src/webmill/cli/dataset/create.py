@@ -9,9 +9,9 @@ import click
 import msgspec
 
 from webmill.cli.context import Context, note, pass_context
-from webmill.cli.dataset.places import folder_of, in_option
-from webmill.cli.dry_run import dry_run_option, quantity
-from webmill.cli.words import counted
+from webmill.cli.dataset.folders import dataset_path, datasets_folder_option
+from webmill.cli.dry_run import dry_run_option, format_amount
+from webmill.cli.text import format_count
 from webmill.infra.storage.backends import locate
 from webmill.pipeline.dataset import folder as dataset_folder
 from webmill.pipeline.dataset.config import load
@@ -34,7 +34,7 @@ Examples:
   webmill dataset create news.toml --in /data/datasets"""
 )
 @click.argument("file", type=click.Path(path_type=Path, dir_okay=False))
-@in_option
+@datasets_folder_option
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON on stdout.")
 @pass_context
 def create(context: Context, /, *, file: Path, root: Path, as_json: bool) -> None:
@@ -44,15 +44,15 @@ def create(context: Context, /, *, file: Path, root: Path, as_json: bool) -> Non
     """
     http = context.settings().http
     folder, tasks = dataset_folder.create(
-        load(file), root.resolve(), beside=file.parent, read_lines=partial(read_lines, http=http)
+        load(file), root.resolve(), beside=file.parent, read_lines=partial(read_manifest_lines, http=http)
     )
     if as_json:
         click.echo(msgspec.json.encode({"name": folder.dataset.name, "path": str(folder.path), "tasks": tasks}))
     else:
-        note(f"{folder.path}: {counted(tasks, 'task')}. Next: webmill dataset run {folder.dataset.name}")
+        note(f"{folder.path}: {format_count(tasks, 'task')}. Next: webmill dataset run {folder.dataset.name}")
 
 
-def read_lines(place: str, *, http: HttpSettings) -> list[str]:
+def read_manifest_lines(place: str, *, http: HttpSettings) -> list[str]:
     storage, key = locate(place, contact=http.contact, timeout=http.timeout)
     return decode_lines(storage.read(key), source=place)
 
@@ -64,7 +64,7 @@ Examples:
   webmill dataset delete news --yes"""
 )
 @click.argument("name")
-@in_option
+@datasets_folder_option
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @dry_run_option
 def delete(*, name: str, root: Path, yes: bool, dry_run: bool) -> None:
@@ -72,9 +72,9 @@ def delete(*, name: str, root: Path, yes: bool, dry_run: bool) -> None:
 
     Output that was written elsewhere (S3, a queue, another folder) is kept.
     """
-    path = dataset_folder.there(folder_of(name, root))
+    path = dataset_folder.there(dataset_path(name, root))
     if dry_run:
-        note(f"would be removed: {path} ({quantity(amount_of(path))})")
+        note(f"would be removed: {path} ({format_amount(amount_of(path))})")
         return
     if not yes:
         click.confirm(f"Remove {path} and all in it?", abort=True, err=True)

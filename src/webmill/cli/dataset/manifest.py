@@ -7,7 +7,15 @@ from typing import Any
 
 import click
 
-from webmill.cli.cc.source import Asked, ask_for_contact, base_of, checked_crawl, manners_options, open_base, resolve
+from webmill.cli.cc.server_flags import (
+    ServerFlags,
+    base_url_of,
+    check_crawl_name,
+    note_missing_contact,
+    open_base_url,
+    politeness_options,
+    resolve_crawl,
+)
 from webmill.cli.context import Context, pass_context
 from webmill.cli.options import SettingOption
 from webmill.commoncrawl.catalog import COMMON_CRAWL, paths_key
@@ -42,18 +50,18 @@ With --kind aligned, WAT and WET files are listed without checking that they exi
     metavar="URL|DIR",
     help=f"Where the crawl is: https://…, s3://… or a folder  [default: {COMMON_CRAWL}]",
 )
-@manners_options
+@politeness_options
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Write only the first N lines.")
 @pass_context
 def manifest(context: Context, /, *, crawl: str, kind: Kind, limit: int | None, **flags: Any) -> None:
     """Write the manifest of a crawl, one line per WARC file, from its warc.paths.gz."""
-    checked_crawl(crawl)
-    settings = Asked.from_flags(flags).over(context.settings())
-    base = base_of(settings)
-    ask_for_contact(settings, base)
-    key = paths_key(resolve(crawl, base, settings), "warc")
+    check_crawl_name(crawl)
+    settings = ServerFlags.from_flags(flags).over(context.settings())
+    base = base_url_of(settings)
+    note_missing_contact(settings, base)
+    key = paths_key(resolve_crawl(crawl, base, settings), "warc")
     try:
-        listed = open_base(base, settings, policy=HURRIED).read(key)
+        listed = open_base_url(base, settings, policy=HURRIED).read(key)
     except NotFound as error:
         raise NotFound(
             f"no {key} in {hide_secrets(base)}: `webmill cc crawls` with the same --base-url lists the crawls; "

@@ -11,8 +11,8 @@ import click
 import msgspec
 
 from webmill.cli.context import Context, finish, note, pass_context
-from webmill.cli.dataset.places import folder_of, in_option
-from webmill.cli.extracted import advise, tell, tell_unread
+from webmill.cli.dataset.folders import dataset_path, datasets_folder_option
+from webmill.cli.extract_report import print_extract_report, suggest_extractor, warn_if_unreadable
 from webmill.cli.options import processes_option
 from webmill.errors import Unavailable
 from webmill.infra.executor.backends import open_executor
@@ -33,7 +33,7 @@ Examples:
 Exit code 3: done, but some tasks or pages failed; see `webmill dataset tasks` and `webmill dataset errors`."""
 )
 @click.argument("name")
-@in_option
+@datasets_folder_option
 @click.option(
     "--executor", help="Where tasks run: pool, inline, ray:auto or ray://HOST:PORT  [default: from the dataset]"
 )
@@ -51,36 +51,38 @@ def run(context: Context, /, *, name: str, root: Path, executor: str | None, job
     If a run is interrupted, the next one continues: finished tasks are not repeated, others resume where they were.
     Failed tasks stay failed until `webmill dataset tasks redrive`.
     """
-    folder = open_folder(folder_of(name, root))
+    folder = open_folder(dataset_path(name, root))
     settings = context.settings()
-    chosen = choose(settings.executor, folder.dataset.compute, executor=executor, jobs=jobs)
-    advise(folder.making.recipe.extractor)
+    chosen = choose_executor(settings.executor, folder.dataset.compute, executor=executor, jobs=jobs)
+    suggest_extractor(folder.making.recipe.extractor)
     with closing(open_executor(chosen.url, workers=chosen.jobs)) as workers:
         report = run_dataset(
             folder,
             workers,
             http=settings.http,
             progress=context.progress,
-            emit=emit,
+            emit=write_stdout,
             killable=chosen.url != "inline",
         )
     if as_json:
         click.echo(msgspec.json.encode(report), err=folder.dataset.write.to == "stdout")
     else:
-        tell(report)
-    tell_unread(report.outcomes, captures=report.captures)
+        print_extract_report(report)
+    warn_if_unreadable(report.outcomes, captures=report.captures)
     look = f"`webmill dataset tasks {name}` and `webmill dataset errors {name}` say why"
     finish(rejected=report.rejected, where=look)
 
 
-def choose(settings: ExecutorSettings, compute: Compute, *, executor: str | None, jobs: int | None) -> ExecutorSettings:
+def choose_executor(
+    settings: ExecutorSettings, compute: Compute, *, executor: str | None, jobs: int | None
+) -> ExecutorSettings:
     """The flag wins over the dataset, which wins over the settings."""
     return ExecutorSettings(
         url=executor or compute.executor or settings.url, jobs=jobs or compute.jobs or settings.jobs
     )
 
 
-def emit(data: bytes) -> None:
+def write_stdout(data: bytes) -> None:
     sys.stdout.buffer.write(data)
     sys.stdout.buffer.flush()  # the task counts as done after this
 
@@ -91,7 +93,7 @@ Example:
   webmill dataset stop news"""
 )
 @click.argument("name")
-@in_option
+@datasets_folder_option
 @click.option(
     "--wait", default=60.0, show_default=True, metavar="SECONDS", help="How long to wait until it has stopped."
 )
@@ -100,7 +102,7 @@ def stop(*, name: str, root: Path, wait: float) -> None:
 
     The run must be on this machine, or the dataset on a shared disk that supports file locks.
     """
-    folder = open_folder(folder_of(name, root))
+    folder = open_folder(dataset_path(name, root))
     if not folder.is_running():
         note("it does not run")
         return

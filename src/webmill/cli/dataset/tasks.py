@@ -9,14 +9,14 @@ import click
 import msgspec
 
 from webmill.cli.context import note
-from webmill.cli.dataset.places import folder_of, in_option
-from webmill.cli.words import counted
+from webmill.cli.dataset.folders import dataset_path, datasets_folder_option
+from webmill.cli.text import format_count
 from webmill.formats.warc.typed_records import FileType
 from webmill.pipeline.dataset import views as dataset_views
 from webmill.pipeline.dataset.folder import open_folder
 
 
-class OrList(click.Group):
+class ListByDefaultGroup(click.Group):
     """`tasks NAME` is short for `tasks list NAME`."""
 
     otherwise = "list"
@@ -28,7 +28,7 @@ class OrList(click.Group):
 
 
 @click.group(
-    cls=OrList,
+    cls=ListByDefaultGroup,
     epilog="""\b
 Examples:
   webmill dataset tasks news                    # short for: tasks list news
@@ -48,7 +48,7 @@ Examples:
   webmill dataset tasks news --json | jq 'select(.totals.errors > 0) | .files'""",
 )
 @click.argument("name")
-@in_option
+@datasets_folder_option
 @click.option(
     "--state",
     type=click.Choice(["planned", "running", "paused", "done", "failed"]),
@@ -57,10 +57,10 @@ Examples:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line, with all details.")
 def list_(*, name: str, root: Path, state: str | None, as_json: bool) -> None:
     """List every task of dataset NAME with its state, progress and counts, also during a run."""
-    folder = open_folder(folder_of(name, root))
+    folder = open_folder(dataset_path(name, root))
     for view in dataset_views.task_views(folder):
         if state in (None, view.state):
-            click.echo(msgspec.json.encode(view) if as_json else line_of(view))
+            click.echo(msgspec.json.encode(view) if as_json else describe_task(view))
 
 
 @tasks.command(
@@ -72,14 +72,14 @@ Examples:
 )
 @click.argument("name")
 @click.argument("ids", nargs=-1, metavar="[TASK]...")
-@in_option
+@datasets_folder_option
 def redrive(*, name: str, ids: tuple[str, ...], root: Path) -> None:
     """Retry failed tasks of dataset NAME, all or the given ones, in the next run.
 
     They resume from where they failed.
     """
-    count = dataset_views.redrive(open_folder(folder_of(name, root)), ids)
-    note(f"{counted(count, 'task')} planned again")
+    count = dataset_views.redrive(open_folder(dataset_path(name, root)), ids)
+    note(f"{format_count(count, 'task')} planned again")
 
 
 @tasks.command(
@@ -90,11 +90,11 @@ Example:
 )
 @click.argument("name")
 @click.argument("task")
-@in_option
+@datasets_folder_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line, with all details.")
 def log(*, name: str, task: str, root: Path, as_json: bool) -> None:
     """Show the parts that TASK of dataset NAME has written so far: counts, time, files, and where it resumes."""
-    folder = open_folder(folder_of(name, root))
+    folder = open_folder(dataset_path(name, root))
     dataset_views.check_tasks(folder, [task])
     named = next(one for one in folder.tasks() if one.id == task)
     for receipt in dataset_views.receipts_of(folder, named):
@@ -103,13 +103,15 @@ def log(*, name: str, task: str, root: Path, as_json: bool) -> None:
             continue
         files = ", ".join(part.name for part in (receipt.output, receipt.errors) if part)
         at = ", ".join(f"{kind} {offset:,}" for kind, offset in receipt.resume.items())
-        captures = counted(receipt.captures, "capture")
+        captures = format_count(receipt.captures, "capture")
         click.echo(f"part {receipt.number}: {captures} in {receipt.seconds:g} s -> {files} (then at {at})")
 
 
-def line_of(view: dataset_views.TaskView) -> str:
+def describe_task(view: dataset_views.TaskView) -> str:
     totals = view.totals
-    counts = counted(totals.documents, "document") + f", {counted(totals.errors, 'error')}" * bool(totals.errors)
+    counts = format_count(totals.documents, "document") + f", {format_count(totals.errors, 'error')}" * bool(
+        totals.errors
+    )
     when = f" {datetime.fromtimestamp(view.changed, UTC):%Y-%m-%dT%H:%M:%SZ}" if view.changed else ""
     reason = f"  {view.reason.splitlines()[0]}" if view.reason and view.state != "done" else ""
     return f"{view.id} {view.state:7} {view.progress:4.0%} {counts}{when}  {view.files[FileType.WARC]}{reason}"

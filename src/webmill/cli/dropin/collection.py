@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from webmill.cli.context import Context, finish, note, pass_context, warn
-from webmill.cli.counts import ANY_COUNT, AT_LEAST_ONE
+from webmill.cli.param_types import ANY_COUNT, AT_LEAST_ONE
 from webmill.compat.replay.collection import Apart, index_flat, index_zipnum
 from webmill.errors import NotFound
 from webmill.infra.executor.backends import open_executor
@@ -81,7 +81,7 @@ def index(
     if not name or "/" in name or name.startswith("."):
         raise click.UsageError(f"{name!r} is not the plain name of a collection")
     where = Apart(collections_dir / name, name, work=temp_dir / name / "webmill", output=output_dir / name)
-    rules = chosen_blocklist(blocklist)
+    rules = choose_blocklist(blocklist)
     options = Options(blocklist=rules, max_captures=threshold, lines=lines, parquet=False, from_scratch=not incremental)
     make = index_flat if no_compress else index_zipnum
     settings = context.settings().executor
@@ -93,7 +93,7 @@ def index(
     finish(rejected=len(report.rejects), where=f"{where.rejected / 'index.jsonl'} has files, byte ranges and reasons")
 
 
-def chosen_blocklist(given: Path | None) -> Path | None:
+def choose_blocklist(given: Path | None) -> Path | None:
     """The usual one may be missing, one that was asked for may not."""
     if given and not given.is_file():
         raise NotFound(f"no blocklist {given}")

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import click
 
-from webmill.cli.cdxj.streams import STDOUT, batches_of, name_of, output_to
+from webmill.cli.cdxj.streams import STDOUT, open_output, read_source, source_name
 from webmill.cli.context import note, warn
-from webmill.cli.counts import ANY_COUNT
 from webmill.cli.dropin.lines import FILE, INPUT, OUTPUT, VERBOSE
+from webmill.cli.param_types import ANY_COUNT
 from webmill.index.cdxj.blocklist import block, load_blocklist
 from webmill.index.cdxj.excessive import drop_excessive, find_excessive, load_excessive, remove_urlkeys
 from webmill.index.lines import FilterCounts, write_batches
@@ -39,8 +39,8 @@ def blocklist(*, source: Path, listed: Path, output: Path, verbose: bool) -> Non
     if not rules:
         warn("Warning: No patterns loaded from blocklist")
     tally = FilterCounts()
-    with output_to(output) as out:
-        write_batches(block(batches_of(source), rules, tally=tally), out)
+    with open_output(output) as out:
+        write_batches(block(read_source(source), rules, tally=tally), out)
     note(f"# Kept {tally.kept} lines, blocked {tally.removed} lines ({tally.removed_share:.1%})")
 
 
@@ -62,8 +62,8 @@ def excessive(ctx: click.Context) -> None:
 @THRESHOLD
 def find(*, source: Path, threshold: int) -> None:
     """List URLs with too many captures: SURT and count."""
-    found = find_excessive(batches_of(source), limit=threshold, source=name_of(source))
-    with output_to(STDOUT) as out:
+    found = find_excessive(read_source(source), limit=threshold, source=source_name(source))
+    with open_output(STDOUT) as out:
         out.writelines(bytes(excess) + b"\n" for excess in found)
     note(f"# Found {len(found)} URLs with > {threshold} occurrences")
 
@@ -77,9 +77,9 @@ def remove(*, source: Path, listed: Path, output: Path) -> None:
     urlkeys = load_excessive(listed)
     note(f"# Loaded {len(set(urlkeys))} URLs to filter")
     tally = FilterCounts()
-    with output_to(output) as out:
-        write_batches(remove_urlkeys(batches_of(source), urlkeys, tally=tally), out)
-    tell(tally)
+    with open_output(output) as out:
+        write_batches(remove_urlkeys(read_source(source), urlkeys, tally=tally), out)
+    print_filter_counts(tally)
 
 
 @excessive.command(epilog="Example: filter-excessive-urls auto -i all.cdxj -n 500 -o fewer.cdxj")
@@ -92,10 +92,12 @@ def auto(*, source: Path, output: Path, threshold: int, verbose: bool) -> None:
     tally = FilterCounts()
     if verbose:
         note(f"# Dropping URLs with > {threshold} occurrences")
-    with output_to(output) as out:
-        write_batches(drop_excessive(batches_of(source), limit=threshold, tally=tally, source=name_of(source)), out)
-    tell(tally)
+    with open_output(output) as out:
+        write_batches(
+            drop_excessive(read_source(source), limit=threshold, tally=tally, source=source_name(source)), out
+        )
+    print_filter_counts(tally)
 
 
-def tell(tally: FilterCounts) -> None:
+def print_filter_counts(tally: FilterCounts) -> None:
     note(f"# Kept {tally.kept} lines, filtered {tally.removed} lines ({tally.removed_share:.1%})")

@@ -23,23 +23,23 @@ def install(*, folder: Path) -> None:
 
     Other files with these names are never replaced.
     """
-    foreign = [name for name in OLD_NAMES if not is_ours(folder / name)]
+    foreign = [name for name in OLD_NAMES if not may_be_written(folder / name)]
     if foreign:
         raise Conflict(f"{folder} has other files of these names: {', '.join(foreign)}; nothing was written")
     atomic.make_folder(folder)
     for name in OLD_NAMES:
         with atomic.writing(folder / name) as file:
-            file.write(wrapper(name).encode())
+            file.write(make_wrapper(name).encode())
         (folder / name).chmod(0o755)
     note(f"# {len(OLD_NAMES)} commands in {folder}")
 
 
-def is_ours(path: Path) -> bool:
+def may_be_written(path: Path) -> bool:
     """Free, or written by us before."""
     if not path.is_symlink() and not path.exists():
         return True
     return path.is_file() and not path.is_symlink() and MARK.encode() in path.read_bytes()[:200]
 
 
-def wrapper(name: str) -> str:
+def make_wrapper(name: str) -> str:
     return f'#!/bin/sh\n{MARK}\nexec {shlex.quote(sys.executable)} -m webmill dropin {name} "$@"\n'

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import click
 
-from webmill.cli.cdxj.lines import with_fields
-from webmill.cli.cdxj.streams import STDIN, STDOUT, batches_of, output_to
+from webmill.cli.cdxj.lines import add_chosen_fields
+from webmill.cli.cdxj.streams import STDIN, STDOUT, open_output, read_source
 from webmill.cli.context import note, warn
 from webmill.errors import NotFound
 from webmill.index.cdxj.add_fields import AddFieldCounts
@@ -38,19 +38,19 @@ def merge(*, output: Path, paths: tuple[Path, ...], exclude: tuple[str, ...], ve
     tell = note if verbose and not quiet else silence
     files, left_out = [], 0
     for path in paths:
-        kept, excluded = choose(path, exclude, tell=tell)
+        kept, excluded = choose_files(path, exclude, tell=tell)
         files += kept
         left_out += excluded
     if not files:
         raise NotFound("[ERROR] No files to merge after applying exclusions")
     tell(f"[SUMMARY] Total: {len(files) + left_out} found, {left_out} excluded, {len(files)} included")
     tell(f"[MERGE] Starting merge of {len(files)} files...")
-    with output_to(output) as out:
+    with open_output(output) as out:
         count = write_batches(merge_files(files), out)
     tell(f"[MERGE] Complete: {count} lines written")
 
 
-def choose(path: Path, exclude: Sequence[str], *, tell: Callable[[str], None]) -> tuple[list[Path], int]:
+def choose_files(path: Path, exclude: Sequence[str], *, tell: Callable[[str], None]) -> tuple[list[Path], int]:
     """The files to merge, and how many were left out."""
     if path.is_dir():
         tell(f"[DISCOVER] Scanning directory: {path}")
@@ -84,10 +84,10 @@ def silence(message: str) -> None:
 def add_field(*, source: Path, output: Path, fields: tuple[str, ...], function: Path | None, verbose: bool) -> None:
     """Add fields to the JSON of every line."""
     counts = AddFieldCounts()
-    added = with_fields(batches_of(source), fields, function, read_pair=key_and_value, counts=counts)
+    added = add_chosen_fields(read_source(source), fields, function, read_pair=key_and_value, counts=counts)
     if verbose:
         note(f"Adding {len(fields)} fields to CDXJ records" if fields else "Adding fields to CDXJ records...")
-    with output_to(output) as out:
+    with open_output(output) as out:
         write_batches(added, out)
     for failure in counts.failures:
         warn(f"Warning: {failure}")
@@ -119,15 +119,17 @@ def extract_field(
     counts = FieldCounts()
     filling = None if skip_missing or default is None else default.encode()
     extract = field_as_text if raw else field_as_json
-    with output_to(STDOUT) as out:
-        printed = write_batches(extract(with_json(batches_of(source)), name, counts=counts, default=filling), out)
+    with open_output(STDOUT) as out:
+        printed = write_batches(
+            extract(add_missing_json(read_source(source)), name, counts=counts, default=filling), out
+        )
     if verbose:
         total = counts.extracted + counts.missing + counts.malformed
         skipped = counts.missing if skip_missing else 0
         note(f"Processed: {total} | Extracted: {printed} | Skipped: {skipped} | Errors: {counts.malformed}")
 
 
-def with_json(batches: Iterable[Batch]) -> Iterator[Batch]:
+def add_missing_json(batches: Iterable[Batch]) -> Iterator[Batch]:
     """Blank lines are passed over, and a key with a timestamp alone has no fields: not errors, to this tool."""
     for batch in batches:
         yield [

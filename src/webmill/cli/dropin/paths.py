@@ -9,12 +9,12 @@ from urllib.parse import quote
 
 import click
 
-from webmill.cli.cdxj.paths import listed_in, located_in
-from webmill.cli.cdxj.streams import STDOUT, output_to
+from webmill.cli.cdxj.paths import read_path_index, read_path_lists
+from webmill.cli.cdxj.streams import STDOUT, open_output
 from webmill.cli.context import note, warn
-from webmill.cli.counts import ANY_COUNT, AT_LEAST_ONE
 from webmill.cli.dropin.lines import FILE_OR_DASH, VERBOSE
 from webmill.cli.options import together
+from webmill.cli.param_types import ANY_COUNT, AT_LEAST_ONE
 from webmill.errors import NotFound
 from webmill.index.cdxj.path_index import WarcLocation, format_location
 from webmill.infra.redis_hash import fill_hash, replace_hash
@@ -61,13 +61,13 @@ def redis_options(command: Callable[..., None]) -> Callable[..., None]:
 @click.option("-d", "--folder", type=FOLDER, help="Folder of lists (*.txt), instead of -i.")
 @click.option("--output-separator", "separator", default="\t", help="Separator between name and path  [default: TAB]")
 @VERBOSE
-def make(*, sources: tuple[Path, ...], folder: Path | None, separator: str, verbose: bool) -> None:
+def make_path_index(*, sources: tuple[Path, ...], folder: Path | None, separator: str, verbose: bool) -> None:
     """Turn lists of paths or URLs into lines of file name and path, in the same order."""
     if bool(sources) == bool(folder):
         raise click.UsageError("give either -i FILE or -d DIR")
     count = 0
-    with output_to(STDOUT) as out:
-        for located in listed_in(lists_in(folder) if folder else sources):
+    with open_output(STDOUT) as out:
+        for located in read_path_lists(find_lists(folder) if folder else sources):
             out.write(format_location(located, separator=separator.encode()))
             count += 1
     if not count:
@@ -81,16 +81,16 @@ def make(*, sources: tuple[Path, ...], folder: Path | None, separator: str, verb
 @INPUTS
 @redis_options
 @click.option("--dry-run", is_flag=True, help="Read and check the input, but change nothing.")
-def load(*, sources: tuple[Path, ...], dry_run: bool, verbose: bool, **place: Any) -> None:
+def load_redis(*, sources: tuple[Path, ...], dry_run: bool, verbose: bool, **place: Any) -> None:
     """Load lines of file name and path into a Redis hash. Of several paths, the first is used, as pywb reads one."""
     if not sources:
         raise click.UsageError("Missing option '-i'")
-    pairs = first_paths(located_in(sources))
+    pairs = first_paths(read_path_index(sources))
     if dry_run:
         note("# DRY RUN MODE - No data will be written to Redis")
         count = sum(1 for _ in pairs)
     else:
-        count = fill(pairs, **place)
+        count = fill_redis(pairs, **place)
     if verbose:
         note(f"# Entries submitted: {count}")
 
@@ -100,7 +100,7 @@ def load(*, sources: tuple[Path, ...], dry_run: bool, verbose: bool, **place: An
 @redis_options
 def make_and_load(*, folder: Path, verbose: bool, **place: Any) -> None:
     """Load lists of paths or URLs into a Redis hash."""
-    count = fill(first_paths(listed_in(lists_in(folder))), **place)
+    count = fill_redis(first_paths(read_path_lists(find_lists(folder))), **place)
     note(f"[SUCCESS] {count} entries" if verbose else f"# Entries submitted: {count}")
 
 
@@ -108,14 +108,14 @@ def first_paths(entries: Iterable[WarcLocation]) -> Iterator[tuple[bytes, bytes]
     return ((located.name, located.paths[0]) for located in entries)
 
 
-def lists_in(folder: Path) -> tuple[Path, ...]:
+def find_lists(folder: Path) -> tuple[Path, ...]:
     lists = tuple(sorted(folder.glob("*.txt")))
     if not lists:
         raise NotFound(f"No arclist files (*.txt) found in {folder}")
     return lists
 
 
-def fill(
+def fill_redis(
     pairs: Iterable[tuple[bytes, bytes]],
     *,
     key: str,

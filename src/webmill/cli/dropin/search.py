@@ -7,9 +7,9 @@ from itertools import islice
 
 import click
 
-from webmill.cli.cdxj.streams import STDOUT, output_to
+from webmill.cli.cdxj.streams import STDOUT, open_output
 from webmill.cli.context import note, warn
-from webmill.cli.counts import ANY_COUNT
+from webmill.cli.param_types import ANY_COUNT
 from webmill.compat.replay.search import OneFile, compiled, discover, first_of_each, kept, range_of
 from webmill.errors import NotFound
 from webmill.formats.url.surt import surt as key_of_url
@@ -86,7 +86,7 @@ def search(
     lines = kept(lines, holds, warn=warn) if filters else lines
     lines = first_of_each(lines) if dedupe else lines
     count = 0
-    with output_to(STDOUT) as out:
+    with open_output(STDOUT) as out:
         for line in islice(lines, limit or None):
             out.write(line)
             count += 1

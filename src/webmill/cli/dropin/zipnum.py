@@ -7,10 +7,10 @@ from pathlib import Path
 
 import click
 
-from webmill.cli.cdxj.streams import STDIN, STDOUT, batches_of, name_of, output_to
+from webmill.cli.cdxj.streams import STDIN, STDOUT, open_output, read_source, source_name
 from webmill.cli.context import warn
-from webmill.cli.counts import AT_LEAST_ONE
 from webmill.cli.dropin.lines import FILE, FILE_OR_DASH, INPUT
+from webmill.cli.param_types import AT_LEAST_ONE
 from webmill.compat.replay.zipnum import ONE_SHARD, ZipNumNames, flat_lines, write_named_index
 from webmill.index.lines import write_batches
 
@@ -39,7 +39,7 @@ LEVEL = 6
 @click.option("--base", metavar="NAME", help="Base name of the files  [default: name of the folder]")
 @click.option("--idx-file", metavar="NAME", help="Name of the .idx file  [default: BASE.idx]")
 @click.option("--loc-file", metavar="NAME", help="Name of the .loc file  [default: BASE.loc]")
-def write(
+def write_zipnum(
     *,
     source: Path,
     folder: Path,
@@ -53,23 +53,25 @@ def write(
     loc_file: str | None,
 ) -> None:
     """Write sorted lines as a ZipNum index with the old names: BASE-01.cdx.gz, BASE.idx, BASE.loc."""
-    base = plain_name(base or folder.resolve().name)
-    names = ZipNumNames(base=base, idx=plain_name(idx_file or f"{base}.idx"), loc=plain_name(loc_file or f"{base}.loc"))
+    base = check_plain_name(base or folder.resolve().name)
+    names = ZipNumNames(
+        base=base, idx=check_plain_name(idx_file or f"{base}.idx"), loc=check_plain_name(loc_file or f"{base}.loc")
+    )
     if compress_level != LEVEL:
         warn(f"Warning: blocks are always compressed at level {LEVEL}")
     count = write_named_index(
-        batches_of(source),
+        read_source(source),
         folder,
         names,
         lines=chunk_size,
         shard_size=ONE_SHARD if single_shard else shard_size << 20,
         threads=workers,
-        source=name_of(source),
+        source=source_name(source),
     )
     click.echo(f"Finished. Wrote {count} shard file(s), index: {folder / names.idx}, loc: {folder / names.loc}")
 
 
-def plain_name(name: str) -> str:
+def check_plain_name(name: str) -> str:
     if not name or "/" in name or name.startswith("."):
         raise click.UsageError(f"{name!r} is not the plain name of a file")
     return name
@@ -85,6 +87,6 @@ def flatten(*, source: Path, base_dir: Path | None, loc: Path | None, workers: i
     folder = (base_dir or (Path() if source == STDIN else source.parent)).resolve()
     beside = source.with_suffix(".loc")
     places = loc or (beside if source != STDIN and beside.is_file() else None)
-    lines = flat_lines(chain.from_iterable(batches_of(source)), folder, loc=places, source=name_of(source))
-    with output_to(STDOUT) as out:
+    lines = flat_lines(chain.from_iterable(read_source(source)), folder, loc=places, source=source_name(source))
+    with open_output(STDOUT) as out:
         write_batches(lines, out)

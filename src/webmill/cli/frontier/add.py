@@ -8,9 +8,9 @@ from pathlib import Path
 import click
 
 from webmill.cli.context import finish, note
-from webmill.cli.counts import Count
-from webmill.cli.frontier.crawls import crawl_argument, crawl_in, frontier_option
-from webmill.cli.words import counted
+from webmill.cli.frontier.options import crawl_argument, frontier_option, open_crawl
+from webmill.cli.param_types import CountType
+from webmill.cli.text import format_count
 from webmill.crawl.frontier.base import MOST_DEPTH, PRIORITIES
 from webmill.crawl.frontier_admin import giving
 from webmill.crawl.seeds import Rejected, read_seeds
@@ -49,7 +49,7 @@ Exit code 3: done, but some URLs are invalid; a message names them."""
 )
 @click.option(
     "--depth",
-    type=Count(least=0),
+    type=CountType(least=0),
     default=0,
     show_default=True,
     help="Number of links from a seed, as counted for --depth of the crawl.",
@@ -80,13 +80,13 @@ def add(
             else:
                 yield Link(seed, depth=depth, priority=priority)
 
-    with crawl_in(collection, frontier) as place:
+    with open_crawl(collection, frontier) as place:
         given = giving.add(place, links())
     if given.sent:
-        note(f"{counted(given.sent, 'URL')} in the letter boxes of the crawl, which takes them while it runs")
+        note(f"{format_count(given.sent, 'URL')} in the letter boxes of the crawl, which takes them while it runs")
     else:
         excluded = f", {given.excluded:,} of excluded domains" if given.excluded else ""
-        note(f"{counted(given.added, 'URL')} added, {given.known:,} known already{excluded}")
+        note(f"{format_count(given.added, 'URL')} added, {given.known:,} known already{excluded}")
     finish(
         rejected=count,
         where="; ".join(f"{one.source} line {one.line}: {one.text!r} [{one.reason}]" for one in rejected),

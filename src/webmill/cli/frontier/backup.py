@@ -9,8 +9,8 @@ from pathlib import Path
 import click
 
 from webmill.cli.context import Context, note, pass_context
-from webmill.cli.crawl_view import amount
-from webmill.cli.frontier.crawls import crawl_argument, crawl_in, frontier_option
+from webmill.cli.frontier.options import crawl_argument, frontier_option, open_crawl
+from webmill.cli.text import format_size
 from webmill.crawl.frontier_admin import backup as backups
 from webmill.infra.storage.backends import open_storage
 
@@ -33,10 +33,10 @@ def backup(context: Context, /, *, collection: Path, target: str, frontier: str 
     A backup holds all shards at one moment, with URLs in transit between them, host schedules, exclusions and flags.
     It is complete when its manifest exists; an interrupted backup is ignored.
     """
-    with crawl_in(collection, frontier) as place:
+    with open_crawl(collection, frontier) as place:
         note("making the copy …")
-        size = show(context, "backup", backups.back_up(place, open_storage(target), now=time.time()))
-    note(f"{amount(size)} in {target}")
+        size = show_steps(context, "backup", backups.back_up(place, open_storage(target), now=time.time()))
+    note(f"{format_size(size)} in {target}")
 
 
 @click.command(
@@ -57,12 +57,12 @@ def restore(context: Context, /, *, source: str, collection: Path, frontier: str
     """
     storage = open_storage(source)
     called = name or backups.read_manifest(storage).layout.name
-    with crawl_in(collection, frontier, name=called) as place:
-        size = show(context, "restore", backups.restore(place, storage, frontier=frontier))
-    note(f"{amount(size)} restored; next: webmill crawl {collection}")
+    with open_crawl(collection, frontier, name=called) as place:
+        size = show_steps(context, "restore", backups.restore(place, storage, frontier=frontier))
+    note(f"{format_size(size)} restored; next: webmill crawl {collection}")
 
 
-def show(context: Context, title: str, steps: Iterator[backups.Progress]) -> int:
+def show_steps(context: Context, title: str, steps: Iterator[backups.Progress]) -> int:
     """How many bytes it was. The copy is made before the first step: then the total is known."""
     first = next(steps, None)
     total = first.total if first else 0

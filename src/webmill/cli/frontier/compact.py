@@ -8,10 +8,9 @@ from pathlib import Path
 import click
 
 from webmill.cli.context import note
-from webmill.cli.crawl_view import amount
 from webmill.cli.dry_run import dry_run_option
-from webmill.cli.frontier.crawls import crawl_argument, crawl_in, frontier_option
-from webmill.cli.words import counted
+from webmill.cli.frontier.options import crawl_argument, frontier_option, open_crawl
+from webmill.cli.text import format_count, format_size
 from webmill.crawl.frontier_admin import giving
 from webmill.crawl.frontier_admin.figures import figures, total
 
@@ -30,10 +29,10 @@ def compact(*, collection: Path, frontier: str | None, dry_run: bool) -> None:
 
     Rewrites files in DIR/frontier. No URL is lost.
     """
-    with crawl_in(collection, frontier) as place:
+    with open_crawl(collection, frontier) as place:
         if dry_run:
             now = total([*figures(place, now=time.time())])
-            size, kept = amount(now.bytes), counted(now.stats.waiting + now.stats.in_hand, "URL")
+            size, kept = format_size(now.bytes), format_count(now.stats.waiting + now.stats.in_hand, "URL")
             note(f"{size} in all would be looked through; {kept} that wait or are in hand would stay, and all visits")
             return
         is_done = giving.compact(place)

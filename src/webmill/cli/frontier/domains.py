@@ -8,9 +8,9 @@ from pathlib import Path
 import click
 
 from webmill.cli.context import note
-from webmill.cli.crawl import read_excluded
-from webmill.cli.frontier.crawls import crawl_argument, crawl_in, frontier_option
-from webmill.cli.words import counted
+from webmill.cli.crawl import read_excluded_domains
+from webmill.cli.frontier.options import crawl_argument, frontier_option, open_crawl
+from webmill.cli.text import format_count
 from webmill.crawl.frontier_admin import giving
 from webmill.crawl.seeds import excluded_domain
 from webmill.errors import BadInput
@@ -30,9 +30,9 @@ file_option: Callable[[Callable[..., None]], Callable[..., None]] = click.option
 @frontier_option
 def exclude(*, collection: Path, domains: tuple[str, ...], file: Path | None, frontier: str | None) -> None:
     """Stop crawling these domains, also in later runs. Their waiting URLs are kept, but not fetched."""
-    wanted = chosen(domains, file)
-    with crawl_in(collection, frontier) as place:
-        tell(wanted, "excluded", is_done=giving.exclude(place, wanted))
+    wanted = parse_domains(domains, file)
+    with open_crawl(collection, frontier) as place:
+        print_domains(wanted, "excluded", is_done=giving.exclude(place, wanted))
 
 
 @click.command(epilog="Example: webmill frontier include news/ example.net")
@@ -45,21 +45,21 @@ def include(*, collection: Path, domains: tuple[str, ...], file: Path | None, fr
 
     Domains in the --exclude-domains file of the crawl are excluded again when it starts: remove them there as well.
     """
-    wanted = chosen(domains, file)
-    with crawl_in(collection, frontier) as place:
-        tell(wanted, "included", is_done=giving.include(place, wanted))
+    wanted = parse_domains(domains, file)
+    with open_crawl(collection, frontier) as place:
+        print_domains(wanted, "included", is_done=giving.include(place, wanted))
 
 
-def chosen(domains: tuple[str, ...], file: Path | None) -> list[str]:
+def parse_domains(domains: tuple[str, ...], file: Path | None) -> list[str]:
     """A slip of the pen stops all of it: a domain would be asked, or left alone, by mistake."""
     if not (domains or file):
         raise click.UsageError("name a DOMAIN, or --file FILE")
     try:
-        return [*map(excluded_domain, domains), *(read_excluded(file) if file else ())]
+        return [*map(excluded_domain, domains), *(read_excluded_domains(file) if file else ())]
     except BadInput as error:
         raise click.UsageError(f"{error.message} [{error.reason}]") from error
 
 
-def tell(domains: list[str], word: str, *, is_done: bool) -> None:
-    count = counted(len(domains), "domain")
+def print_domains(domains: list[str], word: str, *, is_done: bool) -> None:
+    count = format_count(len(domains), "domain")
     note(f"{count} {word}" if is_done else f"{count} to be {word}: the crawl does it with its next step")

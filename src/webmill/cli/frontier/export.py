@@ -11,8 +11,8 @@ import click
 import msgspec
 
 from webmill.cli.context import Context, note, pass_context
-from webmill.cli.frontier.crawls import crawl_argument, crawl_in, frontier_option
-from webmill.cli.words import counted
+from webmill.cli.frontier.options import crawl_argument, frontier_option, open_crawl
+from webmill.cli.text import format_count
 from webmill.crawl.frontier.base import LastVisit
 from webmill.crawl.frontier_admin import exporting
 from webmill.infra import atomic
@@ -60,17 +60,17 @@ def export(
     """Export the URLs of the crawl in DIR, one per line, in bounded memory."""
     if waiting and visited:
         raise click.UsageError("--waiting or --visited, not both")
-    with crawl_in(collection, frontier) as place:
+    with open_crawl(collection, frontier) as place:
         rows = exporting.visited(place) if visited else exporting.waiting(place)
         if output is None:
-            written(rows, sys.stdout.buffer, form, context)
+            write_urls(rows, sys.stdout.buffer, form, context)
             return
         with atomic.writing(output) as file:
-            count = written(rows, file, form, context)
-        note(f"{counted(count, 'URL')} in {output}")
+            count = write_urls(rows, file, form, context)
+        note(f"{format_count(count, 'URL')} in {output}")
 
 
-def written(rows: Iterator[Link] | Iterator[LastVisit], file: BinaryIO, form: str, context: Context) -> int:
+def write_urls(rows: Iterator[Link] | Iterator[LastVisit], file: BinaryIO, form: str, context: Context) -> int:
     encode = msgspec.json.Encoder().encode
     with context.progress("export", unit="URLs") as progress:
         for row in rows:

@@ -8,10 +8,10 @@ import click
 import msgspec
 
 from webmill.cli.context import Context, finish, note, pass_context
-from webmill.cli.counts import AT_LEAST_ONE
-from webmill.cli.frontier.crawls import crawl_in, frontier_option, name_option
+from webmill.cli.frontier.options import frontier_option, name_option, open_crawl
 from webmill.cli.options import SettingOption
-from webmill.cli.words import counted
+from webmill.cli.param_types import AT_LEAST_ONE
+from webmill.cli.text import format_count
 from webmill.compat.frontier.importing import BATCH, Import, importing
 from webmill.compat.frontier.marks import ImportCounts
 from webmill.compat.frontier.postgres import DatabaseSnapshot
@@ -84,29 +84,29 @@ def import_postgres(
     DIR is the collection; it is created if needed. The tables are visited_urls, frontier and domain_metadata. Every
     row is either imported, already known, or rejected with a reason; the counts are checked against the database.
     """
-    with DatabaseSnapshot(url) as database, crawl_in(collection, frontier, name=name) as place:
+    with DatabaseSnapshot(url) as database, open_crawl(collection, frontier, name=name) as place:
         with importing(place, database, processes=processes, priority=priority, again=again) as tables:
-            remember(place, frontier)
+            keep_settings(place, frontier)
             for table in tables:
-                run(table, context, batch=batch)
+                import_table(table, context, batch=batch)
         counts = {table.table.name: table.counts() for table in tables}
     if as_json:
         click.echo(msgspec.json.encode(counts))
     else:
         for name, each in counts.items():
-            note(f"{name}: {told(each)}")
+            note(f"{name}: {describe_counts(each)}")
         note(f"next: webmill crawl {collection} --scope any --contact …")
     files = [str(table.rejects.path) for table in tables if table.rejects.size]
     finish(rejected=sum(sum(each.rejected.values()) for each in counts.values()), where=", ".join(files))
 
 
-def remember(place: Place, frontier: str | None) -> None:
+def keep_settings(place: Place, frontier: str | None) -> None:
     """So that the crawl goes by its name, and finds its frontier, without being told."""
     kept = {**read_kept(place.folder), "name": place.options.collection.name}
     keep(kept | ({"frontier": frontier} if frontier else {}), place.folder)
 
 
-def run(table: Import, context: Context, *, batch: int) -> None:
+def import_table(table: Import, context: Context, *, batch: int) -> None:
     done = table.counts().rows
     with context.progress(table.table.name, total=table.total(), unit="rows") as progress:
         progress.advance(done)
@@ -115,8 +115,8 @@ def run(table: Import, context: Context, *, batch: int) -> None:
             done = now
 
 
-def told(counts: ImportCounts) -> str:
-    parts = [f"{counted(counts.rows, 'row')}: {counts.imported:,} imported", f"{counts.known:,} known already"]
+def describe_counts(counts: ImportCounts) -> str:
+    parts = [f"{format_count(counts.rows, 'row')}: {counts.imported:,} imported", f"{counts.known:,} known already"]
     if counts.excluded:
         parts.append(f"{counts.excluded:,} of excluded domains")
     parts += [f"{count:,} rejected ({reason})" for reason, count in counts.rejected.items()]

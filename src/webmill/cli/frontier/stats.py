@@ -8,8 +8,8 @@ from pathlib import Path
 import click
 import msgspec
 
-from webmill.cli.crawl_view import age, amount
-from webmill.cli.frontier.crawls import crawl_argument, crawl_in, frontier_option
+from webmill.cli.frontier.options import crawl_argument, frontier_option, open_crawl
+from webmill.cli.text import format_duration, format_size
 from webmill.crawl.frontier_admin.figures import Figures, figures, total
 
 WIDEST = 4  # shards that fit beside each other in 80 columns
@@ -21,19 +21,19 @@ WIDEST = 4  # shards that fit beside each other in 80 columns
 @click.option("--json", "as_json", is_flag=True, help="Print JSON on stdout.")
 def stats(*, collection: Path, frontier: str | None, as_json: bool) -> None:
     """Show how many URLs wait and were visited, for each shard (process) and in total."""
-    with crawl_in(collection, frontier) as place:
+    with open_crawl(collection, frontier) as place:
         each = list(figures(place, now=time.time()))
     if as_json:
         click.echo(msgspec.json.encode({"total": total(each), "shards": each}))
         return
     shown = [total(each), *each] if len(each) <= WIDEST else [total(each)]
-    for name, *cells in table(shown if len(each) > 1 else each):
+    for name, *cells in make_table(shown if len(each) > 1 else each):
         click.echo(f"{name:<18}" + "".join(f"{cell:>15}" for cell in cells))
     if len(each) > WIDEST:
         click.echo(f"{len(each)} shards: --json has each of them")
 
 
-def table(shown: list[Figures]) -> list[tuple[str, ...]]:
+def make_table(shown: list[Figures]) -> list[tuple[str, ...]]:
     def row(name: str, cells: list[str]) -> tuple[str, ...]:
         return (name, *cells)
 
@@ -54,6 +54,6 @@ def table(shown: list[Figures]) -> list[tuple[str, ...]]:
         count("domains_in_hand", "  asked now"),
         row("  excluded", [f"{one.excluded:,}" for one in shown]),
         count("expired", "turns lost"),
-        row("oldest waits for", [age(one.oldest) for one in shown]),
-        row("on disk", [amount(one.bytes) for one in shown]),
+        row("oldest waits for", [format_duration(one.oldest) for one in shown]),
+        row("on disk", [format_size(one.bytes) for one in shown]),
     ]

@@ -14,8 +14,8 @@ COMMANDS = {
     "show": ("webmill.cli.publish.versions:show", "Show a version: counts, sources, errors, documents."),
     "diff": ("webmill.cli.publish.versions:diff", "Show what changed between two versions."),
     "rollback": ("webmill.cli.publish.versions:rollback", "Make an older version live again."),
-    "gc": ("webmill.cli.publish.upkeep:gc", "Delete old versions and the blobs only they use."),
-    "verify": ("webmill.cli.publish.upkeep:verify", "Check versions and blobs, and repair damage."),
+    "gc": ("webmill.cli.publish.maintenance:gc", "Delete old versions and the blobs only they use."),
+    "verify": ("webmill.cli.publish.maintenance:verify", "Check versions and blobs, and repair damage."),
     "dead": ("webmill.cli.dead:dead", ""),  # its old name
 }
 

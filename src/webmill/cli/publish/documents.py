@@ -6,26 +6,26 @@ from pathlib import Path
 
 import click
 
-from webmill.cli.collections import existing
 from webmill.cli.context import Context, finish, note, pass_context, warn
 from webmill.cli.main import FAILED
 from webmill.cli.options import settings_options
-from webmill.cli.publish.places import echo_json, json_option, root_argument, storage_option, tell_version
-from webmill.cli.search.feed import tell_followed
-from webmill.cli.words import counted
+from webmill.cli.param_types import require_folder
+from webmill.cli.publish.storage import json_option, print_json, print_version, root_argument, storage_option
+from webmill.cli.search.index import print_search_update
+from webmill.cli.text import format_count
 from webmill.pipeline.publish.run import PublishReport, publish_collection
 from webmill.publish.guard import VersionShrunk
 from webmill.settings import Settings
 
-ROWS = {  # what became of rows, in words
+ROWS = {  # names of what became of rows
     "bad_documents": "files that cannot be read",
     "bad_row": "rows that cannot be read",
     "no_text": "without text",
     "no_url": "without a URL",
-    "not_ok": "of other answers than 2xx",
+    "not_ok": "with a status other than 2xx",
     "older": "older captures",
     "published": "published",
-    "repeated": "visits that found nothing new",
+    "repeated": "unchanged revisits",
 }
 
 
@@ -63,7 +63,7 @@ def documents(
 ) -> None:
     """Publish the documents that `webmill extract`, `cc` or `dataset` wrote, as a new version."""
     if not origin:
-        existing(root)
+        require_folder(root)
     try:
         report = publish_collection(
             root.resolve(), settings, progress=context.progress, origin=origin, storage=storage, force=force
@@ -72,19 +72,20 @@ def documents(
         warn(f"refused: {error}")
         raise click.exceptions.Exit(FAILED) from None
     if as_json:
-        echo_json({"published": report.published, "read": report.read})
-    tell(report, root)
-    finish(rejected=report.rejected, where=bad_rows(root))
+        print_json({"published": report.published, "read": report.read})
+    print_publish_report(report, root)
+    finish(rejected=report.rejected, where=where_bad_rows(root))
 
 
-def bad_rows(root: Path) -> str:
+def where_bad_rows(root: Path) -> str:
     return f"rows or files of documents; `webmill publish show {root} --errors` says why"
 
 
-def tell(report: PublishReport, root: Path) -> None:
+def print_publish_report(report: PublishReport, root: Path) -> None:
     read, published = report.read, report.published
     told = [f"{count:,} {ROWS.get(reason, reason)}" for reason, count in sorted(read.rows.items()) if count]
-    note(f"{counted(read.files, 'file')}: {', '.join(told) or 'no rows'}")
+    note(f"{format_count(read.files, 'file')}: {', '.join(told) or 'no rows'}")
     counts, name = published.counts, published.version.version
-    tell_version(name, counts, is_new=published.is_new, held=counted(counts.items, "page"), seconds=report.seconds)
-    tell_followed(report.fed, report.search_problem, root)
+    held = format_count(counts.items, "published document")
+    print_version(name, counts, is_new=published.is_new, held=held, seconds=report.seconds)
+    print_search_update(report.fed, report.search_problem, root)

@@ -21,28 +21,26 @@ from webmill.boards.jobs import broken_entries, opened_queue
 from webmill.boards.listing import complaint_about
 from webmill.boards.orchestrator import facets_of
 from webmill.boards.process import WorkerProcess, WorkOrder
-from webmill.cli.cc.workers import stopping
+from webmill.cli.cc.worker_flags import stop_on_signals
 from webmill.cli.context import Context, finish, note, pass_context, warn
-from webmill.cli.counts import ANY_COUNT
-from webmill.cli.crawl_view import age
-from webmill.cli.durations import DURATION
 from webmill.cli.main import FAILED, INTERRUPTED
 from webmill.cli.options import SettingOption
+from webmill.cli.param_types import ANY_COUNT, DURATION
 from webmill.cli.progress import Progress as Bar
-from webmill.cli.publish.boards import ReadingFlags, contact_of, reading_options
-from webmill.cli.publish.places import (
-    echo_json,
+from webmill.cli.publish.board_flags import ReadingFlags, reading_options, require_contact
+from webmill.cli.publish.storage import (
+    choose_queue,
     json_option,
-    publishing_in,
+    open_for_writing,
+    print_json,
+    print_version,
+    publication_paths,
     queue_option,
-    queue_settings,
     root_argument,
-    storage_for_writing,
     storage_option,
-    tell_version,
 )
-from webmill.cli.search.feed import follow
-from webmill.cli.words import counted, shown
+from webmill.cli.search.index import update_after_publishing
+from webmill.cli.text import escape_text, format_count, format_duration
 from webmill.errors import NotFound
 from webmill.infra.clock import SteadyClock
 from webmill.infra.metrics import Metrics
@@ -141,21 +139,21 @@ def run(
     even if several machines start one.
     """
     reading = ReadingFlags(**flags)
-    first = read_boards(board_list)  # before anything is made: a typo in the path leaves nothing behind
-    place = publishing_in(root, create=True)
-    contact = contact_of(reading.contact, context.settings(place.root).http.contact)
-    settings = queue_settings(context, place, queue_url)
-    versions = storage_for_writing(place, storage)
+    first = load_board_list(board_list)  # first: a typo in the path creates nothing
+    place = publication_paths(root, create=True)
+    contact = require_contact(reading.contact, context.settings(place.root).http.contact)
+    settings = choose_queue(context, place, queue_url)
+    versions = open_for_writing(place, storage)
     metrics = Metrics(counters.OF_RUNS)
     with ExitStack() as stack:
-        stop = stack.enter_context(stopping("boards"))
+        stop = stack.enter_context(stop_on_signals("boards"))
         queue = stack.enter_context(opened_queue(settings))
         if metrics_port is not None:
             host = context.settings(place.root).metrics.host
             note(f"metrics: {stack.enter_context(metrics.serve(port=metrics_port, host=host))}")
         options = reading.options(place, user_agent=user_agent(contact))
         order = WorkOrder(storage=storage or str(place.root), queue=settings, reading=options, threads=workers)
-        runs = Runs(
+        runs = BoardRuns(
             context=context,
             storage=versions,
             queue=queue,
@@ -168,17 +166,17 @@ def run(
             ),
             metrics=metrics,
             as_json=as_json,
-            follow=partial(follow, context, root, storage=storage),
+            after_publishing=partial(update_after_publishing, context, root, storage=storage),
         )
         if every:
-            run_every(runs.again, versions, every=timedelta(seconds=every), stop=stop, now=runs.around.now)
+            run_every(runs.repeat_run, versions, every=timedelta(seconds=every), stop=stop, now=runs.around.now)
             raise click.exceptions.Exit(INTERRUPTED)
-        outcome = runs.once(first)
-    leave(outcome, root)
+        outcome = runs.run(first)
+    exit_after(outcome, root)
 
 
-class Runs(msgspec.Struct, kw_only=True):
-    """Runs with one set of flags. The board list is read anew for each."""
+class BoardRuns(msgspec.Struct, kw_only=True):
+    """Runs with one set of flags. The board list is read again for each."""
 
     context: Context
     storage: Storage
@@ -190,19 +188,19 @@ class Runs(msgspec.Struct, kw_only=True):
     publishing: Callable[[BoardList], PublishOptions]
     metrics: Metrics
     as_json: bool
-    follow: Callable[[], None]
-    told: tuple[Complaint, ...] = ()
+    after_publishing: Callable[[], None]
+    reported: tuple[Complaint, ...] = ()
 
-    def again(self) -> None:
-        self.once(read_boards(self.board_list))
+    def repeat_run(self) -> None:
+        self.run(load_board_list(self.board_list))
 
-    def once(self, found: BoardList) -> RunOutcome:
-        if found.problems != self.told:  # once for each edit, not for each run
-            tell_complaints(found)
-            self.told = found.problems
+    def run(self, found: BoardList) -> RunOutcome:
+        if found.problems != self.reported:  # once for each edit, not for each run
+            print_complaints(found)
+            self.reported = found.problems
         started = time.monotonic()
         try:
-            with self._watching(len(found.boards)) as watch, self._hired() as crew:
+            with self._show_progress(len(found.boards)) as watch, self._start_workers() as workers:
                 outcome = run_once(
                     self.storage,
                     self.queue,
@@ -210,35 +208,35 @@ class Runs(msgspec.Struct, kw_only=True):
                     broken=broken_entries(found),
                     deadline=self.deadline,
                     options=self.publishing(found),
-                    around=msgspec.structs.replace(self.around, watch=watch, crew=crew),
+                    around=msgspec.structs.replace(self.around, watch=watch, crew=workers),
                 )
         except Stopped:
-            note("stopped: this run is given up, and nothing of it was published")
+            note("stopped: this run published nothing")
             raise click.exceptions.Exit(INTERRUPTED) from None
         except Exception:
             self.metrics.count(counters.RUNS, result="failed")
             raise
         self._count(outcome)
         if self.as_json:
-            echo_json(outcome)
-        tell(outcome, seconds=time.monotonic() - started)
+            print_json(outcome)
+        print_run(outcome, seconds=time.monotonic() - started)
         if outcome.version:
-            self.follow()
+            self.after_publishing()
         return outcome
 
     @contextmanager
-    def _hired(self) -> Iterator[WorkerProcess | None]:
-        """For one run: between runs nobody waits for work."""
+    def _start_workers(self) -> Iterator[WorkerProcess | None]:
+        """Run the workers for one run only: between runs there is nothing to do."""
         if not self.order.threads:
             yield None
             return
-        with closing(WorkerProcess(self.order)) as hands:
-            yield hands
+        with closing(WorkerProcess(self.order)) as workers:
+            yield workers
 
     @contextmanager
-    def _watching(self, boards: int) -> Iterator[Callable[[RunProgress], None]]:
+    def _show_progress(self, boards: int) -> Iterator[Callable[[RunProgress], None]]:
         with self.context.progress("Reading", total=boards, unit="boards") as bar:
-            yield lambda seen: show(bar, seen)
+            yield lambda seen: show_board_progress(bar, seen)
 
     def _count(self, outcome: RunOutcome) -> None:
         result = "refused" if outcome.refused else "published" if outcome.is_new else "unchanged"
@@ -248,17 +246,17 @@ class Runs(msgspec.Struct, kw_only=True):
             self.metrics.set(counters.STALE, outcome.counts.stale)
 
 
-def show(bar: Bar, seen: RunProgress) -> None:
+def show_board_progress(bar: Bar, seen: RunProgress) -> None:
     bar.advance(seen.planned - len(seen.missing) - bar.done)
 
 
 def steady_now() -> Callable[[], datetime]:
-    """A deadline in eight minutes is in eight minutes, also when somebody sets the clock."""
+    """Return a clock that does not jump when somebody sets the time of the machine."""
     clock = SteadyClock()
     return lambda: datetime.fromtimestamp(clock(), UTC)
 
 
-def read_boards(path: Path) -> BoardList:
+def load_board_list(path: Path) -> BoardList:
     try:
         data = path.read_bytes()
     except FileNotFoundError:
@@ -266,28 +264,33 @@ def read_boards(path: Path) -> BoardList:
     return read_board_list(data, source=str(path), complaint_about=complaint_about)
 
 
-def tell_complaints(found: BoardList) -> None:
+def print_complaints(found: BoardList) -> None:
     for complaint in found.problems[:10]:
         left = "left out" if complaint.is_dropped else "note"
-        warn(f"board list: {left}: {shown(complaint.path)}: {shown(complaint.message)} [{complaint.reason}]")
+        warn(
+            f"board list: {left}: {escape_text(complaint.path)}: {escape_text(complaint.message)} [{complaint.reason}]"
+        )
     if len(found.problems) > 10:
         warn(f"board list: {len(found.problems) - 10:,} more")
 
 
-def tell(outcome: RunOutcome, *, seconds: float) -> None:
+def print_run(outcome: RunOutcome, *, seconds: float) -> None:
     told_before = "site_map"
     for problem in [one for one in outcome.problems if one.stage != told_before][:5]:
-        warn(shown(f"{problem.source}: {problem.stage}: {problem.message}")[:300])
+        warn(escape_text(f"{problem.source}: {problem.stage}: {problem.message}")[:300])
     if outcome.refused:
-        warn(f"refused after {age(seconds)}: {outcome.refused}")
+        warn(f"refused after {format_duration(seconds)}: {outcome.refused}")
         return
     assert outcome.counts
-    held = f"{counted(outcome.counts.items, 'item')} of {counted(outcome.planned, 'board')}"
-    tell_version(outcome.version or "", outcome.counts, is_new=outcome.is_new, held=held, seconds=seconds)
+    held = f"{format_count(outcome.counts.items, 'published document')} from {format_count(outcome.planned, 'board')}"
+    print_version(outcome.version or "", outcome.counts, is_new=outcome.is_new, held=held, seconds=seconds)
 
 
-def leave(outcome: RunOutcome, root: Path) -> None:
+def exit_after(outcome: RunOutcome, root: Path) -> None:
     if outcome.refused:
         raise click.exceptions.Exit(FAILED)
     failed = len(outcome.failed) + outcome.missing + outcome.left_out
-    finish(rejected=failed, where=f"boards that keep what they had; `webmill publish show {root} --errors` says why")
+    finish(
+        rejected=failed,
+        where=f"these boards keep their previous documents; `webmill publish show {root} --errors` says why",
+    )

@@ -10,17 +10,17 @@ import click
 import msgspec
 
 from webmill.cli.context import note
-from webmill.cli.publish.places import (
-    echo_json,
+from webmill.cli.publish.storage import (
     find_version,
     json_option,
-    publishing_in,
+    open_existing_for_writing,
+    open_for_reading,
+    print_json,
+    publication_paths,
     root_argument,
-    storage_for_reading,
     storage_option,
-    storage_with_versions,
 )
-from webmill.cli.words import counted, printable, shown
+from webmill.cli.text import escape_text, format_count, replace_unprintable
 from webmill.errors import NotFound
 from webmill.infra.storage.base import Storage
 from webmill.publish import history
@@ -41,13 +41,15 @@ MARKS = dict(zip(CHANGES, "+~*-", strict=True))
 @json_option
 def list_(*, root: Path, storage: str | None, as_json: bool) -> None:
     """List the versions, oldest first: name, date, number of documents, and whether it is live."""
-    versions = history.list_versions(storage_for_reading(publishing_in(root), storage))
+    versions = history.list_versions(open_for_reading(publication_paths(root), storage))
     for version in versions:
         if as_json:
-            echo_json(version)
+            print_json(version)
         else:
-            until = f"until {moment(version.until)}" if version.until else "live"
-            click.echo(f"{shown(version.version)}  {moment(version.published_at)}  {version.count:>9,}  {until}")
+            until = f"until {format_time(version.until)}" if version.until else "live"
+            click.echo(
+                f"{escape_text(version.version)}  {format_time(version.published_at)}  {version.count:>9,}  {until}"
+            )
     if not versions:
         note("nothing has been published here")
 
@@ -75,13 +77,13 @@ def show(*, root: Path, name: str, storage: str | None, what: str | None, id_: s
 
     VERSION is a name, a number, `live` or `previous`.
     """
-    place = storage_for_reading(publishing_in(root), storage)
+    place = open_for_reading(publication_paths(root), storage)
     version = find_version(place, name)
     if id_ is not None:
         item = find_item(place, read_version_index(place, version), id_)
         if not item:
-            raise NotFound(f"{shown(version.version)} has no item {id_!r}")
-        echo_json(read_blob(place, item.hash))
+            raise NotFound(f"version {escape_text(version.version)} has no document {id_!r}: --items lists them")
+        print_json(read_blob(place, item.hash))
         return
     view = {"errors": show_errors, "sources": show_sources, "items": show_items}.get(what or "", show_counts)
     view(place, version, as_json=as_json)
@@ -91,20 +93,24 @@ def show_counts(storage: Storage, version: Version, *, as_json: bool) -> None:
     data = read_file(storage, version, STATS)
     counts = decode(data, VersionStats, source=STATS)
     if as_json:
-        echo_json({"version": version.version, **msgspec.to_builtins(counts)})
+        print_json({"version": version.version, **msgspec.to_builtins(counts)})
         return
-    click.echo(f"version   {shown(version.version)}, {'until ' + moment(version.until) if version.until else 'live'}")
-    click.echo(f"made      {moment(counts.started_at)} to {moment(counts.finished_at)}, run {shown(version.run)}")
-    click.echo(f"items     {counts.items:,}: {counts.fresh:,} fresh, {counts.stale:,} stale")
-    relabelled = f", {counts.relabelled:,} with other labels" * bool(counts.relabelled)
+    state = f"live until {format_time(version.until)}" if version.until else "live"
+    click.echo(f"version   {escape_text(version.version)}, {state}")
+    made = f"{format_time(counts.started_at)} to {format_time(counts.finished_at)}"
+    click.echo(f"made      {made}, run {escape_text(version.run)}")
+    click.echo(f"documents {counts.items:,}: {counts.fresh:,} fresh, {counts.stale:,} stale")
+    relabelled = f", {counts.relabelled:,} relabelled" * bool(counts.relabelled)
     changed = f"{counts.added:,} added, {counts.changed:,} changed, {counts.removed:,} removed"
     click.echo(f"changes   {changed}{relabelled}")
-    click.echo(f"sources   {counts.sources:,}, {counts.failed_sources:,} failed; {counted(counts.errors, 'error')}")
-    blobs = f"{counts.blobs_written:,} written, {counts.blobs_present:,} there, {counts.blobs_repaired:,} repaired"
+    click.echo(
+        f"sources   {counts.sources:,}, {counts.failed_sources:,} failed; {format_count(counts.errors, 'error')}"
+    )
+    blobs = f"{counts.blobs_written:,} new, {counts.blobs_present:,} unchanged, {counts.blobs_repaired:,} repaired"
     click.echo(f"blobs     {blobs}")
     if counts.counts:
         click.echo(
-            "counted   " + ", ".join(f"{count:,} {shown(name)}" for name, count in sorted(counts.counts.items()))
+            "counted   " + ", ".join(f"{count:,} {escape_text(name)}" for name, count in sorted(counts.counts.items()))
         )
 
 
@@ -112,11 +118,11 @@ def show_errors(storage: Storage, version: Version, *, as_json: bool) -> None:
     key = "aux/errors.json"
     for problem in decode(read_file(storage, version, key), list[PublishProblem], source=key):
         if as_json:
-            echo_json(problem)
+            print_json(problem)
         else:
             where = problem.item or problem.source or ""
-            fields = (where, problem.stage, printable(problem.message)[:300], problem.url or "")
-            click.echo("\t".join(map(shown, fields)))
+            fields = (where, problem.stage, replace_unprintable(problem.message)[:300], problem.url or "")
+            click.echo("\t".join(map(escape_text, fields)))
 
 
 def show_sources(storage: Storage, version: Version, *, as_json: bool) -> None:
@@ -124,18 +130,21 @@ def show_sources(storage: Storage, version: Version, *, as_json: bool) -> None:
     now = datetime.now(UTC)
     for source in decode(read_file(storage, version, key), list[SourceStatus], source=key):
         if as_json:
-            echo_json(source)
+            print_json(source)
         else:
-            stale = f"{source.stale:,} stale for {age(now, source.since)}" if source.since else ""
-            click.echo(f"{shown(source.status):<8}{source.items:>7,}  {shown(source.source)}  {stale}".rstrip())
+            stale = f"{source.stale:,} stale for {format_age(now, source.since)}" if source.since else ""
+            click.echo(
+                f"{escape_text(source.status):<8}{source.items:>7,}  {escape_text(source.source)}  {stale}".rstrip()
+            )
 
 
 def show_items(storage: Storage, version: Version, *, as_json: bool) -> None:
     for item in read_items(storage, read_version_index(storage, version)):
         if as_json:
-            echo_json(item)
+            print_json(item)
         else:
-            click.echo(f"{shown(item.id)}\t{item.hash[:12]}\t{printable(str(item.metadata.get('title') or ''))[:300]}")
+            title = replace_unprintable(str(item.metadata.get("title") or ""))[:300]
+            click.echo(f"{escape_text(item.id)}\t{item.hash[:12]}\t{title}")
 
 
 @click.command(
@@ -157,21 +166,21 @@ def diff(*, root: Path, old: str, new: str, storage: str | None, as_json: bool) 
 
     Only the parts that differ are read.
     """
-    place = storage_for_reading(publishing_in(root), storage)
+    place = open_for_reading(publication_paths(root), storage)
     before, after = find_version(place, old), find_version(place, new)
     counts: Counter[str] = Counter()
     for difference in diff_indexes(place, read_version_index(place, before), read_version_index(place, after)):
         counts[difference.change] += 1
         if as_json:
-            echo_json(difference)
+            print_json(difference)
         else:
-            click.echo(line_of(difference))
+            click.echo(format_difference(difference))
     note(", ".join(f"{counts[change]:,} {change}" for change in CHANGES))
 
 
-def line_of(difference: Difference) -> str:
+def format_difference(difference: Difference) -> str:
     hashes = [hash_[:12] for hash_ in (difference.old, difference.new) if hash_]
-    return f"{MARKS[difference.change]} {shown(difference.id)}\t{' '.join(dict.fromkeys(hashes))}"
+    return f"{MARKS[difference.change]} {escape_text(difference.id)}\t{' '.join(dict.fromkeys(hashes))}"
 
 
 @click.command(
@@ -186,22 +195,23 @@ Examples:
 @json_option
 def rollback(*, root: Path, name: str, storage: str | None, as_json: bool) -> None:
     """Make VERSION live again. Nothing is deleted; the next version is built upon it."""
-    place = storage_with_versions(publishing_in(root), storage)
+    place = open_existing_for_writing(publication_paths(root), storage)
     version = find_version(place, name)
     if version.until is None:
-        note(f"{shown(version.version)} is live already")
+        note(f"version {escape_text(version.version)} is already live")
         return
     record = history.roll_back(place, version.version, at=datetime.now(UTC))
     if as_json:
-        echo_json(record.commit)
-    note(f"live is {shown(record.commit.live.version)} with {counted(record.commit.live.count, 'item')}")
+        print_json(record.commit)
+    live = record.commit.live
+    note(f"version {escape_text(live.version)} is live: {format_count(live.count, 'published document')}")
 
 
-def moment(when: datetime) -> str:
+def format_time(when: datetime) -> str:
     return f"{when.astimezone(UTC):%Y-%m-%d %H:%M:%S}"
 
 
-def age(now: datetime, since: datetime) -> str:
+def format_age(now: datetime, since: datetime) -> str:
     seconds = max(0, int((now - since).total_seconds()))
     for size, unit in ((86400, "d"), (3600, "h"), (60, "m")):
         if seconds >= 2 * size:

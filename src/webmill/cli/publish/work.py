@@ -13,17 +13,17 @@ from webmill.boards.jobs import opened_queue
 from webmill.boards.process import WorkOrder
 from webmill.boards.reader import BoardReader
 from webmill.boards.workers import BoardWorkers
-from webmill.cli.cc.workers import stopping
+from webmill.cli.cc.worker_flags import stop_on_signals
 from webmill.cli.context import Context, note, pass_context
-from webmill.cli.counts import AT_LEAST_ONE
 from webmill.cli.main import INTERRUPTED
-from webmill.cli.publish.boards import ReadingFlags, contact_of, reading_options
-from webmill.cli.publish.places import (
-    publishing_in,
+from webmill.cli.param_types import AT_LEAST_ONE
+from webmill.cli.publish.board_flags import ReadingFlags, reading_options, require_contact
+from webmill.cli.publish.storage import (
+    choose_queue,
+    open_for_writing,
+    publication_paths,
     queue_option,
-    queue_settings,
     root_argument,
-    storage_for_writing,
     storage_option,
 )
 from webmill.infra.metrics import Metrics
@@ -70,15 +70,15 @@ def work(
     `webmill publish run --workers 0` queues the boards and publishes the result.
     """
     reading = ReadingFlags(**flags)
-    place = publishing_in(root, create=True)
-    contact = contact_of(reading.contact, context.settings(place.root).http.contact)
+    place = publication_paths(root, create=True)
+    contact = require_contact(reading.contact, context.settings(place.root).http.contact)
     options = reading.options(place, user_agent=user_agent(contact))
-    settings = queue_settings(context, place, queue_url)
+    settings = choose_queue(context, place, queue_url)
     order = WorkOrder(storage=storage or str(place.root), queue=settings, reading=options, threads=workers)
-    versions = storage_for_writing(place, storage)
+    versions = open_for_writing(place, storage)
     metrics = Metrics(counters.OF_WORKERS)
     with ExitStack() as stack:
-        stop = stack.enter_context(stopping("boards"))
+        stop = stack.enter_context(stop_on_signals("boards"))
         queue = stack.enter_context(opened_queue(settings))
         reader = stack.enter_context(closing(BoardReader(options)))
         if metrics_port is not None:

@@ -8,9 +8,9 @@ from webmill.cli.lazy import LazyGroup
 
 COMMANDS = {
     "find": ("webmill.cli.search.find:find", "Search; short form: `webmill search DIR WORDS`."),
-    "update": ("webmill.cli.search.feed:update", "Update the index to the live version."),
-    "rebuild": ("webmill.cli.search.feed:rebuild", "Rebuild the index from scratch."),
-    "check": ("webmill.cli.search.feed:check", "Compare the index with the live version and fix differences."),
+    "update": ("webmill.cli.search.index:update", "Update the index to the live version."),
+    "rebuild": ("webmill.cli.search.index:rebuild", "Rebuild the index from scratch."),
+    "check": ("webmill.cli.search.index:check", "Compare the index with the live version and fix differences."),
 }
 
 

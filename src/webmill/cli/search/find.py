@@ -13,11 +13,11 @@ from typing import Literal
 import click
 import msgspec
 
-from webmill.cli.collections import existing
 from webmill.cli.context import note, warn
-from webmill.cli.publish.places import json_option, root_argument
-from webmill.cli.search.places import search_options
-from webmill.cli.words import shown
+from webmill.cli.param_types import require_folder
+from webmill.cli.publish.storage import json_option, root_argument
+from webmill.cli.search.options import search_options
+from webmill.cli.text import escape_text
 from webmill.model import CaptureRef
 from webmill.pipeline.search.bring import find as find_in
 from webmill.search.base import (
@@ -40,7 +40,7 @@ DAY = click.DateTime(["%Y-%m-%d"])
 _WORD = "\x00"  # no argument begins with it: one that does is a word that begins with a dash
 
 
-class WordsCommand(click.Command):
+class SearchCommand(click.Command):
     """`-word` is a word to leave out, where it is no option."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -62,7 +62,7 @@ def _is_word(argument: str) -> bool:
 
 
 @click.command(
-    cls=WordsCommand,
+    cls=SearchCommand,
     epilog=f"""\b
 All words must occur. "…" is a phrase, -word excludes, a OR b matches either,
 word* is a prefix. These search one field:
@@ -142,7 +142,7 @@ def find(
         filters=SearchFilters(
             languages=[*map(replace_surrogates, languages)],
             sites=[*map(replace_surrogates, sites)],
-            facets=named_values(map(replace_surrogates, facets)),
+            facets=parse_facets(map(replace_surrogates, facets)),
             since=_seconds(since),
             until=_seconds(until),
         ),
@@ -156,7 +156,7 @@ def find(
     if request.query.was_cut:
         warn("only the first 2,000 characters and 64 terms are looked at")
     if not settings.search.url:
-        existing(root)
+        require_folder(root)
     found = find_in(root, request, settings.search)
     if found.behind:
         warn(f"the index is {found.behind}: webmill search update {root}")
@@ -164,12 +164,12 @@ def find(
         warn(f"the captures of these pages cannot be looked up: {found.problem}")
     answer = found.answer
     if as_json:
-        click.echo(msgspec.json.encode(told_of(answer)))
+        click.echo(msgspec.json.encode(make_reply(answer)))
     else:
-        show(answer, offset=offset)
+        print_hits(answer, offset=offset)
 
 
-def named_values(given: Iterable[str]) -> dict[str, list[str]]:
+def parse_facets(given: Iterable[str]) -> dict[str, list[str]]:
     values: defaultdict[str, list[str]] = defaultdict(list)
     for each in given:
         name, equals, value = each.partition("=")
@@ -183,37 +183,42 @@ def _seconds(day: datetime | None) -> int | None:
     return int(day.replace(tzinfo=UTC).timestamp()) if day else None
 
 
-def told_of(answer: SearchAnswer) -> AnswerReply:
+def make_reply(answer: SearchAnswer) -> AnswerReply:
     hits = [make_hit_reply(hit, capture=hit.capture) for hit in answer.hits]
     return AnswerReply(total=answer.total, hits=hits, facets=answer.facets, suggestion=answer.suggestion)
 
 
-def show(answer: SearchAnswer, *, offset: int) -> None:
+def print_hits(answer: SearchAnswer, *, offset: int) -> None:
     if answer.suggestion:
-        note(f"nothing found; instead: {shown(answer.suggestion)}")
+        note(f"nothing found; instead: {escape_text(answer.suggestion)}")
     for number, hit in enumerate(answer.hits, offset + 1):
-        click.echo(block(number, hit))
+        click.echo(format_hit(number, hit))
     for name, counts in answer.facets.items():
-        click.echo(f"{name}: " + ", ".join(f"{shown(each.value)} {each.count:,}" for each in counts))
+        click.echo(f"{name}: " + ", ".join(f"{escape_text(each.value)} {each.count:,}" for each in counts))
     note(f"{answer.total:,} found")
 
 
-def block(number: int, hit: Hit) -> str:
+def format_hit(number: int, hit: Hit) -> str:
     """Title, address, and the part of the text that answers; at most as wide as the terminal."""
     width = min(100, shutil.get_terminal_size((80, 24)).columns)
     found = hit.document
     day = f"{found.date.astimezone(UTC):%Y-%m-%d}  " if found.date else ""
-    title = f"{number}. {emphasised(hit.title) or shown(hit.id)}"
-    text = textwrap.indent(textwrap.fill(emphasised(hit.snippet), width - 4), "    ") if hit.snippet.text else ""
-    lines = [title, f"    {day}{shown(found.url or found.id)}", archived(hit.capture) if hit.capture else "", text]
+    title = f"{number}. {emphasise(hit.title) or escape_text(hit.id)}"
+    text = textwrap.indent(textwrap.fill(emphasise(hit.snippet), width - 4), "    ") if hit.snippet.text else ""
+    lines = [
+        title,
+        f"    {day}{escape_text(found.url or found.id)}",
+        format_capture(hit.capture) if hit.capture else "",
+        text,
+    ]
     return "\n".join(line for line in lines if line) + "\n"
 
 
-def archived(capture: CaptureRef) -> str:
-    return shown(f"    {capture.timestamp} {capture.filename} at {capture.offset}, {capture.length} bytes")
+def format_capture(capture: CaptureRef) -> str:
+    return escape_text(f"    {capture.timestamp} {capture.filename} at {capture.offset}, {capture.length} bytes")
 
 
-def emphasised(marked: HighlightedText) -> str:
+def emphasise(marked: HighlightedText) -> str:
     """Bold on a terminal; click leaves it out elsewhere."""
     parts, last = [], 0
     for start, end in marked.marks:

@@ -9,7 +9,7 @@ from datetime import datetime
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TextIO
 
-from webmill.cli.words import counted
+from webmill.cli.text import format_count, format_duration, format_size
 from webmill.crawl.progress import Nodes, Snapshot
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ KINDS = 4  # of errors that are shown
 AT_ONCE = "Ctrl-C again ends it"
 
 
-class View:
+class CrawlProgressView:
     """`with View(...) as view: view.show(snapshot)`; showing often costs next to nothing."""
 
     def __init__(
@@ -81,20 +81,20 @@ class View:
     def line(self, seen: Snapshot, now: float) -> str:
         pages, size = self._speeds()
         parts = [
-            f"{age(now - self._started)}  {counted(seen.pages, 'page')} ({pages:,.1f}/s)",
-            f"{amount(seen.bytes)} ({amount(size)}/s)",
-            *([counted(seen.requisites, "requisite")] if seen.requisites else []),
+            f"{format_duration(now - self._started)}  {format_count(seen.pages, 'page')} ({pages:,.1f}/s)",
+            f"{format_size(seen.bytes)} ({format_size(size)}/s)",
+            *([format_count(seen.requisites, "requisite")] if seen.requisites else []),
             f"{seen.waiting:,} waiting",
-            f"{counted(seen.turns, 'domain')} active",
+            f"{format_count(seen.turns, 'domain')} active",
         ]
         if seen.is_stopping:
             parts.append(f"stopping ({AT_ONCE})")
         elif seen.is_resting and seen.wake is not None:
-            parts.append(f"waiting {awaited(seen)}")
+            parts.append(f"waiting {describe_wait(seen)}")
         if seen.errors:
-            parts.append(f"errors: {kinds(seen.errors)}")
+            parts.append(f"errors: {format_most_frequent(seen.errors)}")
         if seen.nodes:
-            parts.append(crowd(seen.nodes))
+            parts.append(describe_nodes(seen.nodes))
             if seen.nodes.notice:
                 parts.append(f"WAITING: {seen.nodes.notice}")
         return ", ".join(parts) + (f", NOT WRITING: {seen.trouble}" if seen.trouble else "")
@@ -107,19 +107,19 @@ class View:
         of = f" of {self._limit:,}" if self._limit else ""
         rows = [
             ("pages", f"{seen.pages:,}{'' if seen.nodes else of}", f"{pages:,.1f}/s"),
-            ("bytes", amount(seen.bytes), f"{amount(size)}/s"),
-            ("waiting", counted(seen.waiting, "URL"), counted(seen.domains_waiting, "domain")),
-            activity(seen),
-            ("answers", kinds(seen.statuses) or "none yet", f"{mean(seen)} each"),
+            ("bytes", format_size(seen.bytes), f"{format_size(size)}/s"),
+            ("waiting", format_count(seen.waiting, "URL"), format_count(seen.domains_waiting, "domain")),
+            activity_row(seen),
+            ("answers", format_most_frequent(seen.statuses) or "none yet", f"{format_mean_time(seen)} each"),
         ]
         if seen.requisites:
-            rows.insert(1, ("and", counted(seen.requisites, "requisite"), "of this run"))
+            rows.insert(1, ("and", format_count(seen.requisites, "requisite"), "of this run"))
         if seen.nodes:
-            rows.insert(0, ("crawl", crowd(seen.nodes), f"{counted(seen.nodes.pages, 'page')}{of}"))
+            rows.insert(0, ("crawl", describe_nodes(seen.nodes), f"{format_count(seen.nodes.pages, 'page')}{of}"))
         if seen.errors:
-            rows.append(("errors", f"{sum(seen.errors.values()):,}", kinds(seen.errors)))
+            rows.append(("errors", f"{sum(seen.errors.values()):,}", format_most_frequent(seen.errors)))
         if seen.refused:
-            rows.append(("refused", f"{sum(seen.refused.values()):,}", kinds(seen.refused)))
+            rows.append(("refused", f"{sum(seen.refused.values()):,}", format_most_frequent(seen.refused)))
         if seen.slowest:
             host, seconds = seen.slowest[0]
             rows.append(("slowest", host[:40], f"{1000 * seconds:,.0f} ms"))
@@ -128,7 +128,7 @@ class View:
         table.add_column(no_wrap=True, max_width=42)
         table.add_column(style="dim", no_wrap=True, max_width=26)
         doing, how = ("stopping", AT_ONCE) if seen.is_stopping else ("crawling", "Ctrl-C stops it")
-        table.add_row(doing, age(now - self._started), how)
+        table.add_row(doing, format_duration(now - self._started), how)
         for row in rows:  # hosts and reasons come from the web: they are text, never markup
             table.add_row(*(Text(cell, overflow="ellipsis") for cell in row))
         if seen.nodes and seen.nodes.notice:
@@ -143,49 +143,36 @@ class View:
         return ((pages_now - pages) / seconds, (size_now - size) / seconds) if last > first else (0.0, 0.0)
 
 
-def kinds(counts: Mapping[str, int]) -> str:
+def format_most_frequent(counts: Mapping[str, int]) -> str:
     """The most frequent, in words: `timeout 12, dns_notfound 3`."""
     most = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
     rest = sum(count for _, count in most[KINDS:])
     return ", ".join([f"{name} {count:,}" for name, count in most[:KINDS]] + [f"others {rest:,}"] * bool(rest))
 
 
-def activity(seen: Snapshot) -> tuple[str, str, str]:
+def activity_row(seen: Snapshot) -> tuple[str, str, str]:
     if seen.is_resting and seen.wake is not None:
-        return ("active", f"none; waiting for {seen.awaited or 'a domain'}", until(seen.wake))
-    return ("active", counted(seen.turns, "domain"), f"{counted(seen.in_hand, 'URL')} in hand")
+        return ("active", f"none; waiting for {seen.awaited or 'a domain'}", format_until(seen.wake))
+    return ("active", format_count(seen.turns, "domain"), f"{format_count(seen.in_hand, 'URL')} in hand")
 
 
-def awaited(seen: Snapshot) -> str:
+def describe_wait(seen: Snapshot) -> str:
     """`for example.com until 14:05:09`; the name where it is known."""
     assert seen.wake is not None
-    return f"for {seen.awaited} {until(seen.wake)}" if seen.awaited else until(seen.wake)
+    return f"for {seen.awaited} {format_until(seen.wake)}" if seen.awaited else format_until(seen.wake)
 
 
-def until(time: float) -> str:
+def format_until(time: float) -> str:
     """By the clock on the wall; with the day when that is another."""
     then, now = datetime.fromtimestamp(time).astimezone(), datetime.now().astimezone()
     return f"until {then:%H:%M:%S}" if then.date() == now.date() else f"until {then:%Y-%m-%d %H:%M}"
 
 
-def crowd(nodes: Nodes) -> str:
-    nowhere = f", {nodes.shards_nowhere} with nobody" if nodes.shards_nowhere else ""
-    return f"{counted(nodes.nodes, 'node')}, {nodes.shards_here} of {counted(nodes.shards, 'shard')} here{nowhere}"
+def describe_nodes(nodes: Nodes) -> str:
+    unowned = f", {nodes.shards_nowhere} without a node" if nodes.shards_nowhere else ""
+    shards = f"{nodes.shards_here} of {format_count(nodes.shards, 'shard')} here"
+    return f"{format_count(nodes.nodes, 'node')}, {shards}{unowned}"
 
 
-def mean(seen: Snapshot) -> str:
+def format_mean_time(seen: Snapshot) -> str:
     return f"{1000 * seen.seconds / seen.fetched:,.0f} ms" if seen.fetched else "-"
-
-
-def amount(size: float) -> str:
-    for unit in ("B", "KB", "MB", "GB"):
-        if size < 999.5:
-            return f"{size:.0f} {unit}" if unit == "B" or size >= 100 else f"{size:.1f} {unit}"
-        size /= 1000
-    return f"{size:.1f} TB"
-
-
-def age(seconds: float) -> str:
-    minutes, seconds = divmod(int(seconds), 60)
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours}:{minutes:02d}:{seconds:02d}"

@@ -10,20 +10,19 @@ import click
 import msgspec
 
 from webmill.cli.context import Context, note, pass_context, warn
-from webmill.cli.counts import AT_LEAST_ONE
 from webmill.cli.dry_run import dry_run_option
-from webmill.cli.durations import DURATION
 from webmill.cli.main import FAILED
-from webmill.cli.publish.places import (
-    echo_json,
+from webmill.cli.param_types import AT_LEAST_ONE, DURATION
+from webmill.cli.publish.storage import (
     json_option,
-    publishing_in,
+    open_existing_for_writing,
+    open_for_reading,
+    print_json,
+    publication_paths,
     root_argument,
-    storage_for_reading,
     storage_option,
-    storage_with_versions,
 )
-from webmill.cli.words import counted, shown
+from webmill.cli.text import escape_text, format_count
 from webmill.infra.storage.backends import open_readable
 from webmill.infra.storage.local import LocalStorage
 from webmill.publish.gc import GcReport, collect_garbage, preview_garbage
@@ -56,28 +55,28 @@ If a run is active, gc stops and says so."""
 @json_option
 def gc(*, root: Path, keep: int, grace: float, dry_run: bool, storage: str | None, as_json: bool) -> None:
     """Delete old versions, and the blobs that no kept version and no active run uses."""
-    place = (storage_for_reading if dry_run else storage_with_versions)(publishing_in(root), storage)
+    place = (open_for_reading if dry_run else open_existing_for_writing)(publication_paths(root), storage)
     now, time = datetime.now(UTC), timedelta(seconds=grace)
     report = (preview_garbage if dry_run else collect_garbage)(place, keep=keep, grace=time, now=now)
     if isinstance(place, LocalStorage) and not dry_run:
-        place.sweep()  # what killed writers have left half written
+        place.sweep()  # temporary files of killed writers
     if as_json:
-        echo_json(report)
-    tell(report, dry_run=dry_run)
+        print_json(report)
+    print_gc_report(report, dry_run=dry_run)
 
 
-def tell(report: GcReport, *, dry_run: bool) -> None:
+def print_gc_report(report: GcReport, *, dry_run: bool) -> None:
     would = "would be " if dry_run else ""
-    note(f"{counted(len(report.kept), 'version')} {would}kept, {len(report.retired):,} {would}removed")
-    trashed = f"{counted(report.trashed, 'blob')} ({counted(report.trashed_bytes, 'byte')}) {would}put into the trash"
-    note(f"{trashed}, {report.reachable:,} needed")
+    note(f"{format_count(len(report.kept), 'version')} {would}kept, {len(report.retired):,} {would}removed")
+    trashed = f"{format_count(report.trashed, 'blob')} ({format_count(report.trashed_bytes, 'byte')})"
+    note(f"{trashed} {would}moved to the trash, {report.reachable:,} in use")
     if not dry_run:
-        gone = f"{report.purged:,} left the trash for good, {report.restored:,} came back"
-        note(f"{gone}, {counted(report.files, 'file')} removed")
+        gone = f"{report.purged:,} deleted from the trash, {report.restored:,} restored from it"
+        note(f"{gone}, {format_count(report.files, 'file')} deleted")
     if report.waiting_for:
-        note(f"it gave way to {shown(', '.join(report.waiting_for))}: run it again when that is over")
+        note(f"stopped because {escape_text(', '.join(report.waiting_for))} is active: run gc again later")
     if report.unknown:
-        note(f"{counted(report.unknown, 'file')} among the blobs: not ours, left as found")
+        note(f"{format_count(report.unknown, 'unknown file')} in blobs/, left alone")
 
 
 @click.command(
@@ -120,7 +119,7 @@ def verify(
     """
     if mirrors and not repairing:
         raise click.UsageError("--from is for --repair")
-    place = storage_for_reading(publishing_in(root), storage)
+    place = open_for_reading(publication_paths(root), storage)
     verdict = check(place, read_data=read_data)
     repaired: list[str] = []
     if repairing and verdict.findings:
@@ -129,45 +128,46 @@ def verify(
             place, verdict, mirrors=[open_readable(url, contact=http.contact, timeout=http.timeout) for url in mirrors]
         )
     if as_json:
-        echo_json({**msgspec.to_builtins(verdict), "repaired": repaired})
+        print_json({**msgspec.to_builtins(verdict), "repaired": repaired})
     else:
-        tell_findings(verdict, repaired)
+        print_findings(verdict, repaired)
     note(
-        f"{counted(verdict.versions, 'version')}, {counted(verdict.files, 'file')}, "
-        f"{counted(verdict.blobs, 'blob')}: {damage(verdict, repaired)}"
+        f"{format_count(verdict.versions, 'version')}, {format_count(verdict.files, 'file')}, "
+        f"{format_count(verdict.blobs, 'blob')}: {describe_damage(verdict, repaired)}"
     )
     left = [finding for finding in verdict.findings if finding.key not in repaired]
     if left:
-        for advice in ways_out(verdict, left, root):
+        for advice in repair_advice(verdict, left, root):
             warn(advice)
         raise click.exceptions.Exit(FAILED)
 
 
-def ways_out(verdict: VerifyReport, left: list[StorageFinding], root: Path) -> Iterator[str]:
-    """What to do about that which no trash and no copy had."""
+def repair_advice(verdict: VerifyReport, left: list[StorageFinding], root: Path) -> Iterator[str]:
+    """Yield what to do about damage that could not be repaired."""
     if any(finding.reason == "broken_history" for finding in left):
-        yield "the history: put snapshots/ and latest.json back from a copy; or remove both, and publish with --force"
+        yield "to repair the history, restore snapshots/ and latest.json from a copy, or delete both and use --force"
     damaged = {finding.version for finding in left} - {""}
     whole = [version for version in verdict.whole if version not in damaged]
     if not damaged:
         return
     if verdict.live not in damaged:
-        yield "files of old versions: the live one has all of its own; gc removes the others when they are not kept"
+        yield "only old versions are damaged, the live version is complete; `webmill publish gc` deletes old versions"
     elif whole:
-        yield f"files of the live version: `webmill publish rollback {root} {shown(whole[-1])}`, then publish again"
+        name = escape_text(whole[-1])
+        yield f"the live version is damaged: run `webmill publish rollback {root} {name}`, then publish again"
     else:
-        yield "files of the live version, and no other is whole: put them back from a copy (--repair --from)"
+        yield "the live version is damaged, and no other is complete: restore files from a copy (--repair --from URL)"
 
 
-def damage(verdict: VerifyReport, repaired: list[str]) -> str:
+def describe_damage(verdict: VerifyReport, repaired: list[str]) -> str:
     if not verdict.findings:
-        return "nothing is damaged"
+        return "no damage"
     return f"{len(verdict.findings):,} damaged, {len(repaired):,} repaired"
 
 
-def tell_findings(verdict: VerifyReport, repaired: list[str]) -> None:
+def print_findings(verdict: VerifyReport, repaired: list[str]) -> None:
     for finding in verdict.findings:
         state = "\trepaired" if finding.key in repaired else ""
-        click.echo(f"{shown(finding.key)}\t{finding.reason}\t{shown(finding.message)}{state}")
+        click.echo(f"{escape_text(finding.key)}\t{finding.reason}\t{escape_text(finding.message)}{state}")
         for referrer in finding.referrers[:20]:
-            click.echo(f"  in {shown(referrer)}")
+            click.echo(f"  in {escape_text(referrer)}")

@@ -7,12 +7,12 @@ from pathlib import Path
 import click
 import msgspec
 
-from webmill.cli.collections import existing
 from webmill.cli.context import Context, finish, note, pass_context, warn
-from webmill.cli.dry_run import dry_run_option, quantity
-from webmill.cli.publish.places import json_option, root_argument, storage_option
-from webmill.cli.search.places import search_options
-from webmill.cli.words import counted
+from webmill.cli.dry_run import dry_run_option, format_amount
+from webmill.cli.param_types import require_folder
+from webmill.cli.publish.storage import json_option, root_argument, storage_option
+from webmill.cli.search.options import search_options
+from webmill.cli.text import format_count
 from webmill.errors import WebmillError
 from webmill.pipeline.search import feed
 from webmill.pipeline.search.bring import SearchFed, bring_up, folder_of, opened_to_read, published
@@ -41,7 +41,9 @@ Exit code 3: done, but some blobs cannot be read."""
 @pass_context
 def update(context: Context, *, root: Path, storage: str | None, settings: Settings, as_json: bool) -> None:
     """Update the index to the live version. Only changes are read."""
-    end(bring_up(root.resolve(), settings.search, progress=context.progress, storage=storage), as_json=as_json)
+    finish_update(
+        bring_up(root.resolve(), settings.search, progress=context.progress, storage=storage), as_json=as_json
+    )
 
 
 @click.command(
@@ -63,13 +65,13 @@ def check(
 ) -> None:
     """Compare the index with the whole live version, and fix missing, duplicate or leftover documents."""
     if dry_run:
-        existing(root)
+        require_folder(root)
         with opened_to_read(root, settings.search) as engine:
             missing, left_over = feed.differences(published(root, storage), engine)
-        note(f"would be put in: {counted(missing, 'document')}; would be taken out: {left_over:,}")
+        note(f"would be put in: {format_count(missing, 'document')}; would be taken out: {left_over:,}")
         return
     done = bring_up(root.resolve(), settings.search, progress=context.progress, storage=storage, work=feed.reconcile)
-    end(done, as_json=as_json)
+    finish_update(done, as_json=as_json)
 
 
 @click.command(
@@ -93,41 +95,43 @@ def rebuild(
     if dry_run:
         live = history.live_version(published(root, storage))
         folder = folder_of(search_address(settings.search.url, root.resolve()))
-        old = f"the index in {folder} ({quantity(amount_of(folder))})" if folder else "the index of the server"
-        note(f"would be replaced: {old}, by one of version {live.version}: {counted(live.count, 'document')}")
+        old = f"the index in {folder} ({format_amount(amount_of(folder))})" if folder else "the index of the server"
+        note(f"would be replaced: {old}, by one of version {live.version}: {format_count(live.count, 'document')}")
         return
-    end(make_anew(root.resolve(), settings.search, progress=context.progress, storage=storage), as_json=as_json)
+    finish_update(
+        make_anew(root.resolve(), settings.search, progress=context.progress, storage=storage), as_json=as_json
+    )
 
 
-def follow(context: Context, root: Path, *, storage: str | None) -> None:
+def update_after_publishing(context: Context, root: Path, *, storage: str | None) -> None:
     """After a publication: an index that is there is brought up to it. What fails is told; the version stays."""
     root = root.resolve()
     try:
         fed = bring_after(root, context.settings(root).search, progress=context.progress, storage=storage)
     except WebmillError as error:
-        tell_followed(None, str(error), root)
+        print_search_update(None, str(error), root)
     else:
-        tell_followed(fed, "", root)
+        print_search_update(fed, "", root)
 
 
-def tell_followed(fed: Fed | None, problem: str, root: Path) -> None:
+def print_search_update(fed: Fed | None, problem: str, root: Path) -> None:
     if fed and (fed.changed or fed.removed):
         note(f"search: {fed.changed:,} put in, {fed.removed:,} taken out")
     if problem:
         warn(f"the search index is not up to date: {problem}; then: webmill search update {root}")
 
 
-def tell(done: SearchFed) -> None:
+def print_update(done: SearchFed) -> None:
     fed, count = done.fed, done.documents
     note(
-        f"version {fed.version}: {counted(count, 'document')}; {fed.changed:,} put in, {fed.removed:,} taken out"
+        f"version {fed.version}: {format_count(count, 'document')}; {fed.changed:,} put in, {fed.removed:,} taken out"
         + ", compared with all of the version" * fed.compared
     )
 
 
-def end(done: SearchFed, *, as_json: bool) -> None:
+def finish_update(done: SearchFed, *, as_json: bool) -> None:
     """Tell what was done. Exit code 3 when some blobs cannot be read."""
     if as_json:
         click.echo(msgspec.json.encode(done.fed))
-    tell(done)
+    print_update(done)
     finish(rejected=len(done.fed.skipped), where=UNREADABLE)

@@ -10,8 +10,8 @@ import click
 import msgspec
 
 from webmill.cli.context import warn
-from webmill.cli.dataset.places import folder_of, in_option
-from webmill.cli.words import counted
+from webmill.cli.dataset.folders import dataset_path, datasets_folder_option
+from webmill.cli.text import format_count
 from webmill.errors import WebmillError
 from webmill.pipeline.dataset import views as dataset_views
 from webmill.pipeline.dataset.folder import find_folders, open_folder
@@ -23,17 +23,17 @@ Example:
   webmill dataset view news --json | jq .state.counts"""
 )
 @click.argument("name")
-@in_option
+@datasets_folder_option
 @click.option("--json", "as_json", is_flag=True, help="Print JSON on stdout.")
 def view(*, name: str, root: Path, as_json: bool) -> None:
     """Show dataset NAME and its progress."""
-    folder = open_folder(folder_of(name, root))
+    folder = open_folder(dataset_path(name, root))
     state = dataset_views.overview(folder)
     if as_json:
-        click.echo(without_secrets(msgspec.json.encode({"dataset": folder.dataset, "state": state})))
+        click.echo(redact_passwords(msgspec.json.encode({"dataset": folder.dataset, "state": state})))
         return
-    click.echo(line_of(state))
-    click.echo(without_secrets(msgspec.json.format(msgspec.json.encode(folder.dataset))))
+    click.echo(describe_dataset(state))
+    click.echo(redact_passwords(msgspec.json.format(msgspec.json.encode(folder.dataset))))
 
 
 @click.command(
@@ -42,7 +42,7 @@ def view(*, name: str, root: Path, as_json: bool) -> None:
 Example:
   webmill dataset list --in /data/datasets""",
 )
-@in_option
+@datasets_folder_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
 def list_(*, root: Path, as_json: bool) -> None:
     """List the datasets of a folder, with the state of their tasks."""
@@ -52,7 +52,7 @@ def list_(*, root: Path, as_json: bool) -> None:
         except WebmillError as error:
             warn(f"{path}: {error}")
             continue
-        click.echo(msgspec.json.encode(state) if as_json else line_of(state))
+        click.echo(msgspec.json.encode(state) if as_json else describe_dataset(state))
 
 
 @click.command(
@@ -62,23 +62,23 @@ Examples:
   webmill dataset errors news --limit 5"""
 )
 @click.argument("name")
-@in_option
+@datasets_folder_option
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Print only the first N.")
 def errors(*, name: str, root: Path, limit: int | None) -> None:
     """List what could not be read or extracted: one JSON object per line, with reason, files and byte ranges.
 
     `webmill dataset tasks` lists tasks that failed as a whole.
     """
-    folder = open_folder(folder_of(name, root))
+    folder = open_folder(dataset_path(name, root))
     for line in islice(dataset_views.error_lines(folder), limit):
         click.echo(line, nl=False)
 
 
-def without_secrets(text: bytes) -> bytes:
+def redact_passwords(text: bytes) -> bytes:
     """Addresses of stores and brokers may hold a password: s3://KEY:SECRET@BUCKET."""
     return re.sub(rb'://[^/@"]*@', b"://***@", text)
 
 
-def line_of(state: dataset_views.Overview) -> str:
+def describe_dataset(state: dataset_views.Overview) -> str:
     counts = ", ".join(f"{getattr(state.counts, name):,} {name}" for name in state.counts.__struct_fields__)
-    return f"{state.name}: {counted(state.tasks, 'task')} ({counts}){', running now' * state.running}"
+    return f"{state.name}: {format_count(state.tasks, 'task')} ({counts}){', running now' * state.running}"

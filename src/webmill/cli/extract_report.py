@@ -5,55 +5,55 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from webmill.cli.context import note, warn
-from webmill.cli.words import counted, worded
+from webmill.cli.text import format_count, spell_out
 from webmill.extract.extractors import advice
 from webmill.pipeline.extract.totals import ExtractReport, mostly_rejected, rejected_of
 
 
-def advise(extractor: str) -> None:
+def suggest_extractor(extractor: str) -> None:
     """Say once what would be better than the extractor that is used for want of it."""
     words = advice() if extractor == "plain" else None
     if words:
         note(words)
 
 
-def tell(report: ExtractReport) -> None:
+def print_extract_report(report: ExtractReport) -> None:
     if not (report.tasks or report.failed or report.left):
         note("nothing to do: all tasks were done before")
         return
-    made = f"{counted(report.documents, 'document')} of {counted(report.captures, 'capture')}"
-    errors = f"; {counted(report.errors, 'error')}" * bool(report.errors)
-    note(f"{counted(report.tasks, 'task')}: {made}{details(report.outcomes, report.left_out)}{errors}")
+    made = f"{format_count(report.documents, 'document')} of {format_count(report.captures, 'capture')}"
+    errors = f"; {format_count(report.errors, 'error')}" * bool(report.errors)
+    note(f"{format_count(report.tasks, 'task')}: {made}{format_outcomes(report.outcomes, report.left_out)}{errors}")
     if unread := report.left_out.get("pdf"):
         note(f"no reader for application/pdf ({unread:,}): pip install 'webmill[pdf]'")
     for failure in report.failures[:10]:
         warn(f"failed: {failure.task}: {failure.reason[:500]}")
     if report.given_back:
-        note(f"given back, to be tried again: {counted(report.given_back, 'time')}")
+        note(f"given back, to be tried again: {format_count(report.given_back, 'time')}")
     if earlier := report.failed - len(report.failures):
-        warn(f"{counted(earlier, 'task')} failed in earlier runs")
+        warn(f"{format_count(earlier, 'task')} failed in earlier runs")
     if report.left:
         why = "stopped" if report.stopped else "unfinished"
-        warn(f"{why}: {counted(report.left, 'task')} left; run it again to go on")
+        warn(f"{why}: {format_count(report.left, 'task')} left; run it again to go on")
 
 
-def details(outcomes: Mapping[str, int], left_out: Mapping[str, int]) -> str:
+def format_outcomes(outcomes: Mapping[str, int], left_out: Mapping[str, int]) -> str:
     """`, 12 ok, 3 other type; rejected: 2 parse error; left out: 5 too short`."""
-    rejected = by_name(rejected_of(outcomes))
-    read = by_name({name: count for name, count in outcomes.items() if name not in rejected_of(outcomes)})
+    rejected = format_reasons(rejected_of(outcomes))
+    read = format_reasons({name: count for name, count in outcomes.items() if name not in rejected_of(outcomes)})
     kept = "".join(f", {some}" for some in read)
-    left = by_name(left_out)
+    left = format_reasons(left_out)
     return kept + f"; rejected: {', '.join(rejected)}" * bool(rejected) + f"; left out: {', '.join(left)}" * bool(left)
 
 
-def tell_unread(outcomes: Mapping[str, int], *, captures: int) -> int:
+def warn_if_unreadable(outcomes: Mapping[str, int], *, captures: int) -> int:
     """Say it when most captures could not be read, and return how many."""
     unread = mostly_rejected(outcomes, captures=captures)
     if unread:
-        reasons = ", ".join(by_name(rejected_of(outcomes)))
+        reasons = ", ".join(format_reasons(rejected_of(outcomes)))
         warn(f"most captures could not be read: {reasons}; `error` of their rows says why")
     return unread
 
 
-def by_name(counts: Mapping[str, int]) -> list[str]:
-    return [f"{count:,} {worded(name)}" for name, count in sorted(counts.items())]
+def format_reasons(counts: Mapping[str, int]) -> list[str]:
+    return [f"{count:,} {spell_out(name)}" for name, count in sorted(counts.items())]

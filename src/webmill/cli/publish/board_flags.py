@@ -1,4 +1,4 @@
-"""How boards are read: the flags of `publish run` and `publish work`."""
+"""The flags of `publish run` and `publish work` that say how boards are read."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ import click
 import msgspec
 
 from webmill.boards.types import BoardLimits, ReaderOptions, board_manners
-from webmill.cli.counts import AT_LEAST_ONE
-from webmill.cli.durations import DURATION, FIXED_ADDRESS
 from webmill.cli.options import together
+from webmill.cli.param_types import AT_LEAST_ONE, DURATION, FIXED_ADDRESS
 from webmill.collection import Publishing
 from webmill.crawl.options import Reach
 from webmill.errors import Misconfigured
@@ -65,10 +64,10 @@ class ReadingFlags(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-def contact_of(flag: str | None, setting: str) -> str:
+def require_contact(flag: str | None, setting: str) -> str:
     contact = flag or setting
     if not contact:
         raise Misconfigured(
-            "servers must be told whom to ask: give --contact me@example.org, or set [http] contact in webmill.toml"
+            "servers must know whom to contact: give --contact me@example.org, or set [http] contact in webmill.toml"
         )
     return contact

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 import msgspec
 
-from webmill.settings.kinds import Kind
+from webmill.settings.value_formats import Kind
 
 Where = Literal["everywhere", "file", "command"]
 

@@ -10,10 +10,10 @@ import msgspec
 import pytest
 from rich.console import Console
 
-from webmill.cli.crawl_view import View, age, amount, kinds
-from webmill.cli.durations import DURATION, SIZE
+from webmill.cli.crawl_progress import CrawlProgressView, format_most_frequent
+from webmill.cli.param_types import DURATION, SIZE
 from webmill.cli.status_rows import crawl_rows
-from webmill.cli.words import counted
+from webmill.cli.text import format_count, format_duration, format_size
 from webmill.crawl.progress import Snapshot
 from webmill.crawl.status_file import Status
 
@@ -48,7 +48,7 @@ class Terminal(io.StringIO):
 
 def drawn(seen: Snapshot) -> str:
     clock = Clock()
-    view = View(quiet=False, stream=io.StringIO(), limit=10_000, clock=clock)
+    view = CrawlProgressView(quiet=False, stream=io.StringIO(), limit=10_000, clock=clock)
     view.show(seen)
     clock.now = 10.0
     console = Console(width=80, file=io.StringIO(), record=True)
@@ -78,7 +78,7 @@ def test_it_says_whom_it_waits_for_and_until_when() -> None:
     assert "none; waiting for slow.example" in text
     assert f"until {soon:%Y-%m-%d %H:%M}" in text
     assert max(map(len, text.splitlines())) <= 80
-    view = View(quiet=True, stream=io.StringIO(), clock=Clock())
+    view = CrawlProgressView(quiet=True, stream=io.StringIO(), clock=Clock())
     view._past.append((0.0, 0, 0))
     assert f"waiting for slow.example until {soon:%Y-%m-%d %H:%M}" in view.line(seen, 10.0)
     assert "waiting for" not in drawn(msgspec.structs.replace(seen, is_resting=False))
@@ -102,7 +102,7 @@ def test_requisites_are_told_beside_the_pages() -> None:
     assert "5,678 requisites" in text
     assert max(map(len, text.splitlines())) <= 80
     clock = Clock()
-    view = View(quiet=True, stream=io.StringIO(), clock=clock)
+    view = CrawlProgressView(quiet=True, stream=io.StringIO(), clock=clock)
     view._past.append((0.0, 0, 0))
     assert "1,234 pages (0.0/s), 45.6 MB (0 B/s), 5,678 requisites, " in view.line(seen, 10.0)
 
@@ -118,7 +118,7 @@ def test_a_disk_that_takes_nothing_is_shown() -> None:
 
 def test_a_log_file_gets_a_plain_line_now_and_then() -> None:
     clock, stream = Clock(), io.StringIO()
-    with View(quiet=False, stream=stream, clock=clock) as view:
+    with CrawlProgressView(quiet=False, stream=stream, clock=clock) as view:
         for second in range(25):
             clock.now = float(second)
             view.show(BUSY)
@@ -130,7 +130,7 @@ def test_a_log_file_gets_a_plain_line_now_and_then() -> None:
 
 def test_pages_of_earlier_runs_are_no_speed_of_this_one() -> None:
     clock, stream = Clock(), io.StringIO()
-    with View(quiet=False, stream=stream, clock=clock) as view:
+    with CrawlProgressView(quiet=False, stream=stream, clock=clock) as view:
         view.show(Snapshot(shard=-1))
         view.show(Snapshot(shard=-1, pages=1000))
         clock.now = 10.0
@@ -140,20 +140,20 @@ def test_pages_of_earlier_runs_are_no_speed_of_this_one() -> None:
 
 def test_a_terminal_is_left_as_it_was() -> None:
     clock, stream = Clock(), Terminal()
-    with View(quiet=False, stream=stream, clock=clock) as view:
+    with CrawlProgressView(quiet=False, stream=stream, clock=clock) as view:
         view.show(BUSY)
     assert "\x1b[?25h" in stream.getvalue()  # the cursor is back
 
 
 def test_quiet_says_nothing() -> None:
     stream = Terminal()
-    with View(quiet=True, stream=stream) as view:
+    with CrawlProgressView(quiet=True, stream=stream) as view:
         view.show(BUSY)
     assert stream.getvalue() == ""
 
 
 def test_numbers_are_written_as_people_read_them() -> None:
-    assert [amount(size) for size in (0, 999, 1500, 999_960, 123_456_789, 5e12)] == [
+    assert [format_size(size) for size in (0, 999, 1500, 999_960, 123_456_789, 5e12)] == [
         "0 B",
         "999 B",
         "1.5 KB",
@@ -161,8 +161,8 @@ def test_numbers_are_written_as_people_read_them() -> None:
         "123 MB",
         "5.0 TB",
     ]
-    assert age(3723) == "1:02:03"
-    assert kinds({}) == ""
+    assert format_duration(3723) == "1:02:03"
+    assert format_most_frequent({}) == ""
 
 
 @pytest.mark.parametrize(
@@ -179,7 +179,7 @@ def test_sizes_are_read_as_people_write_them(text: str, size: int) -> None:
 
 def test_one_is_one() -> None:
     one = Snapshot(shard=-1, pages=1, waiting=1, in_hand=1, domains_waiting=1, turns=1, fetched=1, requisites=1)
-    view = View(quiet=True, stream=io.StringIO(), clock=Clock())
+    view = CrawlProgressView(quiet=True, stream=io.StringIO(), clock=Clock())
     view._past.append((0.0, 0, 0))
     for text in (drawn(one), view.line(one, 10.0)):
         assert not re.search(r"\b1 (pages|URLs|domains|requisites)", text), text
@@ -199,14 +199,14 @@ def test_one_is_one() -> None:
     ],
 )
 def test_numbers_agree_with_their_words(count: int, noun: str, verb: str, said: str) -> None:
-    assert counted(count, noun, verb) == said
+    assert format_count(count, noun, verb) == said
 
 
 def test_that_it_stops_is_told_at_once() -> None:
     stopping = msgspec.structs.replace(BUSY, is_stopping=True)
     assert re.search(r"^stopping +\S+ +Ctrl-C again ends it", drawn(stopping), re.MULTILINE)
     clock, stream = Clock(), io.StringIO()
-    with View(quiet=False, stream=stream, clock=clock) as view:
+    with CrawlProgressView(quiet=False, stream=stream, clock=clock) as view:
         view.show(BUSY)
         assert stream.getvalue() == ""
         for _ in range(3):

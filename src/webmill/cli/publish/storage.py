@@ -1,4 +1,4 @@
-"""Where versions, jobs and what a machine remembers are: flags that the commands share, and the parts they open."""
+"""Flags and functions that the publish commands share: where versions and the queue are."""
 
 from __future__ import annotations
 
@@ -8,10 +8,9 @@ from pathlib import Path
 import click
 import msgspec
 
-from webmill.cli.collections import existing
 from webmill.cli.context import Context, note
-from webmill.cli.crawl_view import age
-from webmill.cli.words import counted
+from webmill.cli.param_types import require_folder
+from webmill.cli.text import format_count, format_duration
 from webmill.collection import Publishing
 from webmill.errors import Misconfigured, NotFound
 from webmill.infra import atomic
@@ -39,55 +38,58 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON o
 _UNSEEN = re.compile("[\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 
 
-def echo_json(value: bytes | object) -> None:
-    """JSON, encoded or not, on stdout. By itself it escapes what is below U+0020; some terminals obey U+009B, too."""
+def print_json(value: bytes | object) -> None:
+    """Print a value, or encoded JSON, on stdout. Control characters above U+007F are escaped as well."""
     text = (value if isinstance(value, bytes) else msgspec.json.encode(value)).decode(errors="replace")
     click.echo(_UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text).encode())
 
 
-def publishing_in(root: Path, *, create: bool = False) -> Publishing:
+def publication_paths(root: Path, *, create: bool = False) -> Publishing:
     place = Publishing(root.resolve())
     if create:
         atomic.make_folder(place.folder)
     return place
 
 
-def storage_for_writing(place: Publishing, url: str | None) -> Storage:
-    """Refuses a store that cannot keep its promises."""
+def open_for_writing(place: Publishing, url: str | None) -> Storage:
+    """Open the storage to publish to; a store without conditional writes is refused."""
     return open_versions(url or str(place.root))
 
 
-def storage_with_versions(place: Publishing, url: str | None) -> Storage:
-    """For changes of what must be there already."""
-    check_folder(place, url)
+def open_existing_for_writing(place: Publishing, url: str | None) -> Storage:
+    """Open the storage to change versions in it; a folder must exist."""
+    require_root(place, url)
     return open_versions(url or str(place.root))
 
 
-def storage_for_reading(place: Publishing, url: str | None) -> Storage:
-    check_folder(place, url)
+def open_for_reading(place: Publishing, url: str | None) -> Storage:
+    require_root(place, url)
     return open_storage(url or str(place.root))
 
 
-def check_folder(place: Publishing, url: str | None) -> None:
+def require_root(place: Publishing, url: str | None) -> None:
     if not url:
-        existing(place.root)
+        require_folder(place.root)
 
 
-def queue_settings(context: Context, place: Publishing, url: str | None) -> QueueSettings:
-    """The flag; else the settings, but for a file, which may be the queue of something else; else a file in DIR."""
+def choose_queue(context: Context, place: Publishing, url: str | None) -> QueueSettings:
+    """Return the queue of the flag, else a broker of the settings, else a file in DIR.
+
+    A file in the settings is not used: it may be the queue of another command.
+    """
     settings = context.settings(place.root if place.root.is_dir() else None).queue
     chosen = url or (settings.url if scheme_of(settings.url)[0] != "sqlite" else f"sqlite:{place.queue}")
     scheme, file = scheme_of(chosen)
     if scheme == "memory":
-        raise Misconfigured("a queue in memory ends with this command: use sqlite:FILE, amqp://… or sqs://…")
+        raise Misconfigured("a queue in memory is lost when this command ends: use sqlite:FILE, amqp://… or sqs://…")
     return msgspec.structs.replace(settings, url=f"sqlite:{Path(file).resolve()}" if scheme == "sqlite" else chosen)
 
 
 def find_version(storage: Storage, name: str) -> Version:
-    """By its name, its number, or as `live` or `previous`."""
+    """Return the version with this name or number; `live` and `previous` are names, too."""
     every = history.list_versions(storage)
     if not every:
-        raise NotFound("nothing has been published here")
+        raise NotFound("nothing has been published here yet")
     live = next(version for version in every if version.until is None)
     before = [version for version in every if version.sequence < live.sequence]
     if name == "live":
@@ -99,16 +101,16 @@ def find_version(storage: Storage, name: str) -> Version:
     for version in every:
         if name == version.version or (name.isdecimal() and int(name) == version.sequence):
             return version
-    raise NotFound(f"no version {name}: `webmill publish list` names them")
+    raise NotFound(f"no version {name}: `webmill publish list` lists them")
 
 
-def tell_version(name: str, counts: VersionStats, *, is_new: bool, held: str, seconds: float) -> None:
-    """`held`: what it is a version of, in words."""
+def print_version(name: str, counts: VersionStats, *, is_new: bool, held: str, seconds: float) -> None:
+    """Print what changed in a version; `held` is what it holds, in words."""
     if is_new:
         kinds = {"added": counts.added, "changed": counts.changed, "removed": counts.removed, "stale": counts.stale}
-        kinds |= {"with other labels": counts.relabelled} if counts.relabelled else {}
+        kinds |= {"relabelled": counts.relabelled} if counts.relabelled else {}
         note(f"version {name}: {held}: {', '.join(f'{count:,} {kind}' for kind, count in kinds.items())}")
     else:
-        note(f"nothing has changed since version {name}: {held}; no new version was made")
-    written = f"{counted(counts.blobs_written, 'blob')} written ({counted(counts.bytes_written, 'byte')})"
-    note(f"{written}, {counts.blobs_present:,} were there, {counts.blobs_repaired:,} repaired; {age(seconds)}")
+        note(f"nothing has changed since version {name} ({held}): no new version was made")
+    new = f"{format_count(counts.blobs_written, 'new blob')} ({format_count(counts.bytes_written, 'byte')})"
+    note(f"{new}, {counts.blobs_present:,} unchanged, {counts.blobs_repaired:,} repaired; {format_duration(seconds)}")

@@ -31,7 +31,7 @@ def _checked_base(_context: click.Context, _option: click.Parameter, base: str |
 
 
 # How fast a server is asked, and by whom.
-manners_options = together(
+politeness_options = together(
     click.option(
         "--rate",
         type=click.FloatRange(min=0),
@@ -50,11 +50,11 @@ server_options = together(
         callback=_checked_base,
         help=f"Where the crawls are: https://…, s3://… or a folder  [default: {COMMON_CRAWL}]",
     ),
-    manners_options,
+    politeness_options,
 )
 
 
-class Asked(msgspec.Struct, frozen=True, kw_only=True):
+class ServerFlags(msgspec.Struct, frozen=True, kw_only=True):
     """The flags of `server_options`."""
 
     base_url: str | None
@@ -62,7 +62,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     contact: str | None
 
     @classmethod
-    def from_flags(cls, flags: dict[str, Any]) -> Asked:
+    def from_flags(cls, flags: dict[str, Any]) -> ServerFlags:
         """Takes its own out of `flags`."""
         return cls(**{name: flags.pop(name) for name in cls.__struct_fields__})
 
@@ -78,24 +78,24 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-def base_of(settings: Settings) -> str:
+def base_url_of(settings: Settings) -> str:
     return settings.commoncrawl.base_url.rstrip("/") or "/"
 
 
-def ask_for_contact(settings: Settings, *places: str) -> None:
+def note_missing_contact(settings: Settings, *places: str) -> None:
     """Once, when one of the places is a stranger's server."""
-    if not settings.http.contact and any(map(is_strange, places)):
+    if not settings.http.contact and any(map(is_foreign_server, places)):
         note("nobody can tell who asks: give --contact (or [http] contact) with your address or page")
 
 
-def is_strange(place: str) -> bool:
+def is_foreign_server(place: str) -> bool:
     if scheme_of(place)[0] not in ("http", "https"):
         return False
     host = urlsplit(place).hostname or ""
     return host not in ("localhost", "::1") and not host.startswith("127.")
 
 
-def open_base(
+def open_base_url(
     base: str, settings: Settings, *, policy: BackoffPolicy = PATIENT, stop: threading.Event | None = None
 ) -> Readable:
     return open_crawls(base, http=settings.http, commoncrawl=settings.commoncrawl, policy=policy, stop=stop)
@@ -109,7 +109,7 @@ def list_crawls(base: str, settings: Settings) -> list[Crawl]:
         raise NotFound(f"{error}: check --base-url, or name one with --crawl") from error
 
 
-def checked_crawl(crawl: str) -> str:
+def check_crawl_name(crawl: str) -> str:
     """What a person wrote; other wrong names come from servers."""
     try:
         return crawl if crawl == LATEST else checked_name(crawl)
@@ -117,12 +117,12 @@ def checked_crawl(crawl: str) -> str:
         raise click.UsageError(str(error)) from error
 
 
-def resolve(crawl: str, base: str, settings: Settings) -> str:
+def resolve_crawl(crawl: str, base: str, settings: Settings) -> str:
     return newest(list_crawls(base, settings)) if crawl == LATEST else checked_name(crawl)
 
 
 @contextmanager
-def naming_crawls() -> Iterator[None]:
+def explain_missing_index() -> Iterator[None]:
     """Around what reads an index: whoever names a crawl that is not there is told who knows the names."""
     try:
         yield

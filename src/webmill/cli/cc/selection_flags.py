@@ -10,10 +10,17 @@ from typing import Any
 import click
 import msgspec
 
-from webmill.cli.cc.filters import filter_options, selection_of
-from webmill.cli.cc.source import base_of, checked_crawl, naming_crawls, open_base, resolve, server_options
-from webmill.cli.counts import AT_LEAST_ONE
+from webmill.cli.cc.filters import filter_options, parse_selection
+from webmill.cli.cc.server_flags import (
+    base_url_of,
+    check_crawl_name,
+    explain_missing_index,
+    open_base_url,
+    resolve_crawl,
+    server_options,
+)
 from webmill.cli.options import together
+from webmill.cli.param_types import AT_LEAST_ONE
 from webmill.commoncrawl.catalog import cluster_key
 from webmill.commoncrawl.selection import Selection
 from webmill.commoncrawl.servers import locate_crawl_file
@@ -26,7 +33,7 @@ from webmill.infra.storage.base import Readable
 from webmill.pipeline.dispatch.batcher import BATCH_SIZE, Options, Source
 from webmill.settings import ExecutorSettings, Settings
 
-wanted_options = together(
+selection_options = together(
     click.option("--crawl", metavar="NAME", help="Crawl whose index is read: CC-MAIN-2024-30 or latest."),
     click.option(
         "--cluster-idx",
@@ -41,7 +48,7 @@ wanted_options = together(
 )
 
 
-class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+class SelectionFlags(msgspec.Struct, frozen=True, kw_only=True):
     """The flags of `wanted_options`, without those of `server_options`."""
 
     crawl: str | None
@@ -52,36 +59,36 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     selection: Selection
 
     @classmethod
-    def from_flags(cls, flags: dict[str, Any]) -> Wanted:
+    def from_flags(cls, flags: dict[str, Any]) -> SelectionFlags:
         """A wrong use is told here. `flags` are these and no others."""
         own = {name: flags.pop(name) for name in cls.__struct_fields__ if name in flags}
         if bool(own["crawl"]) == bool(own["cluster_idx"]):
             raise click.UsageError("give either --crawl NAME or --cluster-idx FILE|URL")
         if own["crawl"]:
-            checked_crawl(own["crawl"])
-        return cls(**own, selection=selection_of(**flags))
+            check_crawl_name(own["crawl"])
+        return cls(**own, selection=parse_selection(**flags))
 
     def options(self, **others: int) -> Options:
         return Options(batch_size=self.batch_size, dedup=bool(self.dedup), limit=self.limit, **others)
 
     def source(self, settings: Settings) -> Source:
         """NotFound: there is no such index, or no such folder."""
-        scheme, folder = scheme_of(base_of(settings))
+        scheme, folder = scheme_of(base_url_of(settings))
         if self.crawl and scheme == "file" and not Path(folder).is_dir():
             raise NotFound(f"no folder {folder}: check --base-url")
-        source = source_at(self.cluster_idx, settings) if self.cluster_idx else self._of_crawl(settings)
-        with naming_crawls():
+        source = locate_index(self.cluster_idx, settings) if self.cluster_idx else self._of_crawl(settings)
+        with explain_missing_index():
             source.storage.stat(source.summary)
         return source
 
     def _of_crawl(self, settings: Settings) -> Source:
-        base = base_of(settings)
-        key = cluster_key(resolve(self.crawl or "", base, settings))
-        storage = open_base(base, settings)
-        return Source(f"{absolute(base)}/{key}", storage, key, Beside(storage, key))
+        base = base_url_of(settings)
+        key = cluster_key(resolve_crawl(self.crawl or "", base, settings))
+        storage = open_base_url(base, settings)
+        return Source(f"{absolute_place(base)}/{key}", storage, key, AdjacentBlocks(storage, key))
 
 
-class Beside:
+class AdjacentBlocks:
     """Blocks in the folder of the summary and nowhere else: no question for a list of other places."""
 
     def __init__(self, storage: Readable, summary: str) -> None:
@@ -92,22 +99,22 @@ class Beside:
         return self._storage.read(posixpath.join(self._folder, name), start=start, length=length)
 
 
-def source_at(cluster_idx: str, settings: Settings) -> Source:
+def locate_index(cluster_idx: str, settings: Settings) -> Source:
     if scheme_of(cluster_idx)[0] == "file" and Path(scheme_of(cluster_idx)[1]).is_dir():
         cluster_idx = str(Path(scheme_of(cluster_idx)[1]) / "cluster.idx")
     storage, key = locate_crawl_file(cluster_idx, http=settings.http, commoncrawl=settings.commoncrawl)
     # A list of other places is for archives on disks; Common Crawl has none, and may answer 403 when asked for it.
     is_web = scheme_of(cluster_idx)[0] in ("http", "https")
-    shards = Beside(storage, key) if is_web else ShardLocations(storage, key, elsewhere={})
-    return Source(absolute(cluster_idx), storage, key, shards)
+    shards = AdjacentBlocks(storage, key) if is_web else ShardLocations(storage, key, elsewhere={})
+    return Source(absolute_place(cluster_idx), storage, key, shards)
 
 
-def absolute(place: str) -> str:
+def absolute_place(place: str) -> str:
     scheme, rest = scheme_of(place)
     return str(Path(rest).resolve()) if scheme == "file" else place
 
 
-def opened_executor(settings: Settings) -> AbstractContextManager[Executor | None]:
+def open_chosen_executor(settings: Settings) -> AbstractContextManager[Executor | None]:
     """Only when one is asked for: blocks that travel between processes cost a third more CPU time."""
     if settings.executor == ExecutorSettings():
         return nullcontext()

@@ -14,14 +14,14 @@ F = TypeVar("F", bound=Callable[..., Any])
 ROOT = Path("datasets")
 
 
-def in_option(command: F) -> F:
+def datasets_folder_option(command: F) -> F:
     kind = click.Path(file_okay=False, path_type=Path)
     return click.option(
         "--in", "root", type=kind, default=ROOT, show_default=True, help="Folder that holds the datasets."
     )(command)
 
 
-def folder_of(name: str, root: Path) -> Path:
+def dataset_path(name: str, root: Path) -> Path:
     """A name below the root; or the path of the folder itself."""
     path = Path(name)
     return path.resolve() if (path / FILE_NAME).is_file() else (root / name).resolve()

@@ -31,19 +31,19 @@ VERSION = re.compile("[0-9]{8}-[0-9a-f]{8}")
 Entry = dict[str, Any]  # of the file: made and read here only
 
 
-def answer() -> None:
-    sys.exit(shell_complete(commands(), {}, "webmill", VARIABLE, os.environ[VARIABLE]))
+def answer_shell() -> None:
+    sys.exit(shell_complete(completion_tree(), {}, "webmill", VARIABLE, os.environ[VARIABLE]))
 
 
-def commands() -> click.Group:
-    return Words("webmill", json.loads(FILE.read_bytes()))
+def completion_tree() -> click.Group:
+    return CompletionGroup("webmill", json.loads(FILE.read_bytes()))
 
 
-class Words(click.Group):
+class CompletionGroup(click.Group):
     """A group with the names of its commands, each of which is made when it is asked for."""
 
     def __init__(self, name: str, entry: Entry) -> None:
-        super().__init__(name, params=parameters(entry), help=entry["help"])
+        super().__init__(name, params=make_parameters(entry), help=entry["help"])
         self._entries: dict[str, Entry] = entry["commands"]
         self._otherwise: str | None = entry.get("otherwise")
 
@@ -55,8 +55,8 @@ class Words(click.Group):
         if entry is None:
             return None
         if "commands" in entry:
-            return Words(cmd_name, entry)
-        return click.Command(cmd_name, params=parameters(entry), help=entry["help"])
+            return CompletionGroup(cmd_name, entry)
+        return click.Command(cmd_name, params=make_parameters(entry), help=entry["help"])
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
@@ -66,11 +66,11 @@ class Words(click.Group):
         return super().resolve_command(ctx, [self._otherwise, *args] if is_short and self._otherwise else args)
 
 
-def parameters(entry: Entry) -> list[click.Parameter]:
-    return [parameter(one) for one in entry["params"]]
+def make_parameters(entry: Entry) -> list[click.Parameter]:
+    return [make_parameter(one) for one in entry["params"]]
 
 
-def parameter(one: Entry) -> click.Parameter:
+def make_parameter(one: Entry) -> click.Parameter:
     kind = one["kind"]
     if kind == "flag":
         return click.Option(one["names"], is_flag=True, help=one["help"])
@@ -84,22 +84,24 @@ def parameter(one: Entry) -> click.Parameter:
 # --- names of things in the folder that the line has named ---
 
 
-def versions(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    return items(
-        ["live", "previous", *(name for name in below(ctx, "snapshots") if VERSION.fullmatch(name))], incomplete
+def complete_versions(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    return matching_items(
+        ["live", "previous", *(name for name in names_in(ctx, "snapshots") if VERSION.fullmatch(name))], incomplete
     )
 
 
-def crawls(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    return items((name for name in below(ctx, "crawl-data") if name[0] != "."), incomplete)
+def complete_crawls(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    return matching_items((name for name in names_in(ctx, "crawl-data") if name[0] != "."), incomplete)
 
 
-def datasets(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
+def complete_datasets(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
     root = Path(ctx.params.get("root") or "datasets")
-    return items((name for name in below(ctx, "", root) if (root / name / "dataset.json").is_file()), incomplete)
+    return matching_items(
+        (name for name in names_in(ctx, "", root) if (root / name / "dataset.json").is_file()), incomplete
+    )
 
 
-def below(ctx: click.Context, folder: str, root: Path | None = None) -> list[str]:
+def names_in(ctx: click.Context, folder: str, root: Path | None = None) -> list[str]:
     named = ctx.params.get("root") or ctx.params.get("collection")
     if not named:  # where an option waits for its value, arguments are not told apart yet
         named = next(filter(os.path.isdir, ctx.args), ".")
@@ -110,12 +112,12 @@ def below(ctx: click.Context, folder: str, root: Path | None = None) -> list[str
         return []
 
 
-def items(names: Iterable[str], incomplete: str) -> list[CompletionItem]:
+def matching_items(names: Iterable[str], incomplete: str) -> list[CompletionItem]:
     return [CompletionItem(name) for name in names if name.startswith(incomplete)]
 
 
 VALUES: dict[str, Callable[[click.Context, click.Parameter, str], list[CompletionItem]]] = {
-    "version": versions,
-    "crawl": crawls,
-    "dataset": datasets,
+    "version": complete_versions,
+    "crawl": complete_crawls,
+    "dataset": complete_datasets,
 }

@@ -15,9 +15,9 @@ import click
 import msgspec
 
 from webmill.cli.cc.queues import queue_option
-from webmill.cli.counts import ANY_COUNT, AT_LEAST_ONE
 from webmill.cli.main import INTERRUPTED
 from webmill.cli.options import SettingOption, together
+from webmill.cli.param_types import ANY_COUNT, AT_LEAST_ONE
 from webmill.collection import PRIVATE
 from webmill.commoncrawl.batch import QUEUE
 from webmill.errors import Conflict
@@ -100,7 +100,7 @@ worker_options = together(
 )
 
 
-class Choice(msgspec.Struct, frozen=True, kw_only=True):
+class WorkerFlags(msgspec.Struct, frozen=True, kw_only=True):
     """The flags of `worker_options`."""
 
     out: str
@@ -147,7 +147,7 @@ def open_output(place: str, shape: Shape) -> Output:
     return output
 
 
-def plan_of(base: str, settings: Settings, choice: Choice, output: Output, *, stop: StopFile) -> Plan:
+def make_plan(base: str, settings: Settings, choice: WorkerFlags, output: Output, *, stop: StopFile) -> Plan:
     workers = choice.workers(settings) or available_cores()
     folder = output.folder()
     return Plan(
@@ -179,7 +179,7 @@ def is_sealed(output: Output, task: Task) -> bool:
 
 
 @contextmanager
-def freed_leases(queue: SqliteQueue, file: Path) -> Iterator[None]:
+def release_dead_leases(queue: SqliteQueue, file: Path) -> Iterator[None]:
     """Take back at once what killed workers held, if no other works this file: a lease lasts a minute otherwise."""
     folder, name = file.parent, f"{file.name}-workers"
     try:
@@ -192,13 +192,19 @@ def freed_leases(queue: SqliteQueue, file: Path) -> Iterator[None]:
 
 
 @contextmanager
-def working(
-    queue: Queue, output: Output, plan: Plan, choice: Choice, settings: Settings, metrics: Metrics, counter: ProgressBar
+def open_engine(
+    queue: Queue,
+    output: Output,
+    plan: Plan,
+    choice: WorkerFlags,
+    settings: Settings,
+    metrics: Metrics,
+    counter: ProgressBar,
 ) -> Iterator[Engine]:
     """Yield what works the queue, and seal what is complete meanwhile."""
     with ExitStack() as stack:
         if isinstance(queue, SqliteQueue):
-            stack.enter_context(freed_leases(queue, Path(scheme_of(settings.queue.url)[1])))
+            stack.enter_context(release_dead_leases(queue, Path(scheme_of(settings.queue.url)[1])))
         executor = stack.enter_context(
             closing(open_executor(choice.executor_url(settings), workers=choice.workers(settings)))
         )
@@ -217,7 +223,7 @@ def working(
 
 
 @contextmanager
-def stopping(what: str = "batches") -> Iterator[StopFile]:
+def stop_on_signals(what: str = "batches") -> Iterator[StopFile]:
     """SIGINT or SIGTERM: end after what is at hand. Once more: at once; they will be handed out again.
 
     Workers in other processes see it, too: they wait for nothing long then.

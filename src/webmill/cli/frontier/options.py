@@ -30,7 +30,7 @@ name_option: Decorator = click.option(
 
 
 @contextmanager
-def crawl_in(collection: Path, frontier: str | None, *, name: str | None = None) -> Iterator[Place]:
+def open_crawl(collection: Path, frontier: str | None, *, name: str | None = None) -> Iterator[Place]:
     root = collection.resolve()
     flags = read_kept(root / "frontier")
     redis = frontier or flags.get("frontier")
