@@ -16,11 +16,11 @@ import msgspec
 from tests.boards.publishing import QUICK, Town, boards
 from webmill.boards.aggregator import aggregate
 from webmill.boards.board_list import Board
-from webmill.boards.cycle import RunContext, run_once
-from webmill.boards.jobs import job_of
-from webmill.boards.orchestrator import Planning, orchestrate
+from webmill.boards.jobs import parse_job
+from webmill.boards.orchestrator import RunOptions, start_run
+from webmill.boards.process_job import PreviousVersion, process_job
+from webmill.boards.run_loop import RunContext, run_once
 from webmill.boards.types import BoardResult, KnownNotice
-from webmill.boards.worker import Previous, work_one
 from webmill.boards.workers import BoardWorkers
 from webmill.errors import Conflict, NotFound, Unavailable
 from webmill.infra.queue.sqlite import SqliteQueue
@@ -70,14 +70,14 @@ def main() -> None:
 
 def whole(storage: LocalStorage, queue: SqliteQueue, town: FileTown, options: PublishOptions) -> None:
     """Everything in one thread, so that each of its writes has a number."""
-    planning = Planning(holder=this_process(), publish=options)
-    plan = orchestrate(storage, queue, town.boards, planning=planning)
-    previous = Previous(storage)
+    planning = RunOptions(holder=this_process(), publish=options)
+    plan = start_run(storage, queue, town.boards, planning=planning)
+    previous = PreviousVersion(storage)
     with queue.consume() as consumer:
         while aggregated(storage, queue, plan.run, options) is None:
             delivery = consumer.receive(timeout=10)
             if delivery:
-                work_one(storage, job_of(delivery.body), reader=town, previous=previous)
+                process_job(storage, parse_job(delivery.body), reader=town, previous=previous)
                 delivery.ack()
 
 

@@ -13,16 +13,16 @@ from typing import Any
 
 from webmill.boards.aggregator import RunOutcome
 from webmill.boards.board_list import Board
-from webmill.boards.cycle import RunContext, run_once
+from webmill.boards.run_loop import RunContext, run_once
 from webmill.boards.types import BoardResult, KnownNotice, Notice
-from webmill.boards.workers import BoardWorkers, Labour
+from webmill.boards.workers import BoardWorkerOptions, BoardWorkers
 from webmill.infra.queue.base import Queue
 from webmill.infra.storage.base import Readable, Storage
 from webmill.publish.publication import PublishOptions
 from webmill.publish.types import PublishProblem
 
 LONG = timedelta(minutes=5)
-QUICK = Labour(threads=4, attempts=3, beat=1.0, first_delay=0.01, longest_delay=0.05)
+QUICK = BoardWorkerOptions(threads=4, attempts=3, beat=1.0, first_delay=0.01, longest_delay=0.05)
 
 
 def boards(count: int) -> list[Board]:
@@ -84,7 +84,7 @@ class Town:
 
 
 @contextmanager
-def working(storage: Storage, queue: Queue, reader: Any, labour: Labour = QUICK) -> Iterator[BoardWorkers]:
+def working(storage: Storage, queue: Queue, reader: Any, labour: BoardWorkerOptions = QUICK) -> Iterator[BoardWorkers]:
     """Workers beside the test, told to stop at its end."""
     stop = threading.Event()
     crew = BoardWorkers(storage, queue, reader, labour)
@@ -113,7 +113,7 @@ def cycle(
     *,
     options: PublishOptions | None = None,
     deadline: timedelta = LONG,
-    labour: Labour = QUICK,
+    labour: BoardWorkerOptions = QUICK,
 ) -> RunOutcome:
     """One run with workers of its own."""
     around = RunContext(stop=threading.Event(), glance=0.02)

@@ -14,7 +14,7 @@ import msgspec
 
 from tests.pipeline.crawling import AGENT
 from webmill.boards.board_list import Board, read_board_list
-from webmill.boards.listing import complaint_about
+from webmill.boards.listing import selector_error
 from webmill.boards.reader import BoardReader
 from webmill.boards.types import BoardLimits, BoardResult, KnownNotice, ReaderOptions, board_manners
 from webmill.crawl.options import Limits, Reach
@@ -159,7 +159,7 @@ def known(reading: BoardResult) -> dict[str, KnownNotice]:
 
 
 def university_boards() -> tuple[Board, ...]:
-    return read_board_list(university.board_list(), complaint_about=complaint_about).boards
+    return read_board_list(university.board_list(), complaint_about=selector_error).boards
 
 
 def read_all(

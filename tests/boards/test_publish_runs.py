@@ -14,12 +14,12 @@ import pytest
 
 from tests.boards.publishing import LONG, QUICK, Town, boards, changes, cycle, file_of, working
 from tests.unit.publish.shelf import closure
-from webmill.boards.aggregator import aggregate, end_run, look
+from webmill.boards.aggregator import aggregate, check_progress, end_run
 from webmill.boards.board_list import Board
-from webmill.boards.cycle import RunContext, run_every, run_once
-from webmill.boards.jobs import job_of
-from webmill.boards.orchestrator import Planning, orchestrate
-from webmill.boards.worker import Previous, work_one
+from webmill.boards.jobs import parse_job
+from webmill.boards.orchestrator import RunOptions, start_run
+from webmill.boards.process_job import PreviousVersion, process_job
+from webmill.boards.run_loop import RunContext, run_every, run_once
 from webmill.errors import BadInput, Conflict, Misconfigured, NotFound
 from webmill.infra.queue.base import Delivery, Queue
 from webmill.infra.queue.memory import MemoryQueue
@@ -167,7 +167,7 @@ def test_a_failing_board_is_listed_and_stale_with_its_age_c09(storage: Storage, 
     assert {(one["source"], one["stage"]) for one in errors} == {(D(1), "fetch"), (D(1), "job"), (D(2), "fetch")}
     assert town.readings[D(1)] == 1 + ATTEMPTS
     assert town.readings[D(2)] == 2  # it will never work: one look is enough
-    assert [job_of(letter.body).board.source for letter in queue.buried()] == [D(1)]
+    assert [parse_job(letter.body).board.source for letter in queue.buried()] == [D(1)]
     assert all("HTTP 500" in letter.reason for letter in queue.buried())
 
 
@@ -192,14 +192,14 @@ def test_an_empty_queue_is_no_end_a_job_in_slow_hands_is_waited_for_c07(
     storage: Storage, queue: Queue, take: Take
 ) -> None:
     town = Town(boards(3))
-    plan = orchestrate(storage, queue, town.boards)
+    plan = start_run(storage, queue, town.boards)
     slow, *others = take(queue, 3)
-    previous = Previous(storage)
+    previous = PreviousVersion(storage)
     for delivery in others:
-        work_one(storage, job_of(delivery.body), reader=town, previous=previous)
+        process_job(storage, parse_job(delivery.body), reader=town, previous=previous)
         delivery.ack()
     assert aggregate(storage, queue, plan.run) is None  # nothing is ready in the queue, and yet it is not over
-    work_one(storage, job_of(slow.body), reader=town, previous=previous)
+    process_job(storage, parse_job(slow.body), reader=town, previous=previous)
     slow.ack()
     assert aggregate(storage, queue, plan.run)
     assert closure(storage) == town.content()
@@ -209,25 +209,25 @@ def test_a_second_delivery_a_paused_worker_and_a_late_one_have_no_effect_q13(
     storage: Storage, queue: Queue, take: Take
 ) -> None:
     town = Town(boards(3))
-    plan = orchestrate(storage, queue, town.boards)
-    jobs = [job_of(delivery.body) for delivery in take(queue, 3)]
-    previous = Previous(storage)
+    plan = start_run(storage, queue, town.boards)
+    jobs = [parse_job(delivery.body) for delivery in take(queue, 3)]
+    previous = PreviousVersion(storage)
     before = town.content()
     for job in jobs:
-        assert work_one(storage, job, reader=town, previous=previous).result == "done"
+        assert process_job(storage, job, reader=town, previous=previous).result == "done"
     town.texts[D(0)]["0"] = "read by the second worker, a minute later"
-    assert work_one(storage, jobs[0], reader=town, previous=previous).result == "over"
+    assert process_job(storage, jobs[0], reader=town, previous=previous).result == "over"
 
     def paused() -> None:
         """Its lease ran out while it read."""
         raise Conflict("in other hands")
 
     with pytest.raises(Conflict):
-        work_one(storage, jobs[1], reader=town, previous=previous, confirm=paused)
+        process_job(storage, jobs[1], reader=town, previous=previous, confirm=paused)
     assert aggregate(storage, queue, plan.run)
     pointer = storage.read("latest.json")
     readings = town.readings.total()
-    assert work_one(storage, jobs[2], reader=town, previous=previous).result == "over"
+    assert process_job(storage, jobs[2], reader=town, previous=previous).result == "over"
     assert town.readings.total() == readings  # nobody is asked for a run that is over
     assert closure(storage) == before
     assert storage.read("latest.json") == pointer
@@ -239,7 +239,7 @@ def test_a_second_delivery_a_paused_worker_and_a_late_one_have_no_effect_q13(
 @pytest.mark.server("aws")
 def test_a_job_of_sqs_that_comes_again_after_its_lease_is_done_once_q13(aws_url: str) -> None:
     storage, queue, town = MemoryStorage(), sqs_queue(aws_url, lease=1.0), Town(boards(1))
-    plan, previous = orchestrate(storage, queue, town.boards), Previous(storage)
+    plan, previous = start_run(storage, queue, town.boards), PreviousVersion(storage)
     before = town.content()
     with queue.consume() as paused, queue.consume() as other:
         first = paused.receive(timeout=60)
@@ -247,10 +247,10 @@ def test_a_job_of_sqs_that_comes_again_after_its_lease_is_done_once_q13(aws_url:
         assert first
         assert second
         assert second.attempts == 2
-        assert work_one(storage, job_of(second.body), reader=town, previous=previous).result == "done"
+        assert process_job(storage, parse_job(second.body), reader=town, previous=previous).result == "done"
         town.texts[D(0)]["0"] = "seen by the one that slept"
         with pytest.raises(Conflict):
-            work_one(storage, job_of(first.body), reader=town, previous=previous, confirm=first.extend)
+            process_job(storage, parse_job(first.body), reader=town, previous=previous, confirm=first.extend)
         with pytest.raises(Conflict):
             first.ack()
     assert aggregate(storage, queue, plan.run)
@@ -265,10 +265,10 @@ def test_at_the_deadline_what_is_there_is_published_and_the_rest_is_told(
     cycle(storage, queue, town)
     town.texts[D(0)]["0"] = "new"
     town.texts[D(1)]["0"] = "too late"
-    plan = orchestrate(storage, queue, town.boards, planning=Planning(deadline=timedelta(hours=1)))
+    plan = start_run(storage, queue, town.boards, planning=RunOptions(deadline=timedelta(hours=1)))
     for delivery in take(queue, 4):
-        if job_of(delivery.body).board.source != D(1):
-            work_one(storage, job_of(delivery.body), reader=town, previous=Previous(storage))
+        if parse_job(delivery.body).board.source != D(1):
+            process_job(storage, parse_job(delivery.body), reader=town, previous=PreviousVersion(storage))
     soon, late = plan.deadline - timedelta(seconds=1), plan.deadline
     assert aggregate(storage, queue, plan.run, now=lambda: soon) is None
     outcome = aggregate(storage, queue, plan.run, now=lambda: late)
@@ -302,11 +302,11 @@ def test_too_little_is_refused_and_changes_nothing_unless_forced_c08(storage: St
 def test_one_run_at_a_time_and_one_that_was_left_behind_is_given_up(storage: Storage, queue: Queue) -> None:
     town = Town(boards(3))
     late = START + timedelta(hours=1)
-    left = orchestrate(storage, queue, town.boards, now=lambda: START)
+    left = start_run(storage, queue, town.boards, now=lambda: START)
     with pytest.raises(Conflict, match=left.run):
-        orchestrate(storage, queue, town.boards)
+        start_run(storage, queue, town.boards)
     run_lock.release(storage, left.run)  # as when its process is seen to be dead
-    plan = orchestrate(storage, queue, town.boards, now=lambda: START)
+    plan = start_run(storage, queue, town.boards, now=lambda: START)
     assert open_runs(storage) == [plan.run]
     run_lock.release(storage, plan.run)
     with working(storage, queue, town):
@@ -319,13 +319,13 @@ def test_one_run_at_a_time_and_one_that_was_left_behind_is_given_up(storage: Sto
 
 def test_a_run_whose_aggregator_died_is_published_by_the_next_one(storage: Storage, queue: Queue, take: Take) -> None:
     town = Town(boards(3))
-    left = orchestrate(storage, queue, town.boards)
+    left = start_run(storage, queue, town.boards)
     for delivery in take(queue, 3):
-        work_one(storage, job_of(delivery.body), reader=town, previous=Previous(storage))
+        process_job(storage, parse_job(delivery.body), reader=town, previous=PreviousVersion(storage))
         delivery.ack()
-    assert look(storage, queue, left).is_complete
+    assert check_progress(storage, queue, left).is_complete
     run_lock.release(storage, left.run)
-    orchestrate(storage, queue, town.boards)
+    start_run(storage, queue, town.boards)
     assert [version.run for version in history.list_versions(storage)] == [left.run]
     assert closure(storage) == town.content()
 
@@ -335,13 +335,13 @@ def test_a_job_that_nobody_survives_is_final_without_waiting_for_the_deadline(
 ) -> None:
     town = Town(boards(3))
     cycle(storage, queue, town)
-    plan = orchestrate(storage, queue, town.boards)
+    plan = start_run(storage, queue, town.boards)
     for delivery in take(queue, 3):
-        job = job_of(delivery.body)
+        job = parse_job(delivery.body)
         if job.board.source == D(1):
             delivery.bury("lease expired 3 times: the worker died or hung")
         else:
-            work_one(storage, job, reader=town, previous=Previous(storage))
+            process_job(storage, job, reader=town, previous=PreviousVersion(storage))
             delivery.ack()
     for _ in range(600):  # a broker tells of burials a moment later
         outcome = aggregate(storage, queue, plan.run)
@@ -357,10 +357,10 @@ def test_a_job_that_nobody_survives_is_final_without_waiting_for_the_deadline(
 def test_a_job_that_is_requeued_counts_as_long_as_its_run_is_open(storage: Storage, queue: Queue, take: Take) -> None:
     town = Town(boards(2))
     town.failing = {D(1): True}
-    plan = orchestrate(storage, queue, town.boards)
-    previous = Previous(storage)
+    plan = start_run(storage, queue, town.boards)
+    previous = PreviousVersion(storage)
     for delivery in take(queue, 2):
-        worked = work_one(storage, job_of(delivery.body), reader=town, previous=previous, attempt=3, is_last=True)
+        worked = process_job(storage, parse_job(delivery.body), reader=town, previous=previous, attempt=3, is_last=True)
         assert worked.result == ("given_up" if worked.source == D(1) else "done")
     assert read_progress(storage, plan).is_complete
     town.failing = {}
@@ -370,7 +370,7 @@ def test_a_job_that_is_requeued_counts_as_long_as_its_run_is_open(storage: Stora
     assert fragments[D(1)].failed
     again = Board(source=D(1), board="notice", url="http://d001.test/")
     job = msg_job(plan.run, plan.deadline, again)
-    assert work_one(storage, job, reader=town, previous=previous).result == "done"
+    assert process_job(storage, job, reader=town, previous=previous).result == "done"
     outcome = aggregate(storage, queue, plan.run)
     assert outcome
     assert outcome.failed == ()
@@ -388,9 +388,9 @@ def test_gc_takes_nothing_from_a_run_that_is_under_way_c04(storage: Storage, que
     town = Town(boards(3))
     cycle(storage, queue, town)
     town.texts[D(0)]["0"] = "new"
-    plan = orchestrate(storage, queue, town.boards)
+    plan = start_run(storage, queue, town.boards)
     for delivery in take(queue, 3):
-        work_one(storage, job_of(delivery.body), reader=town, previous=Previous(storage))
+        process_job(storage, parse_job(delivery.body), reader=town, previous=PreviousVersion(storage))
     now = datetime.now(UTC)
     assert collect_garbage(storage, keep=1, grace=timedelta(0), now=now).waiting_for == [plan.run]
     assert aggregate(storage, queue, plan.run)
@@ -405,9 +405,9 @@ def test_a_run_that_gc_took_for_dead_publishes_nothing_that_is_gone_c04(take: Ta
     cycle(storage, queue, town)
     before = town.content()
     town.texts[D(0)]["0"] = "new"
-    plan = orchestrate(storage, queue, town.boards)
+    plan = start_run(storage, queue, town.boards)
     for delivery in take(queue, 2):
-        work_one(storage, job_of(delivery.body), reader=town, previous=Previous(storage))
+        process_job(storage, parse_job(delivery.body), reader=town, previous=PreviousVersion(storage))
     leases.release(storage, plan.run)  # as after a pause of days
     now = datetime.now(UTC)
     for _ in range(2):
@@ -494,9 +494,9 @@ def test_an_aggregator_whose_run_ends_while_it_reads_publishes_nothing(take: Tak
             return data
 
     storage = Ending()
-    plan = orchestrate(storage, queue, town.boards)
+    plan = start_run(storage, queue, town.boards)
     for delivery in take(queue, 3):
-        work_one(storage, job_of(delivery.body), reader=town, previous=Previous(storage))
+        process_job(storage, parse_job(delivery.body), reader=town, previous=PreviousVersion(storage))
     storage.run = plan.run
     with pytest.raises(NotFound):
         aggregate(storage, queue, plan.run)

@@ -14,7 +14,7 @@ import zstandard
 
 from tests.fuzz.target import Target, drain, each, text
 from webmill.boards.board_list import Board, read_board_list
-from webmill.boards.listing import complaint_about, read_body, read_listing
+from webmill.boards.listing import read_body, read_listing, selector_error
 from webmill.crawl.page.links import read_links
 from webmill.crawl.page.resources import read_module_requisites, read_page, read_requisites, read_sheet_requisites
 from webmill.crawl.politeness.retries import retry_after
@@ -254,7 +254,7 @@ TARGETS = (
     Target("search-query", take_search, (b'ferry "the town" -old OR title:new* site:a.example lang:en',)),
     Target("cdx-query", take_cdx_question, (b"*.example.com/\n!=status:200\n~mime:text/.*", b"http://a.example/x*")),
     Target("settings", take_settings, (SETTINGS,)),
-    Target("board-list", lambda data: read_board_list(data, complaint_about=complaint_about), SITE_MAPS),
+    Target("board-list", lambda data: read_board_list(data, complaint_about=selector_error), SITE_MAPS),
     Target("manifest", lambda data: parse_manifest(text(data).splitlines(), source="m"), (b"WARC:a|WAT:b|WET:c\nd\n",)),
     Target(
         "times",

@@ -12,7 +12,7 @@ import urllib3
 import urllib3.exceptions
 
 from tests.fuzz.target import Target, drain, each
-from webmill.boards.jobs import job_of
+from webmill.boards.jobs import parse_job
 from webmill.crawl.frontier.backup import read_manifest
 from webmill.crawl.frontier.frames import HEAD, MAGIC, read_frames
 from webmill.crawl.frontier.lanes import line_of, lines_in
@@ -124,7 +124,7 @@ def take_sqs(data: bytes) -> None:
 
 
 TARGETS = (
-    Target("board-job", job_of, (JOB,)),
+    Target("board-job", parse_job, (JOB,)),
     Target(
         "pointer",
         each(*(lambda data, kind=kind: decode(data, kind, source="s") for kind in (Pointer, Commit))),

@@ -21,7 +21,7 @@ from webmill.pipeline.dataset.folder import open_folder
 
 SOURCE = Path(__file__).parents[2] / "src" / "webmill"
 LOADERS = {"pickle", "cPickle", "dill", "cloudpickle", "joblib", "marshal", "shelve", "yaml", "jsonpickle"}
-BETWEEN_PROCESSES = {"boards/process.py", "infra/child.py", "infra/child_loop.py"}
+BETWEEN_PROCESSES = {"boards/worker_process.py", "infra/child.py", "infra/child_loop.py"}
 BETWEEN_PROCESSES |= {"infra/executor/pool.py", "infra/executor/ray.py"}
 OF_THE_OPERATOR = {"extract/custom.py", "index/cdxj/add_fields.py"}  # functions named in a dataset or command
 

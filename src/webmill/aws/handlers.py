@@ -24,13 +24,13 @@ from webmill.aws import settings as environment
 from webmill.aws.event import EventQueue
 from webmill.boards.aggregator import aggregate as put_together
 from webmill.boards.board_list import BoardList, read_board_list
-from webmill.boards.jobs import broken_entries, job_of
-from webmill.boards.listing import complaint_about
-from webmill.boards.orchestrator import Planning, facets_of
-from webmill.boards.orchestrator import orchestrate as begin
+from webmill.boards.jobs import broken_entries, parse_job
+from webmill.boards.listing import selector_error
+from webmill.boards.orchestrator import RunOptions, facet_names
+from webmill.boards.orchestrator import start_run as begin
 from webmill.boards.reader import BoardReader
 from webmill.boards.types import BoardLimits, ReaderOptions, board_manners
-from webmill.boards.workers import BoardWorkers, Labour
+from webmill.boards.workers import BoardWorkerOptions, BoardWorkers
 from webmill.crawl.options import Reach
 from webmill.errors import BadInput, Conflict, NotFound
 from webmill.formats.url.normalise import host_of
@@ -75,7 +75,7 @@ def parts() -> Opened:
 
 
 def host_of_job(message: Message) -> str:
-    return host_of(job_of(message.body).board.url)
+    return host_of(parse_job(message.body).board.url)
 
 
 def orchestrate(event: Event, context: LambdaContext) -> Answer:  # noqa: ARG001
@@ -84,7 +84,9 @@ def orchestrate(event: Event, context: LambdaContext) -> Answer:  # noqa: ARG001
     found = board_list(around, storage)
     for complaint in found.problems:
         log.warning("the board list", extra={"path": complaint.path, "why": complaint.message})
-    planning = Planning(deadline=timedelta(seconds=around.settings.deadline), publish=publishing(around, found, event))
+    planning = RunOptions(
+        deadline=timedelta(seconds=around.settings.deadline), publish=publishing(around, found, event)
+    )
     try:
         plan = begin(storage, queue, found.boards, broken=broken_entries(found), planning=planning)
     except Conflict as error:
@@ -99,7 +101,7 @@ def work(event: Event, context: LambdaContext) -> Answer:
     records: Sequence[Event] = event["Records"]
     handed = EventQueue(queue, records)
     beat = min(15.0, around.queue.lease / 4)
-    labour = Labour(threads=len(records), attempts=around.queue.attempts, beat=beat)
+    labour = BoardWorkerOptions(threads=len(records), attempts=around.queue.attempts, beat=beat)
     time.sleep(around.settings.delay)  # another environment may have asked these hosts a moment ago
     with BoardReader(reading(around, seconds=context.get_remaining_time_in_millis() / 1000)) as reader:
         workers = BoardWorkers(storage, handed, reader, labour)
@@ -133,13 +135,13 @@ def aggregate(event: Event, context: LambdaContext) -> Answer:  # noqa: ARG001
 
 def board_list(around: environment.Environment, storage: Storage) -> BoardList:
     key = around.settings.site_map
-    return read_board_list(storage.read(key), source=key, complaint_about=complaint_about)
+    return read_board_list(storage.read(key), source=key, complaint_about=selector_error)
 
 
 def publishing(around: environment.Environment, found: BoardList, event: Event) -> PublishOptions:
     """Indexed by all that boards have in common; there are too many boards to be worth a file each."""
     return PublishOptions(
-        facets=facets_of(found), force=event.get("force") is True, most_lost=around.settings.most_lost
+        facets=facet_names(found), force=event.get("force") is True, most_lost=around.settings.most_lost
     )
 
 

@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from webmill.boards.jobs import BoardJob, job_of
+from webmill.boards.jobs import BoardJob, parse_job
 from webmill.errors import BadInput, NotFound, Unavailable
 from webmill.infra.queue.base import DeadLetter, Queue
 from webmill.infra.storage.base import Readable, Storage
@@ -41,7 +41,7 @@ from webmill.publish.version import VersionStats
 
 log = logging.getLogger(__name__)
 
-Notes: TypeAlias = dict[str, tuple[ItemNote, ...]]  # by source
+NotesBySource: TypeAlias = dict[str, tuple[ItemNote, ...]]  # by source
 
 
 class RunOutcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,20 +72,20 @@ def aggregate(
     """None: the run is not complete, and its deadline not over. `NotFound`: there is no such run, or it is over.
 
     `queue`: where to look for jobs that killed every worker who tried them; None where somebody else does
-    (`give_up_buried`). Several may call this: the run is published once.
+    (`abandon_dead_letters`). Several may call this: the run is published once.
     """
     plan = read_plan(storage, run)
-    if not look(storage, queue, plan).is_complete and now() < plan.deadline:
+    if not check_progress(storage, queue, plan).is_complete and now() < plan.deadline:
         return None
     outcome = publish_run(storage, plan, options=options or PublishOptions(), now=now)
     end_run(storage, run)
     return outcome
 
 
-def look(storage: Storage, queue: Queue | None, plan: RunPlan) -> RunProgress:
+def check_progress(storage: Storage, queue: Queue | None, plan: RunPlan) -> RunProgress:
     """How far the run is. `NotFound` when another aggregator has ended it."""
     if queue and queue.stats().buried:
-        give_up_buried(storage, queue.buried(), plan=plan)
+        abandon_dead_letters(storage, queue.buried(), plan=plan)
     seen = read_progress(storage, plan)
     if not seen.is_complete:
         check_open(storage, plan.run)
@@ -97,21 +97,23 @@ def check_open(storage: Readable, run: str) -> None:
         raise NotFound(f"run {run} is over: another aggregator has ended it")
 
 
-def give_up_buried(storage: Storage, letters: Iterable[DeadLetter], *, plan: RunPlan | None = None) -> int:
+def abandon_dead_letters(storage: Storage, letters: Iterable[DeadLetter], *, plan: RunPlan | None = None) -> int:
     """Of each job in the dead letters its error as the final word, so that nobody waits for it; how many there were."""
     count = 0
     for letter in letters:
         try:
-            job = job_of(letter.body)
+            job = parse_job(letter.body)
         except BadInput:
             continue  # of another run of another program
         if plan is None or job.run == plan.run:
-            abandon_job(storage, job.run, failure(job, letter.last_error, attempts=letter.attempts))
+            abandon_job(storage, job.run, failed_fragment(job, letter.last_error, attempts=letter.attempts))
             count += 1
     return count
 
 
-def failure(job: BoardJob, reason: str, *, attempts: int, problems: tuple[PublishProblem, ...] = ()) -> Fragment:
+def failed_fragment(
+    job: BoardJob, reason: str, *, attempts: int, problems: tuple[PublishProblem, ...] = ()
+) -> Fragment:
     message = f"given up after {attempts} attempts: {reason}"
     last = PublishProblem(stage="job", source=job.board.source, url=job.board.url, message=message, retryable=True)
     return Fragment(job=job.board.source, problems=(*problems, last), failed=True)
@@ -125,7 +127,7 @@ def publish_run(storage: Storage, plan: RunPlan, *, options: PublishOptions, now
         publication.blobs.tally.add(gleaned.blobs)
         publication.counts.update(gleaned.counts)
         publication.counts["content_blobs_written"] = gleaned.blobs.written  # the rest are shards of indexes
-        publication.attach(NOTES, encode(notes(storage, gleaned)))
+        publication.attach(NOTES, encode(collect_notes(storage, gleaned)))
         published, refused = None, ""
         try:
             published = commit_with_rebase(publication)
@@ -145,7 +147,7 @@ def publish_run(storage: Storage, plan: RunPlan, *, options: PublishOptions, now
     )
 
 
-def notes(storage: Readable, gleaned: FragmentSummary) -> Notes:
+def collect_notes(storage: Readable, gleaned: FragmentSummary) -> NotesBySource:
     """Those of this run, and of the version before for the sources that are kept of it."""
     try:
         before = read_notes(storage, history.live_version(storage))
@@ -155,10 +157,10 @@ def notes(storage: Readable, gleaned: FragmentSummary) -> Notes:
     return gleaned.notes | kept
 
 
-def read_notes(storage: Readable, version: Version) -> Notes:
+def read_notes(storage: Readable, version: Version) -> NotesBySource:
     """Empty where the version was made by a publisher who takes none."""
     try:
-        return decode(read_file(storage, version, NOTES), Notes, source=NOTES)
+        return decode(read_file(storage, version, NOTES), NotesBySource, source=NOTES)
     except NotFound:
         return {}
 

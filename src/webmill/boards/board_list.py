@@ -24,7 +24,7 @@ from webmill.formats.url.normalise import normalise
 
 MAX_TEXT = 2000  # characters of any value
 MAX_BOARDS = 100_000
-MAX_COMPLAINTS = 10_000
+MAX_LIST_PROBLEMS = 10_000
 
 Json: TypeAlias = object  # as decoded, before anything is known of it
 Object: TypeAlias = dict[str, object]
@@ -71,7 +71,7 @@ class Board(Struct, frozen=True, kw_only=True, omit_defaults=True):
     cms: str = ""  # empty: by the looks of its pages
 
 
-class Complaint(Struct, frozen=True):
+class BoardListProblem(Struct, frozen=True):
     """`path` is where in the JSON: `$[0].colleges[2].departments[1].boards[0].url`.
 
     `reason` is one of not_an_object, not_a_list, missing, not_text, too_long, bad_url, bad_selector, unknown_key,
@@ -87,15 +87,17 @@ class Complaint(Struct, frozen=True):
 
 class BoardList(Struct, frozen=True):
     boards: tuple[Board, ...]
-    problems: tuple[Complaint, ...] = ()
+    problems: tuple[BoardListProblem, ...] = ()
 
 
-def no_check(css: str) -> str:  # noqa: ARG001
+def accept_selector(css: str) -> str:  # noqa: ARG001
     """Takes every selector for a good one."""
     return ""
 
 
-def read_board_list(data: bytes, *, source: str = "", complaint_about: Callable[[str], str] = no_check) -> BoardList:
+def read_board_list(
+    data: bytes, *, source: str = "", complaint_about: Callable[[str], str] = accept_selector
+) -> BoardList:
     """BadInput when it is no board list, or when no board of it can be used. `source` names the file in messages.
 
     `complaint_about` tells what is wrong with a selector, or nothing (`boards.listing.complaint_about`).
@@ -104,7 +106,7 @@ def read_board_list(data: bytes, *, source: str = "", complaint_about: Callable[
         root: Json = msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise BadInput(f"not JSON: {error}", reason="bad_board_list", source=source or None) from error
-    reader = _Reader(complaint_about)
+    reader = _BoardListReader(complaint_about)
     reader.read(root)
     if not reader.boards:
         first = next(iter(reader.complaints), None)
@@ -113,17 +115,17 @@ def read_board_list(data: bytes, *, source: str = "", complaint_about: Callable[
     return BoardList(tuple(reader.boards.values()), tuple(reader.complaints))
 
 
-class _Place(Struct, frozen=True):
+class _BoardPath(Struct, frozen=True):
     """Where we are in the map: names for people, parts of the identity."""
 
     names: dict[str, str] = {}
     parts: tuple[str, ...] = ()
 
-    def inside(self, facet: str, name: str, *, part: str = "") -> _Place:
-        return _Place({**self.names, facet: name}, (*self.parts, part or name))
+    def inside(self, facet: str, name: str, *, part: str = "") -> _BoardPath:
+        return _BoardPath({**self.names, facet: name}, (*self.parts, part or name))
 
 
-class _Wrong(Exception):
+class _BadValue(Exception):
     """One value of a board cannot be used."""
 
     def __init__(self, path: str, reason: str, message: str) -> None:
@@ -131,48 +133,50 @@ class _Wrong(Exception):
         self.path, self.reason, self.message = path, reason, message
 
 
-class _Reader:
+class _BoardListReader:
     def __init__(self, complaint_about: Callable[[str], str]) -> None:
         self._complaint_about = complaint_about
         self.boards: dict[str, Board] = {}  # by source
-        self.complaints: list[Complaint] = []
+        self.complaints: list[BoardListProblem] = []
         self._urls: dict[str, str] = {}  # url -> the first source that has it
 
     def read(self, root: Json) -> None:
         if isinstance(root, dict):
             for path, one in self._objects(root.get("sources"), "$.sources"):
-                self._add(path, one, _Place(_facets(one)))
+                self._add(path, one, _BoardPath(_facets(one)))
             return
         for path, campus in self._objects(root, "$"):
-            place = _Place().inside("campus", _word(campus, "campus"))
+            place = _BoardPath().inside("campus", _label(campus, "campus"))
             for at, college in self._objects(campus.get("colleges", []), f"{path}.colleges"):
-                inside = place.inside("college", _word(college, "name"))
+                inside = place.inside("college", _label(college, "name"))
                 self._departments(college, at, inside)
             self._departments(campus, path, place)
 
-    def _departments(self, above: Object, path: str, place: _Place) -> None:
+    def _departments(self, above: Object, path: str, place: _BoardPath) -> None:
         for at, department in self._objects(above.get("departments") or [], f"{path}.departments"):
-            name, id_ = _word(department, "name"), _word(department, "id")
+            name, id_ = _label(department, "name"), _label(department, "id")
             inside = place.inside("department", name or id_, part=id_ or name)
             for where, board in self._objects(department.get("boards") or [], f"{at}.boards"):
                 self._add(where, board, inside)
 
     def _objects(self, value: Json, path: str) -> Iterator[tuple[str, Object]]:
         if not isinstance(value, list):
-            self._complain(path, "not_a_list", f"a list is expected here, not {_kind(value)}")
+            self._complain(path, "not_a_list", f"a list is expected here, not {_type_name(value)}")
             return
         for index, one in enumerate(value):
             if isinstance(one, dict):
                 yield f"{path}[{index}]", one
             else:
-                self._complain(f"{path}[{index}]", "not_an_object", f"an object is expected here, not {_kind(one)}")
+                self._complain(
+                    f"{path}[{index}]", "not_an_object", f"an object is expected here, not {_type_name(one)}"
+                )
 
-    def _add(self, path: str, one: Object, place: _Place) -> None:
+    def _add(self, path: str, one: Object, place: _BoardPath) -> None:
         source = ""
         try:
             source = _source_of(one, path, place)
             board = self._board(one, path, place, source)
-        except _Wrong as wrong:
+        except _BadValue as wrong:
             self._complain(wrong.path, wrong.reason, wrong.message, source=source)
             return
         if len(self.boards) >= MAX_BOARDS:
@@ -180,7 +184,7 @@ class _Reader:
         elif unique := self._unique(board, path):
             self.boards[unique.source] = unique
 
-    def _board(self, one: Object, path: str, place: _Place, source: str) -> Board:
+    def _board(self, one: Object, path: str, place: _BoardPath, source: str) -> Board:
         name, id_ = _text(one, "name", path), _board_id(one)
         facets = {key: value for key, value in place.names.items() if value}
         if place.parts:
@@ -199,7 +203,9 @@ class _Reader:
         """Given together as `selectors`, or one by one as `row_selector`, `title_selector`…"""
         given = one.get("selectors", {})
         if not isinstance(given, dict):
-            raise _Wrong(f"{path}.selectors", "not_an_object", f"an object is expected here, not {_kind(given)}")
+            raise _BadValue(
+                f"{path}.selectors", "not_an_object", f"an object is expected here, not {_type_name(given)}"
+            )
         found: dict[str, str] = {}
         for key, at, holder in (*((key, f"{path}.selectors", given) for key in given), *_single_ones(one, path)):
             field = _FIELDS.get(key)
@@ -214,7 +220,7 @@ class _Reader:
 
     def _check(self, text: str, field: str, path: str) -> None:
         if field != "link_attribute" and (wrong := self._complaint_about(text)):
-            raise _Wrong(path, "bad_selector", f"{text[:200]!r}: {wrong}")
+            raise _BadValue(path, "bad_selector", f"{text[:200]!r}: {wrong}")
 
     def _unique(self, board: Board, path: str) -> Board | None:
         """Of two boards with one identity the second is the same, or gets another: its address tells them apart."""
@@ -234,8 +240,8 @@ class _Reader:
         return board
 
     def _complain(self, path: str, reason: str, message: str, *, source: str = "", is_dropped: bool = True) -> None:
-        if len(self.complaints) < MAX_COMPLAINTS:
-            self.complaints.append(Complaint(path, reason, message, source, is_dropped))
+        if len(self.complaints) < MAX_LIST_PROBLEMS:
+            self.complaints.append(BoardListProblem(path, reason, message, source, is_dropped))
 
 
 # --- values ---
@@ -253,19 +259,19 @@ def _single_ones(one: Object, path: str) -> Iterator[tuple[str, str, Object]]:
             yield key, path, one
 
 
-def _source_of(one: Object, path: str, place: _Place) -> str:
+def _source_of(one: Object, path: str, place: _BoardPath) -> str:
     if not place.parts:
         source = _text(one, "source", path)
         if not source:
-            raise _Wrong(f"{path}.source", "missing", "a source needs a name of its own here")
+            raise _BadValue(f"{path}.source", "missing", "a source needs a name of its own here")
         return source
     if not _board_id(one):
-        raise _Wrong(f"{path}.id", "missing", "a board needs an id or a name")
+        raise _BadValue(f"{path}.id", "missing", "a board needs an id or a name")
     return "/".join(_escaped(part) for part in (*place.parts, _board_id(one)) if part)
 
 
 def _board_id(one: Object) -> str:
-    return _word(one, "id") or _word(one, "board") or _word(one, "name") or _word(one, "source")
+    return _label(one, "id") or _label(one, "board") or _label(one, "name") or _label(one, "source")
 
 
 def _escaped(part: str) -> str:
@@ -276,10 +282,10 @@ def _facets(one: Object) -> dict[str, str]:
     facets = one.get("facets")
     if not isinstance(facets, dict):
         return {}
-    return {str(key): _word(facets, key) for key in facets if _word(facets, key)}
+    return {str(key): _label(facets, key) for key in facets if _label(facets, key)}
 
 
-def _word(one: Object, key: str) -> str:
+def _label(one: Object, key: str) -> str:
     """A name or a number, for people; nothing where there is none."""
     value = one.get(key)
     if isinstance(value, bool) or not isinstance(value, str | int):
@@ -292,26 +298,26 @@ def _text(one: Object, key: str, path: str) -> str:
     if value is None:
         return ""
     if not isinstance(value, str):
-        raise _Wrong(f"{path}.{key}", "not_text", f"text is expected here, not {_kind(value)}")
+        raise _BadValue(f"{path}.{key}", "not_text", f"text is expected here, not {_type_name(value)}")
     if len(value) > MAX_TEXT:
-        raise _Wrong(f"{path}.{key}", "too_long", f"{len(value)} characters, at most {MAX_TEXT}")
+        raise _BadValue(f"{path}.{key}", "too_long", f"{len(value)} characters, at most {MAX_TEXT}")
     return value.strip()
 
 
 def _url(one: Object, path: str) -> str:
     url = _text(one, "url", path)
     if not url:
-        raise _Wrong(f"{path}.url", "missing", "a board needs an address")
+        raise _BadValue(f"{path}.url", "missing", "a board needs an address")
     try:
         return normalise(url)
     except BadInput as error:
-        raise _Wrong(f"{path}.url", "bad_url", error.message) from error
+        raise _BadValue(f"{path}.url", "bad_url", error.message) from error
 
 
 def _category_of(name: str) -> str:
     return next((category for word, category in CATEGORIES if word in name), ANY_CATEGORY)
 
 
-def _kind(value: Json) -> str:
+def _type_name(value: Json) -> str:
     names = {dict: "an object", list: "a list", str: "text", bool: "true or false", type(None): "nothing"}
     return names.get(type(value), "a number")

@@ -15,7 +15,7 @@ from webmill.boards.listing import NoticeBody, NoticeListing
 from webmill.crawl.frontier.base import RobotsEntry
 from webmill.infra.sqlite import Database, Schema
 
-KEEP = 30 * 86400.0  # seconds after its last use
+KEEP_SECONDS = 30 * 86400.0  # seconds after its last use
 
 SCHEMA = Schema(
     tag=int.from_bytes(b"wmBo"),
@@ -35,7 +35,7 @@ class RefusedPage(Struct, frozen=True, tag="refused"):
     message: str
 
 
-class Cached(Struct, frozen=True, kw_only=True, omit_defaults=True):
+class CachedPage(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """`checked` is when it was last asked for, `read` when it came. Of a body: `row` and `date` of its listing."""
 
     value: NoticeListing | NoticeBody | RefusedPage
@@ -50,22 +50,22 @@ class Cached(Struct, frozen=True, kw_only=True, omit_defaults=True):
 class PageCache:
     def __init__(self, path: Path | None) -> None:
         self._database = Database(path, schema=SCHEMA)
-        self._decoder = msgspec.msgpack.Decoder(Cached)
+        self._decoder = msgspec.msgpack.Decoder(CachedPage)
 
-    def find(self, key: str) -> Cached | None:
+    def find(self, key: str) -> CachedPage | None:
         rows = self._database.read("SELECT value FROM page WHERE key = ?", (key,))
         try:
             return self._decoder.decode(rows[0][0]) if rows else None
         except (msgspec.MsgspecError, UnicodeDecodeError):
             return None
 
-    def put(self, key: str, cached: Cached) -> None:
+    def put(self, key: str, cached: CachedPage) -> None:
         with self._database.write_relaxed() as run:
             run("INSERT OR REPLACE INTO page VALUES (?, ?, ?)", (key, cached.checked, msgspec.msgpack.encode(cached)))
 
     def forget_old(self, now: float) -> None:
         with self._database.write_relaxed() as run:
-            run("DELETE FROM page WHERE used < ?", (now - KEEP,))
+            run("DELETE FROM page WHERE used < ?", (now - KEEP_SECONDS,))
 
     def robots(self, origin: str) -> RobotsEntry | None:
         rows = self._database.read("SELECT value FROM robots WHERE origin = ?", (origin,))

@@ -19,7 +19,7 @@ from webmill.publish.types import PublishProblem, decode, encode
 from webmill.settings import QueueSettings
 
 QUEUE = "webmill-publish"  # its name where a broker has many
-KIND = "boards"  # of `publish.runs.KINDS`
+RUN_KIND = "boards"  # of `publish.runs.KINDS`
 
 
 class BoardJob(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,7 +30,7 @@ class BoardJob(msgspec.Struct, frozen=True, kw_only=True):
     board: Board
 
 
-def plan_of(
+def make_plan(
     run: str, boards: Iterable[Board], *, at: datetime, deadline: timedelta, broken: Iterable[PublishProblem] = ()
 ) -> RunPlan:
     jobs = tuple(RunJob(board.source, board.source) for board in boards)
@@ -49,7 +49,7 @@ def broken_entries(found: BoardList) -> list[PublishProblem]:
     ]
 
 
-def messages_of(plan: RunPlan, boards: Iterable[Board]) -> Iterator[Message]:
+def make_messages(plan: RunPlan, boards: Iterable[Board]) -> Iterator[Message]:
     for board in boards:
         job = BoardJob(run=plan.run, deadline=plan.deadline, board=board)
         yield Message(message_id(plan.run, board.source), encode(job))
@@ -60,7 +60,7 @@ def message_id(run: str, source: str) -> str:
     return f"{run}.{sha256(source.encode(errors='surrogatepass'))[:32]}"
 
 
-def job_of(body: bytes) -> BoardJob:
+def parse_job(body: bytes) -> BoardJob:
     """`BadInput` for what is no job of ours."""
     job = decode(body, BoardJob, source="a message")
     check_run(job.run)
@@ -69,7 +69,7 @@ def job_of(body: bytes) -> BoardJob:
     return job
 
 
-def opened_queue(settings: QueueSettings) -> AbstractContextManager[Queue]:
+def open_job_queue(settings: QueueSettings) -> AbstractContextManager[Queue]:
     """Open the queue of jobs, as patiently as a broker that is just starting needs."""
     return backends.opened_queue(settings.url, queue_options(settings), policy=BROKER)
 

@@ -49,7 +49,7 @@ def _is_volatile(pair: str, *, names_notice: bool) -> bool:
     return name in _VOLATILE or name.startswith("utm_") or (names_notice and name in _POSITION)
 
 
-def id_of(url: str) -> str:
+def notice_number(url: str) -> str:
     """The number that names the notice in its link; 16 digits of a hash of the link when there is none."""
     start, _, query = url.partition("?")
     number = _number_in(query)
@@ -63,7 +63,7 @@ def _number_in(query: str) -> str | None:
     return next((given[name] for name in _NUMBERS if name in given and len(given[name]) <= 20), None)
 
 
-def try_link(base: str, href: str) -> str:
+def clean_link_or_empty(base: str, href: str) -> str:
     """Empty for what cannot be fetched."""
     try:
         return clean_link(base, href)

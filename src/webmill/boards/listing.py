@@ -17,8 +17,8 @@ from msgspec.structs import replace
 from selectolax.lexbor import LexborHTMLParser, SelectolaxError
 
 from webmill.boards.board_list import Board, Selectors
-from webmill.boards.links import id_of, try_link
-from webmill.boards.patterns import patterns_for, selectors_of
+from webmill.boards.cms_patterns import candidate_patterns, merge_selectors
+from webmill.boards.links import clean_link_or_empty, notice_number
 from webmill.errors import BadInput
 from webmill.formats.dates import read_day
 from webmill.formats.html.charset import decode_page
@@ -80,7 +80,7 @@ class NoticeBody(Struct, frozen=True, tag="body"):
     attachments: tuple[Attachment, ...] = ()
 
 
-def complaint_about(css: str) -> str:
+def selector_error(css: str) -> str:
     """What is wrong with a selector, or nothing. For `read_board_list`."""
     try:
         for one in css.split("\n"):
@@ -97,8 +97,8 @@ def read_listing(html: bytes, *, url: str, content_type: str, board: Board, now:
     """
     text = decode_page(html, content_type=content_type).text
     tree = _parse(text)
-    for pattern in patterns_for(board, url, text):
-        selectors = selectors_of(board, pattern)
+    for pattern in candidate_patterns(board, url, text):
+        selectors = merge_selectors(board, pattern)
         if items := _find_all(tree, selectors.item):
             break  # the others only looked like it
     problems: Counter[str] = Counter()
@@ -106,7 +106,7 @@ def read_listing(html: bytes, *, url: str, content_type: str, board: Board, now:
     for item in items[:MAX_ROWS]:
         row = _row(item, url, selectors, now)
         if isinstance(row, NoticeRow):
-            _put(rows, row, problems)
+            _add_row(rows, row, problems)
         else:
             problems[row] += 1
     problems["too_many"] = max(0, len(items) - MAX_ROWS)
@@ -122,10 +122,10 @@ def read_listing(html: bytes, *, url: str, content_type: str, board: Board, now:
 def read_body(html: bytes, *, url: str, content_type: str, board: Board) -> NoticeBody:
     """BadInput (bad_selector)."""
     text = decode_page(html, content_type=content_type).text
-    selectors, tree = selectors_of(board, patterns_for(board, url, text)[0]), _parse(text)
+    selectors, tree = merge_selectors(board, candidate_patterns(board, url, text)[0]), _parse(text)
     found = _first(tree, selectors.body)
     words = read_html(found.html or "").text if found is not None else ""
-    lines = _speakable(words[:MAX_BODY]).split("\n")
+    lines = _without_controls(words[:MAX_BODY]).split("\n")
     return NoticeBody(
         text="\n".join(line for line in lines if not _VIEWS.fullmatch(line)).strip(),
         found=found is not None,
@@ -143,18 +143,18 @@ def _row(item: Node, url: str, selectors: Selectors, now: datetime) -> NoticeRow
     anchor = _anchor(item, heading, selectors)
     if anchor is None:
         return "no_link"
-    link = try_link(url, anchor.attributes.get(selectors.link_attribute or "href") or "")
+    link = clean_link_or_empty(url, anchor.attributes.get(selectors.link_attribute or "href") or "")
     if not link:
         return "bad_link"
-    title = _title(anchor if heading is None or _is_cell(heading) else heading) or _words(heading, MAX_TITLE)
+    title = _title(anchor if heading is None or _is_cell(heading) else heading) or _text_of(heading, MAX_TITLE)
     if not title:
         return "no_title"
     row = NoticeRow(
-        id=id_of(link),
+        id=notice_number(link),
         url=link,
         title=title,
-        author=_words(_first(item, selectors.author), MAX_WORDS),
-        category=_words(_first(item, selectors.category), MAX_WORDS),
+        author=_text_of(_first(item, selectors.author), MAX_WORDS),
+        category=_text_of(_first(item, selectors.category), MAX_WORDS),
         is_pinned=_is_pinned(item, selectors.pinned),
     )
     return _dated(row, item, selectors.date, now)
@@ -167,7 +167,7 @@ def _is_cell(node: Node) -> bool:
 
 def _title(node: Node) -> str:
     """Without decorations, which come and go by themselves; unless there is nothing else."""
-    return _one_line(" ".join(_plain_texts(node)), MAX_TITLE) or _words(node, MAX_TITLE)
+    return _one_line(" ".join(_plain_texts(node)), MAX_TITLE) or _text_of(node, MAX_TITLE)
 
 
 def _plain_texts(node: Node) -> Iterator[str]:
@@ -200,12 +200,12 @@ def _dated(row: NoticeRow, item: Node, css: str, now: datetime) -> NoticeRow:
 
 
 def _date_texts(node: Node) -> Iterator[str]:
-    yield from (text for text in (_speakable(node.attributes.get("datetime") or "")[:MAX_WORDS],) if text)
-    if text := _words(node, MAX_WORDS):
+    yield from (text for text in (_without_controls(node.attributes.get("datetime") or "")[:MAX_WORDS],) if text)
+    if text := _text_of(node, MAX_WORDS):
         yield text
 
 
-def _put(rows: dict[str, NoticeRow], row: NoticeRow, problems: Counter[str]) -> None:
+def _add_row(rows: dict[str, NoticeRow], row: NoticeRow, problems: Counter[str]) -> None:
     """A pinned notice is often there twice: at the top, and where it belongs."""
     there = rows.get(row.id)
     if there is not None and there.url == row.url:
@@ -223,7 +223,7 @@ def _is_pinned(item: Node, css: str) -> bool:
     if css and _find_all(item, css):
         return True
     cell = item.css_first("td")
-    return cell is not None and _words(cell, MAX_WORDS).lower() in PINNED_WORDS
+    return cell is not None and _text_of(cell, MAX_WORDS).lower() in PINNED_WORDS
 
 
 def _next(tree: Node, url: str, selectors: Selectors) -> str:
@@ -247,10 +247,10 @@ def _try_join(base: str, href: str) -> str:
 def _attachments(tree: Node, url: str, selectors: Selectors) -> Iterator[Attachment]:
     seen: set[str] = set()
     for anchor in _find_all(tree, selectors.attachment)[: 10 * MAX_ATTACHMENTS]:
-        link = try_link(url, anchor.attributes.get("href") or "")
+        link = clean_link_or_empty(url, anchor.attributes.get("href") or "")
         if link and link not in seen and len(seen) < MAX_ATTACHMENTS:
             seen.add(link)
-            yield Attachment(_words(anchor, MAX_WORDS) or link.rpartition("/")[2][:MAX_WORDS], link)
+            yield Attachment(_text_of(anchor, MAX_WORDS) or link.rpartition("/")[2][:MAX_WORDS], link)
 
 
 # --- selectolax ---
@@ -282,7 +282,7 @@ def _first(node: Node, css: str) -> Node | None:
     return next(iter(_find_all(node, css)), None)
 
 
-def _words(node: Node | None, most: int) -> str:
+def _text_of(node: Node | None, most: int) -> str:
     """The text as it reads, on one line."""
     if node is None:
         return ""
@@ -290,9 +290,9 @@ def _words(node: Node | None, most: int) -> str:
 
 
 def _one_line(text: str, most: int) -> str:
-    return " ".join(_speakable(text).split())[:most].strip()
+    return " ".join(_without_controls(text).split())[:most].strip()
 
 
-def _speakable(text: str) -> str:
+def _without_controls(text: str) -> str:
     """Without lone surrogates and control characters."""
     return text.encode("utf-8", "replace").decode().translate(_CONTROLS)

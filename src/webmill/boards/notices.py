@@ -9,17 +9,17 @@ import msgspec
 from msgspec.structs import replace
 
 from webmill.boards.board_list import Board
-from webmill.boards.cache import Cached
+from webmill.boards.cache import CachedPage
 from webmill.boards.listing import NoticeBody, NoticeListing, NoticeRow
 from webmill.boards.types import KnownNotice, Notice
 from webmill.publish.types import Scalar
 
 
-def id_of(board: Board, row: NoticeRow) -> str:
+def item_id(board: Board, row: NoticeRow) -> str:
     return f"{board.source}/{row.id}"
 
 
-def notice_of(
+def make_notice(
     board: Board,
     row: NoticeRow,
     *,
@@ -37,7 +37,7 @@ def notice_of(
         "pinned": row.is_pinned,
     }
     return Notice(
-        id=id_of(board, row),
+        id=item_id(board, row),
         url=row.url,
         content=content,
         facets=board.facets,
@@ -48,7 +48,7 @@ def notice_of(
     )
 
 
-def content_of(row: NoticeRow, body: NoticeBody) -> dict[str, object]:
+def notice_content(row: NoticeRow, body: NoticeBody) -> dict[str, object]:
     """What is hashed and stored: nothing that changes by itself."""
     return {
         "title": row.title,
@@ -68,7 +68,7 @@ def row_digest(row: NoticeRow) -> str:
     return blake2b(msgspec.msgpack.encode(steady), digest_size=16).hexdigest()
 
 
-def merged(listings: Iterable[NoticeListing]) -> list[NoticeRow]:
+def merge_listings(listings: Iterable[NoticeListing]) -> list[NoticeRow]:
     """The rows of all pages, each once: a pinned notice is on every page."""
     rows: dict[str, NoticeRow] = {}
     for listing in listings:
@@ -77,14 +77,14 @@ def merged(listings: Iterable[NoticeListing]) -> list[NoticeRow]:
     return list(rows.values())
 
 
-def date_of(row: NoticeRow, cached: Cached | None, known: KnownNotice | None) -> str:
+def best_date(row: NoticeRow, cached: CachedPage | None, known: KnownNotice | None) -> str:
     """ "3 hours ago" was a better date when it was first seen."""
     if not row.is_approximate:
         return row.date
     return (cached.date if cached else "") or (known.date if known else "") or row.date
 
 
-def further_down(ids: Iterable[str], known: Mapping[str, KnownNotice], last: NoticeListing) -> Iterator[str]:
+def below_last_page(ids: Iterable[str], known: Mapping[str, KnownNotice], last: NoticeListing) -> Iterator[str]:
     """Those that stand below the last page that was read. What would stand higher up and does not was removed."""
     rows = [row for row in last.rows if not row.is_pinned]
     if not rows:

@@ -10,7 +10,7 @@ import msgspec
 
 from webmill.boards.aggregator import aggregate, end_run
 from webmill.boards.board_list import Board, BoardList
-from webmill.boards.jobs import KIND, job_of, messages_of, plan_of
+from webmill.boards.jobs import RUN_KIND, make_messages, make_plan, parse_job
 from webmill.errors import BadInput, Conflict, NotFound, WebmillError
 from webmill.infra.queue.base import Queue
 from webmill.infra.retry import BackoffPolicy, retrying
@@ -28,7 +28,7 @@ DEADLINE = timedelta(minutes=8)
 MARGIN = timedelta(minutes=2)  # for the commit after the deadline
 
 
-class Planning(msgspec.Struct, frozen=True, kw_only=True):
+class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
     """`turn_lasts`: after so long without a renewal another run may begin. None: nobody renews, so until its end."""
 
     deadline: timedelta = DEADLINE
@@ -38,13 +38,13 @@ class Planning(msgspec.Struct, frozen=True, kw_only=True):
     policy: BackoffPolicy = BackoffPolicy()
 
 
-def orchestrate(
+def start_run(
     storage: Storage,
     queue: Queue,
     boards: Sequence[Board],
     *,
     broken: Sequence[PublishProblem] = (),
-    planning: Planning | None = None,
+    planning: RunOptions | None = None,
     now: Callable[[], datetime] = utc_now,
 ) -> RunPlan:
     """Begins a run. `Conflict` while another one is under way, on whichever machine. `broken`: see `RunPlan`.
@@ -52,27 +52,27 @@ def orchestrate(
     A run that was left behind is brought to its end first: published when its time is over or all is done, else given
     up. Killed anywhere, the next call does the same with this one.
     """
-    planning = planning or Planning()
+    planning = planning or RunOptions()
     began = now()
-    run = new_run_name(KIND, began)
+    run = new_run_name(RUN_KIND, began)
     lasts = planning.turn_lasts or planning.deadline + MARGIN
     run_lock.acquire(storage, run, at=began, lasts=lasts, holder=planning.holder)
     try:
-        check_kind(storage, KIND, force=planning.publish.force)
+        check_kind(storage, RUN_KIND, force=planning.publish.force)
         for left in open_runs(storage):
-            settle_leftover(storage, queue, left, options=planning.publish, now=now)
+            finish_leftover_run(storage, queue, left, options=planning.publish, now=now)
         leases.acquire(storage, run, holder=planning.holder)
-        plan = plan_of(run, boards, at=began, deadline=planning.deadline, broken=broken)
+        plan = make_plan(run, boards, at=began, deadline=planning.deadline, broken=broken)
         write_plan(storage, plan)
-        drop_outdated(queue, plan)
-        retrying(lambda: queue.publish(messages_of(plan, boards)), policy=planning.policy)
+        drop_outdated_dead_letters(queue, plan)
+        retrying(lambda: queue.publish(make_messages(plan, boards)), policy=planning.policy)
     except WebmillError:
         end_run(storage, run)
         raise
     return plan
 
 
-def settle_leftover(
+def finish_leftover_run(
     storage: Storage, queue: Queue, run: str, *, options: PublishOptions, now: Callable[[], datetime]
 ) -> None:
     try:
@@ -87,7 +87,7 @@ def settle_leftover(
         end_run(storage, run)
 
 
-def drop_outdated(queue: Queue, plan: RunPlan) -> None:
+def drop_outdated_dead_letters(queue: Queue, plan: RunPlan) -> None:
     """Buried jobs of earlier runs whose board is read again now: else a site that is down would bury one each time."""
     planned = {job.id for job in plan.jobs}
     outdated = [letter.id for letter in queue.buried() if _source(letter.body) in planned]
@@ -97,11 +97,11 @@ def drop_outdated(queue: Queue, plan: RunPlan) -> None:
 
 def _source(body: bytes) -> str | None:
     try:
-        return job_of(body).board.source
+        return parse_job(body).board.source
     except BadInput:
         return None
 
 
-def facets_of(found: BoardList) -> tuple[str, ...]:
+def facet_names(found: BoardList) -> tuple[str, ...]:
     """All but the boards themselves, of which there are too many to be worth a file each."""
     return tuple(sorted({facet for board in found.boards for facet in board.facets} - {"board"}))

@@ -38,7 +38,7 @@ def read_page(payload: bytes, *, url: str, content_type: str, board: Board, now:
     return ParsedPage(listing=read_listing(payload, url=url, content_type=content_type, board=board, now=now))
 
 
-class Parsers:
+class ParserPool:
     def __init__(self, count: int, *, limits: ChildLimits) -> None:
         self._threads = ThreadPoolExecutor(count, thread_name_prefix="webmill-parse")
         self._idle: SimpleQueue[Sandbox[ParsedPage]] = SimpleQueue()

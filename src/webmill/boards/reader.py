@@ -19,7 +19,7 @@ from zoneinfo import ZoneInfo
 
 from webmill.boards.board_list import Board
 from webmill.boards.cache import PageCache
-from webmill.boards.parsing import Parsers
+from webmill.boards.parsing import ParserPool
 from webmill.boards.reading import LISTING, BoardReading, ReadingTools
 from webmill.boards.types import BoardResult, KnownNotice, ReaderOptions
 from webmill.crawl.politeness.host_schedule import Gates
@@ -29,7 +29,7 @@ from webmill.formats.url.normalise import host_of
 from webmill.infra import atomic
 from webmill.publish.types import PublishProblem
 
-NOTHING: Mapping[str, KnownNotice] = {}
+NONE_KNOWN: Mapping[str, KnownNotice] = {}
 
 
 class BoardReader:
@@ -39,12 +39,12 @@ class BoardReader:
     """
 
     def __init__(self, options: ReaderOptions) -> None:
-        zone = zone_of(options.zone)
+        zone = load_zone(options.zone)
         atomic.make_folder(options.gates.parent)
         with ExitStack() as parts:
             gates = parts.enter_context(closing(Gates(options.gates)))
             cache = parts.enter_context(closing(PageCache(options.cache)))
-            parsers = parts.enter_context(closing(Parsers(options.parsers, limits=options.limits.child)))
+            parsers = parts.enter_context(closing(ParserPool(options.parsers, limits=options.limits.child)))
             self._loop = parts.enter_context(running_loop())
             self._fetching = AsyncExitStack()
             clock = gates.clock(None)
@@ -66,10 +66,10 @@ class BoardReader:
         self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()  # by host
         self._is_closed, self._door = False, threading.Lock()
 
-    def read(self, board: Board, *, known: Mapping[str, KnownNotice] = NOTHING) -> BoardResult:
+    def read(self, board: Board, *, known: Mapping[str, KnownNotice] = NONE_KNOWN) -> BoardResult:
         with self._door:  # whoever is in before it closes is told so
             if self._is_closed:
-                return ended(board, "the reader is closed")
+                return failed_result(board, "the reader is closed")
             future = asyncio.run_coroutine_threadsafe(self._read(board, known), self._loop)
         try:
             return future.result()
@@ -86,9 +86,9 @@ class BoardReader:
             async with self._turns.setdefault(host_of(board.url), asyncio.Lock()):
                 return await BoardReading(board, known, self._tools).read()
         except asyncio.CancelledError:
-            return ended(board, "the reader was closed")
+            return failed_result(board, "the reader was closed")
         except Unavailable as error:  # our own files, not the web
-            return ended(board, str(error))
+            return failed_result(board, str(error))
         finally:
             self._readings.discard(task)
 
@@ -130,7 +130,7 @@ def running_loop() -> Iterator[asyncio.AbstractEventLoop]:
         loop.close()
 
 
-def zone_of(name: str) -> ZoneInfo:
+def load_zone(name: str) -> ZoneInfo:
     try:
         return ZoneInfo(name)
     except (KeyError, ValueError, OSError) as error:
@@ -139,6 +139,6 @@ def zone_of(name: str) -> ZoneInfo:
         ) from error
 
 
-def ended(board: Board, message: str) -> BoardResult:
+def failed_result(board: Board, message: str) -> BoardResult:
     problem = PublishProblem(stage=LISTING, message=message, source=board.source, url=board.url, retryable=True)
     return BoardResult(source=board.source, problems=(problem,), failed=True, retryable=True)

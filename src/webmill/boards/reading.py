@@ -19,10 +19,18 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from webmill.boards.board_list import Board
-from webmill.boards.cache import Cached, PageCache, RefusedPage
+from webmill.boards.cache import CachedPage, PageCache, RefusedPage
 from webmill.boards.listing import NoticeBody, NoticeListing, NoticeRow
-from webmill.boards.notices import content_of, date_of, further_down, id_of, merged, notice_of, row_digest
-from webmill.boards.parsing import Parsers, RawPage
+from webmill.boards.notices import (
+    below_last_page,
+    best_date,
+    item_id,
+    make_notice,
+    merge_listings,
+    notice_content,
+    row_digest,
+)
+from webmill.boards.parsing import ParserPool, RawPage
 from webmill.boards.types import BoardResult, KnownNotice, Notice, ReaderOptions
 from webmill.crawl.fetch import FetchedResponse
 from webmill.crawl.visit.page_fetcher import DirectFetcher, PageRefusal
@@ -37,7 +45,7 @@ MAX_PROBLEMS = 50  # told of one board
 LISTING, DETAIL, SELECTOR = "board_list", "notice_detail", "selector"  # stages, as reference 004 calls them
 
 
-class Got(Struct, frozen=True):
+class FetchOutcome(Struct, frozen=True):
     """`page` is None when it has not changed since the validators were given."""
 
     page: RawPage | None
@@ -47,7 +55,7 @@ class Got(Struct, frozen=True):
 
 class ReadingTools(Struct, frozen=True):
     fetcher: DirectFetcher
-    parsers: Parsers
+    parsers: ParserPool
     cache: PageCache
     options: ReaderOptions
     zone: ZoneInfo
@@ -73,7 +81,7 @@ class BoardReading:
         if not listings:
             assert refusal
             return self._failed(refusal)
-        rows = merged(listings)
+        rows = merge_listings(listings)
         if not rows and not any(listing.matched for listing in listings):
             missing = self._nothing_matched()
             if missing:
@@ -81,8 +89,8 @@ class BoardReading:
         items = [notice for row in rows if (notice := await self._notice(row, listings[0].cms)) is not None]
         if self._bodiless:
             message = f"no body was found on {len(self._bodiless)} pages; the first is this one"
-            self._tell(SELECTOR, message, url=self._bodiless[0].url, item=id_of(self._board, self._bodiless[0]))
-        seen = {id_of(self._board, row) for row in rows}
+            self._tell(SELECTOR, message, url=self._bodiless[0].url, item=item_id(self._board, self._bodiless[0]))
+        seen = {item_id(self._board, row) for row in rows}
         gone = [id_ for id_ in self._known if id_ not in seen]
         is_unchanged = self._counts["listings_not_modified"] == len(listings) and not self._counts["bodies_asked"]
         return BoardResult(
@@ -138,7 +146,7 @@ class BoardReading:
             return PageRefusal(f"{error.message} [{error.reason}]")
         if got.etag or got.modified:
             await self._remember(
-                key, Cached(value=listing, checked=now, read=now, etag=got.etag, modified=got.modified)
+                key, CachedPage(value=listing, checked=now, read=now, etag=got.etag, modified=got.modified)
             )
         return listing
 
@@ -166,7 +174,7 @@ class BoardReading:
 
     async def _notice(self, row: NoticeRow, cms: str) -> Notice | None:
         board = self._board if self._board.cms else replace(self._board, cms=cms)
-        id_, digest, key = id_of(self._board, row), row_digest(row), self._key("body", row.url)
+        id_, digest, key = item_id(self._board, row), row_digest(row), self._key("body", row.url)
         cached, known, now = await self._recall(key), self._known.get(id_), self._tools.clock()
         if cached is not None and cached.row == digest and now - cached.checked < self._limits.body_age:
             return self._made(row, cached, known)
@@ -180,11 +188,11 @@ class BoardReading:
         if isinstance(read, PageRefusal):
             self._stay(id_, row, read.message, is_gone=read.is_gone)
             return None
-        made = replace(read, row=digest, date=date_of(row, cached, known))
+        made = replace(read, row=digest, date=best_date(row, cached, known))
         await self._remember(key, made)
         return self._made(row, made, known)
 
-    async def _body(self, row: NoticeRow, board: Board, cached: Cached | None) -> Cached | PageRefusal:
+    async def _body(self, row: NoticeRow, board: Board, cached: CachedPage | None) -> CachedPage | PageRefusal:
         """A refusal for good is remembered like a body; one that may pass is not."""
         self._counts["bodies_asked"] += 1
         got = await self._get(row.url, cached)
@@ -192,7 +200,7 @@ class BoardReading:
         if isinstance(got, PageRefusal):
             if got.is_retryable or got.is_gone:
                 return got
-            return Cached(value=RefusedPage(got.message), checked=now)
+            return CachedPage(value=RefusedPage(got.message), checked=now)
         if got.page is None:
             assert cached is not None
             self._counts["bodies_not_modified"] += 1
@@ -201,24 +209,24 @@ class BoardReading:
         try:
             body = await self._tools.parsers.body(got.page, board)
         except BadInput as error:
-            return Cached(value=RefusedPage(f"{error.message} [{error.reason}]"), checked=now)
-        return Cached(value=body, checked=now, etag=got.etag, modified=got.modified)
+            return CachedPage(value=RefusedPage(f"{error.message} [{error.reason}]"), checked=now)
+        return CachedPage(value=body, checked=now, etag=got.etag, modified=got.modified)
 
-    def _made(self, row: NoticeRow, cached: Cached, known: KnownNotice | None) -> Notice:
+    def _made(self, row: NoticeRow, cached: CachedPage, known: KnownNotice | None) -> Notice:
         body = cached.value if isinstance(cached.value, NoticeBody) else NoticeBody("")
         if isinstance(cached.value, RefusedPage):
-            self._tell(DETAIL, cached.value.message, url=row.url, item=id_of(self._board, row))
+            self._tell(DETAIL, cached.value.message, url=row.url, item=item_id(self._board, row))
         elif not body.found:
             self._bodiless.append(row)
         elif body.is_cut:
-            self._tell(DETAIL, "a body that is too long was cut", url=row.url, item=id_of(self._board, row))
-        row = replace(row, date=date_of(row, cached, known))
-        return notice_of(self._board, row, content=content_of(row, body), checked=cached.checked)
+            self._tell(DETAIL, "a body that is too long was cut", url=row.url, item=item_id(self._board, row))
+        row = replace(row, date=best_date(row, cached, known))
+        return make_notice(self._board, row, content=notice_content(row, body), checked=cached.checked)
 
     def _left(self, row: NoticeRow, known: KnownNotice) -> Notice:
         self._counts["left_alone"] += 1
-        row = replace(row, date=date_of(row, None, known))
-        return notice_of(self._board, row, content=None, checked=known.checked, hash=known.hash)
+        row = replace(row, date=best_date(row, None, known))
+        return make_notice(self._board, row, content=None, checked=known.checked, hash=known.hash)
 
     def _stay(self, id_: str, row: NoticeRow, message: str, *, is_gone: bool = False) -> None:
         """Without a body there is no notice: what is known of it stays. One that is gone goes."""
@@ -228,27 +236,27 @@ class BoardReading:
 
     def _beyond(self, gone: list[str], last: NoticeListing) -> tuple[str, ...]:
         """Known notices that are further down than we have read."""
-        return tuple(further_down(gone, self._known, last)) if self._has_more else ()
+        return tuple(below_last_page(gone, self._known, last)) if self._has_more else ()
 
     # --- small things ---
 
-    async def _get(self, url: str, cached: Cached | None) -> Got | PageRefusal:
+    async def _get(self, url: str, cached: CachedPage | None) -> FetchOutcome | PageRefusal:
         self._counts["requests"] += 1
         conditions = if_changed(cached.etag, cached.modified) if cached else ()
         found = await self._tools.fetcher.get(url, headers=conditions, until=self._until)
         got = found if isinstance(found, PageRefusal) else _got(found)
-        if isinstance(got, Got) and got.page is None and cached is None:
+        if isinstance(got, FetchOutcome) and got.page is None and cached is None:
             return PageRefusal("not modified, to a question without a condition")
         return got
 
-    async def _recall(self, key: str) -> Cached | None:
+    async def _recall(self, key: str) -> CachedPage | None:
         try:
             return await asyncio.to_thread(self._tools.cache.find, key)
         except Unavailable:  # we can do without
             self._counts["cache_unavailable"] += 1
             return None
 
-    async def _remember(self, key: str, cached: Cached) -> None:
+    async def _remember(self, key: str, cached: CachedPage) -> None:
         try:
             await asyncio.to_thread(self._tools.cache.put, key, cached)
         except Unavailable:
@@ -285,13 +293,13 @@ class BoardReading:
         return (*self._problems[:MAX_PROBLEMS], rest)
 
 
-def _got(answer: FetchedResponse) -> Got | PageRefusal:
+def _got(answer: FetchedResponse) -> FetchOutcome | PageRefusal:
     headers = answer.head.headers
     if answer.head.status == 304:
-        return Got(None)
+        return FetchOutcome(None)
     content_type = headers.get("Content-Type") or ""
     kind = media_type_of(content_type)
     if kind and "html" not in kind and "xml" not in kind and kind != "text/plain":
         return PageRefusal(f"not a page but {kind[:60]}")
     page = RawPage(answer.exchange.url, answer.payload, content_type)
-    return Got(page, *validators_of(headers))
+    return FetchOutcome(page, *validators_of(headers))

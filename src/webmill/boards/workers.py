@@ -20,8 +20,8 @@ from typing import Protocol
 import msgspec
 
 from webmill.boards import metrics as counters
-from webmill.boards.jobs import BoardJob, job_of
-from webmill.boards.worker import Previous, ReadsBoards, Worked, work_one
+from webmill.boards.jobs import BoardJob, parse_job
+from webmill.boards.process_job import AnyBoardReader, JobOutcome, PreviousVersion, process_job
 from webmill.errors import BadInput, Conflict, Misconfigured, Unavailable
 from webmill.infra.metrics import Metrics
 from webmill.infra.queue.base import MAX_ATTEMPTS, Consumer, Delivery
@@ -33,7 +33,7 @@ from webmill.publish.publication import utc_now
 log = logging.getLogger(__name__)
 
 
-class Labour(msgspec.Struct, frozen=True, kw_only=True):
+class BoardWorkerOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Times in seconds. `attempts` is what the queue gives a job, also one that kills its workers."""
 
     threads: int = 32  # most of them wait for the turn of some host
@@ -55,17 +55,17 @@ class BoardWorkers:
         self,
         storage: Storage,
         queue: JobSource,
-        reader: ReadsBoards,
-        labour: Labour,
+        reader: AnyBoardReader,
+        labour: BoardWorkerOptions,
         *,
         metrics: Metrics | None = None,
         now: Callable[[], datetime] = utc_now,
-        ended: Callable[[Worked], None] = lambda _: None,
+        ended: Callable[[JobOutcome], None] = lambda _: None,
     ) -> None:
         self._storage, self._queue, self._reader, self._labour, self._now = storage, queue, reader, labour, now
         self._metrics = metrics or Metrics(counters.OF_WORKERS)
         self._ended = ended
-        self._previous = Previous(storage)
+        self._previous = PreviousVersion(storage)
         self._pool = WorkerPool(heartbeat=labour.beat)
         self._room = ReadersWriterLock()
         self._mutex = threading.Lock()
@@ -84,7 +84,7 @@ class BoardWorkers:
 
     def _handle(self, delivery: Delivery) -> None:
         try:
-            job = job_of(delivery.body)
+            job = parse_job(delivery.body)
         except BadInput as error:
             reason = str(error)
             settle(lambda: delivery.bury(reason))
@@ -101,7 +101,7 @@ class BoardWorkers:
         tries = min(self._labour.attempts, self._labour.tries)
         is_last = delivery.attempts >= tries or self._now() + timedelta(seconds=delay) >= job.deadline
         try:
-            worked = work_one(
+            worked = process_job(
                 self._storage,
                 job,
                 reader=self._reader,
@@ -132,7 +132,7 @@ class BoardWorkers:
         self._metrics.count(counters.JOBS, result="retried")
         settle(lambda: delivery.retry(reason, delay=delay))
 
-    def _note(self, worked: Worked) -> None:
+    def _note(self, worked: JobOutcome) -> None:
         self._metrics.count(counters.JOBS, result=worked.result)
         self._metrics.count(counters.ITEMS, worked.items)
         self._metrics.count(counters.WRITTEN, worked.blobs.written_bytes)

@@ -12,7 +12,7 @@ import click
 import msgspec
 
 from webmill.boards.jobs import QUEUE as BOARDS
-from webmill.boards.jobs import job_of
+from webmill.boards.jobs import parse_job
 from webmill.cli.cc.queues import check_queue_url
 from webmill.cli.context import Context, note, pass_context
 from webmill.cli.dry_run import dry_run_option, format_amount
@@ -228,7 +228,7 @@ def unknown_tasks(ids: Sequence[str] | set[str]) -> NotFound:
 def task_subject(letter: DeadLetter) -> str:
     """The board of a job, or the file of a task; nothing for a batch, which is of many."""
     try:
-        return job_of(letter.body).board.source
+        return parse_job(letter.body).board.source
     except BadInput:
         pass
     try:

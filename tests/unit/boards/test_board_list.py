@@ -9,14 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from webmill.boards.board_list import Board, BoardList, read_board_list
-from webmill.boards.listing import complaint_about
+from webmill.boards.listing import selector_error
 from webmill.errors import BadInput
 
 URL = "http://cs.uni.example/board"
 
 
 def read(value: object) -> BoardList:
-    return read_board_list(json.dumps(value).encode(), source="siteMap.json", complaint_about=complaint_about)
+    return read_board_list(json.dumps(value).encode(), source="siteMap.json", complaint_about=selector_error)
 
 
 def department(id_: str, *boards: dict[str, object], name: str = "") -> dict[str, object]:
@@ -178,7 +178,7 @@ JSON = st.recursive(
 @settings(deadline=None, max_examples=200)
 def test_any_json_is_a_board_list_or_refused(value: object) -> None:
     try:
-        found = read_board_list(json.dumps(value).encode(), complaint_about=complaint_about)
+        found = read_board_list(json.dumps(value).encode(), complaint_about=selector_error)
     except BadInput:
         return
     assert len({one.source for one in found.boards}) == len(found.boards) > 0

@@ -10,15 +10,15 @@ from hypothesis import strategies as st
 
 from tests.unit.boards.board_samples import GNUBOARD, JWXE, K2WEB, PIECES, PLAIN, WORDPRESS, XPRESSENGINE
 from webmill.boards.board_list import Board, Selectors
-from webmill.boards.links import clean_link, id_of
+from webmill.boards.links import clean_link, notice_number
 from webmill.boards.listing import (
     Attachment,
     NoticeBody,
     NoticeListing,
     NoticeRow,
-    complaint_about,
     read_body,
     read_listing,
+    selector_error,
 )
 from webmill.errors import BadInput
 
@@ -180,11 +180,11 @@ def test_links_lose_what_changes_by_itself(href: str, clean: str) -> None:
     ],
 )
 def test_the_number_of_a_notice_is_in_its_link(path: str, id_: str) -> None:
-    assert id_of(f"http://cs.uni.example/{path}") == id_
+    assert notice_number(f"http://cs.uni.example/{path}") == id_
 
 
 def test_a_link_without_a_number_has_a_hash_for_it() -> None:
-    first, second = id_of("http://x.example/2024/05/sugang/"), id_of("http://x.example/2024/05/other/")
+    first, second = notice_number("http://x.example/2024/05/sugang/"), notice_number("http://x.example/2024/05/other/")
     assert first != second
     assert len(first) == len(second) == 16
 
@@ -225,14 +225,14 @@ def test_a_body_that_is_too_long_is_cut_and_told() -> None:
 
 @pytest.mark.parametrize("css", ["tr[[", "a:nope", "> td", "a,,b", "\ud800", "*" * 5000 + "["])
 def test_a_selector_that_is_none_is_bad_input(css: str) -> None:
-    assert complaint_about(css)
+    assert selector_error(css)
     with pytest.raises(BadInput) as caught:
         listing(PLAIN, own=Selectors(item=css))
     assert caught.value.reason == "bad_selector"
 
 
 def test_a_good_selector_is_nothing_to_complain_about() -> None:
-    assert not complaint_about("table tr:has(a), li:not(.x) > a[href^='/']\n.other")
+    assert not selector_error("table tr:has(a), li:not(.x) > a[href^='/']\n.other")
 
 
 @given(

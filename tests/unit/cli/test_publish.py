@@ -17,7 +17,7 @@ from tests.unit.cli.command import Ended, commands_of, started, webmill
 from tests.unit.infra.test_storage_s3 import CarelessStore, careless  # noqa: F401  a fixture
 from tests.unit.publish.shelf import closure
 from webmill.boards.board_list import Board
-from webmill.boards.orchestrator import orchestrate
+from webmill.boards.orchestrator import start_run
 from webmill.infra.queue.sqlite import SqliteQueue
 from webmill.infra.storage.local import LocalStorage
 from webmill.publish.publication import PublishOptions
@@ -246,7 +246,7 @@ def test_a_run_waits_for_no_other_one(tmp_path: Path) -> None:
     (tmp_path / "map.json").write_bytes(SITE_MAP)
     root = tmp_path / "d"
     queue = open_queue(root)
-    plan = orchestrate(LocalStorage(root), queue, boards(1))
+    plan = start_run(LocalStorage(root), queue, boards(1))
     queue.close()
     ended = publish("run", root, "--site-map", tmp_path / "map.json", CONTACT, "--workers", "0")
     assert ended.code == 1

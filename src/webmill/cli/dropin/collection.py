@@ -10,7 +10,7 @@ import click
 
 from webmill.cli.context import Context, finish, note, pass_context, warn
 from webmill.cli.param_types import ANY_COUNT, AT_LEAST_ONE
-from webmill.compat.replay.collection import Apart, index_flat, index_zipnum
+from webmill.compat.replay.collection import DetachedCollection, index_flat, index_zipnum
 from webmill.errors import NotFound
 from webmill.infra.executor.backends import open_executor
 from webmill.pipeline.index_publishing import Options
@@ -80,7 +80,7 @@ def index(
     """
     if not name or "/" in name or name.startswith("."):
         raise click.UsageError(f"{name!r} is not the plain name of a collection")
-    where = Apart(collections_dir / name, name, work=temp_dir / name / "webmill", output=output_dir / name)
+    where = DetachedCollection(collections_dir / name, name, work=temp_dir / name / "webmill", output=output_dir / name)
     rules = choose_blocklist(blocklist)
     options = Options(blocklist=rules, max_captures=threshold, lines=lines, parquet=False, from_scratch=not incremental)
     make = index_flat if no_compress else index_zipnum

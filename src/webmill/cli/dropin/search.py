@@ -10,7 +10,14 @@ import click
 from webmill.cli.cdxj.streams import STDOUT, open_output
 from webmill.cli.context import note, warn
 from webmill.cli.param_types import ANY_COUNT
-from webmill.compat.replay.search import OneFile, compiled, discover, first_of_each, kept, range_of
+from webmill.compat.replay.search import (
+    AnyIndexFile,
+    compile_conditions,
+    drop_repeats,
+    filter_lines,
+    find_index_files,
+    search_range,
+)
 from webmill.errors import NotFound
 from webmill.formats.url.surt import surt as key_of_url
 from webmill.index.lookup.indexes import MergedIndex
@@ -73,18 +80,20 @@ def search(
     """Look up captures in sorted CDXJ files and ZipNum indexes. FILE can be a file, a pattern or a folder."""
     if (url is None) == (surt is None):
         raise click.UsageError("give either --url URL or --surt KEY")
-    wanted = Query(range=range_of(key_of_url(url) if url is not None else surt or "", match_type), start=start, end=end)
-    holds = compiled(filters)
-    paths = discover(files)
+    wanted = Query(
+        range=search_range(key_of_url(url) if url is not None else surt or "", match_type), start=start, end=end
+    )
+    holds = compile_conditions(filters)
+    paths = find_index_files(files)
     if not paths:
         raise NotFound("No files found matching the specified patterns")
-    indexes = [OneFile(path, skipped=warn if skip_errors else None) for path in paths]
+    indexes = [AnyIndexFile(path, skipped=warn if skip_errors else None) for path in paths]
     if progress or verbose:
         for number, path in enumerate(paths, start=1):
             note(f"Searching file {number}/{len(paths)}: {path}")
     lines: Iterable[bytes] = run_query(MergedIndex(indexes), wanted)
-    lines = kept(lines, holds, warn=warn) if filters else lines
-    lines = first_of_each(lines) if dedupe else lines
+    lines = filter_lines(lines, holds, warn=warn) if filters else lines
+    lines = drop_repeats(lines) if dedupe else lines
     count = 0
     with open_output(STDOUT) as out:
         for line in islice(lines, limit or None):

@@ -11,7 +11,7 @@ from webmill.cli.cdxj.streams import STDIN, STDOUT, open_output, read_source, so
 from webmill.cli.context import warn
 from webmill.cli.dropin.lines import FILE, FILE_OR_DASH, INPUT
 from webmill.cli.param_types import AT_LEAST_ONE
-from webmill.compat.replay.zipnum import ONE_SHARD, ZipNumNames, flat_lines, write_named_index
+from webmill.compat.replay.zipnum import ONE_SHARD, ZipNumNames, flatten_index, write_named_index
 from webmill.index.lines import write_batches
 
 FOLDER = click.Path(file_okay=False, path_type=Path)
@@ -87,6 +87,6 @@ def flatten(*, source: Path, base_dir: Path | None, loc: Path | None, workers: i
     folder = (base_dir or (Path() if source == STDIN else source.parent)).resolve()
     beside = source.with_suffix(".loc")
     places = loc or (beside if source != STDIN and beside.is_file() else None)
-    lines = flat_lines(chain.from_iterable(read_source(source)), folder, loc=places, source=source_name(source))
+    lines = flatten_index(chain.from_iterable(read_source(source)), folder, loc=places, source=source_name(source))
     with open_output(STDOUT) as out:
         write_batches(lines, out)

@@ -12,9 +12,9 @@ from webmill.cli.frontier.options import frontier_option, name_option, open_craw
 from webmill.cli.options import SettingOption
 from webmill.cli.param_types import AT_LEAST_ONE
 from webmill.cli.text import format_count
-from webmill.compat.frontier.importing import BATCH, Import, importing
-from webmill.compat.frontier.marks import ImportCounts
+from webmill.compat.frontier.importer import BATCH, TableImport, open_imports
 from webmill.compat.frontier.postgres import DatabaseSnapshot
+from webmill.compat.frontier.progress import ImportCounts
 from webmill.crawl.frontier.base import PRIORITIES
 from webmill.crawl.frontier_admin.place import Place
 from webmill.crawl.kept_settings import keep, read_kept
@@ -85,7 +85,7 @@ def import_postgres(
     row is either imported, already known, or rejected with a reason; the counts are checked against the database.
     """
     with DatabaseSnapshot(url) as database, open_crawl(collection, frontier, name=name) as place:
-        with importing(place, database, processes=processes, priority=priority, again=again) as tables:
+        with open_imports(place, database, processes=processes, priority=priority, again=again) as tables:
             keep_settings(place, frontier)
             for table in tables:
                 import_table(table, context, batch=batch)
@@ -106,7 +106,7 @@ def keep_settings(place: Place, frontier: str | None) -> None:
     keep(kept | ({"frontier": frontier} if frontier else {}), place.folder)
 
 
-def import_table(table: Import, context: Context, *, batch: int) -> None:
+def import_table(table: TableImport, context: Context, *, batch: int) -> None:
     done = table.counts().rows
     with context.progress(table.table.name, total=table.total(), unit="rows") as progress:
         progress.advance(done)

@@ -15,12 +15,12 @@ import msgspec
 
 from webmill.boards import metrics as counters
 from webmill.boards.aggregator import RunOutcome
-from webmill.boards.board_list import BoardList, Complaint, read_board_list
-from webmill.boards.cycle import RunContext, Stopped, run_every, run_once
-from webmill.boards.jobs import broken_entries, opened_queue
-from webmill.boards.listing import complaint_about
-from webmill.boards.orchestrator import facets_of
-from webmill.boards.process import WorkerProcess, WorkOrder
+from webmill.boards.board_list import BoardList, BoardListProblem, read_board_list
+from webmill.boards.jobs import broken_entries, open_job_queue
+from webmill.boards.listing import selector_error
+from webmill.boards.orchestrator import facet_names
+from webmill.boards.run_loop import RunContext, RunStopped, run_every, run_once
+from webmill.boards.worker_process import WorkerProcess, WorkerProcessOptions
 from webmill.cli.cc.worker_flags import stop_on_signals
 from webmill.cli.context import Context, finish, note, pass_context, warn
 from webmill.cli.main import FAILED, INTERRUPTED
@@ -147,12 +147,14 @@ def run(
     metrics = Metrics(counters.OF_RUNS)
     with ExitStack() as stack:
         stop = stack.enter_context(stop_on_signals("boards"))
-        queue = stack.enter_context(opened_queue(settings))
+        queue = stack.enter_context(open_job_queue(settings))
         if metrics_port is not None:
             host = context.settings(place.root).metrics.host
             note(f"metrics: {stack.enter_context(metrics.serve(port=metrics_port, host=host))}")
         options = reading.options(place, user_agent=user_agent(contact))
-        order = WorkOrder(storage=storage or str(place.root), queue=settings, reading=options, threads=workers)
+        order = WorkerProcessOptions(
+            storage=storage or str(place.root), queue=settings, reading=options, threads=workers
+        )
         runs = BoardRuns(
             context=context,
             storage=versions,
@@ -162,7 +164,7 @@ def run(
             around=RunContext(stop=stop, now=steady_now()),
             deadline=timedelta(seconds=deadline),
             publishing=lambda found: PublishOptions(
-                facets=facets or facets_of(found), force=force, most_lost=most_lost
+                facets=facets or facet_names(found), force=force, most_lost=most_lost
             ),
             metrics=metrics,
             as_json=as_json,
@@ -182,14 +184,14 @@ class BoardRuns(msgspec.Struct, kw_only=True):
     storage: Storage
     queue: Queue
     board_list: Path
-    order: WorkOrder
+    order: WorkerProcessOptions
     around: RunContext
     deadline: timedelta
     publishing: Callable[[BoardList], PublishOptions]
     metrics: Metrics
     as_json: bool
     after_publishing: Callable[[], None]
-    reported: tuple[Complaint, ...] = ()
+    reported: tuple[BoardListProblem, ...] = ()
 
     def repeat_run(self) -> None:
         self.run(load_board_list(self.board_list))
@@ -210,7 +212,7 @@ class BoardRuns(msgspec.Struct, kw_only=True):
                     options=self.publishing(found),
                     around=msgspec.structs.replace(self.around, watch=watch, crew=workers),
                 )
-        except Stopped:
+        except RunStopped:
             note("stopped: this run published nothing")
             raise click.exceptions.Exit(INTERRUPTED) from None
         except Exception:
@@ -261,7 +263,7 @@ def load_board_list(path: Path) -> BoardList:
         data = path.read_bytes()
     except FileNotFoundError:
         raise NotFound(f"no board list {path}") from None
-    return read_board_list(data, source=str(path), complaint_about=complaint_about)
+    return read_board_list(data, source=str(path), complaint_about=selector_error)
 
 
 def print_complaints(found: BoardList) -> None:

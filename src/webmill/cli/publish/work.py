@@ -9,9 +9,9 @@ from typing import Any
 import click
 
 from webmill.boards import metrics as counters
-from webmill.boards.jobs import opened_queue
-from webmill.boards.process import WorkOrder
+from webmill.boards.jobs import open_job_queue
 from webmill.boards.reader import BoardReader
+from webmill.boards.worker_process import WorkerProcessOptions
 from webmill.boards.workers import BoardWorkers
 from webmill.cli.cc.worker_flags import stop_on_signals
 from webmill.cli.context import Context, note, pass_context
@@ -74,12 +74,12 @@ def work(
     contact = require_contact(reading.contact, context.settings(place.root).http.contact)
     options = reading.options(place, user_agent=user_agent(contact))
     settings = choose_queue(context, place, queue_url)
-    order = WorkOrder(storage=storage or str(place.root), queue=settings, reading=options, threads=workers)
+    order = WorkerProcessOptions(storage=storage or str(place.root), queue=settings, reading=options, threads=workers)
     versions = open_for_writing(place, storage)
     metrics = Metrics(counters.OF_WORKERS)
     with ExitStack() as stack:
         stop = stack.enter_context(stop_on_signals("boards"))
-        queue = stack.enter_context(opened_queue(settings))
+        queue = stack.enter_context(open_job_queue(settings))
         reader = stack.enter_context(closing(BoardReader(options)))
         if metrics_port is not None:
             host = context.settings(place.root).metrics.host

@@ -69,7 +69,7 @@ DOMAINS = SourceTable(
 )
 
 
-def query(table: SourceTable, database: DatabaseSnapshot, *, start: Sequence[str | float]) -> str:
+def select_query(table: SourceTable, database: DatabaseSnapshot, *, start: Sequence[str | float]) -> str:
     """From the row with this key on, all of them in their order: key first, then the other columns."""
     types = database.columns(table.name)
     missing = [column for column in (*table.key, *table.columns) if column not in types]
@@ -96,12 +96,12 @@ def _value(column: str, types: Mapping[str, str]) -> str:
     return f'"{column}"::float8' if types[column] in _NUMBERS else f'"{column}"'
 
 
-def number(value: Any) -> float:
+def to_number(value: Any) -> float:
     """Of a column that may be empty, or hold PostgreSQL's `NaN` and `Infinity`."""
     return float(value) if isinstance(value, int | float) and isfinite(value) else 0.0
 
 
-class TableReading(Protocol):
+class TableReader(Protocol):
     table: SourceTable
     adds_urls: bool
 
@@ -124,7 +124,7 @@ class WaitingRows:
 
     def read(self, row: Row) -> Link:
         _, _, url, depth = row
-        steps = int(number(depth))
+        steps = int(to_number(depth))
         if not 0 <= steps <= MOST_DEPTH:
             raise BadInput(f"depth {depth}", reason="bad_depth")
         return Link(seed_of(url), depth=steps, priority=self._priority)
@@ -146,10 +146,10 @@ class VisitedRows:
 
     def read(self, row: Row) -> VisitDone:
         time, url, code = row
-        status = int(number(code))
+        status = int(to_number(code))
         error = NO_ANSWER.get(status, "")
         return VisitDone(
-            LastVisit(url=seed_of(url), time=number(time), status=0 if error else status, error=error), is_page=False
+            LastVisit(url=seed_of(url), time=to_number(time), status=0 if error else status, error=error), is_page=False
         )
 
     def url(self, thing: VisitDone) -> str:
@@ -181,9 +181,9 @@ class DomainRows:
         name, robots, expires, excluded, last = row
         domain = excluded_domain(name)
         latest = self._clock() + DAY  # nothing is kept for longer; later times are what a wrong clock leaves behind
-        next_ = min(number(last) + DELAY, latest) if number(last) else 0.0
-        kept = robots_of(domain, robots, min(number(expires), latest))
-        return DomainRow(domain, kept, bool(number(excluded)), next_)
+        next_ = min(to_number(last) + DELAY, latest) if to_number(last) else 0.0
+        kept = robots_of(domain, robots, min(to_number(expires), latest))
+        return DomainRow(domain, kept, bool(to_number(excluded)), next_)
 
     def url(self, thing: DomainRow) -> str:
         return f"http://{thing.name}/"

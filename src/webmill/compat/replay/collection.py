@@ -22,7 +22,7 @@ from webmill.pipeline.index_publishing import Options, write_shards
 from webmill.pipeline.progress import ProgressReporter
 
 
-class Apart(Collection, frozen=True, kw_only=True):
+class DetachedCollection(Collection, frozen=True, kw_only=True):
     """A collection whose index and work are not in its folder, which is only read."""
 
     work: Path
@@ -37,10 +37,12 @@ class Apart(Collection, frozen=True, kw_only=True):
         return self.output / "rejected"
 
 
-def index_zipnum(where: Apart, options: Options, *, executor: Executor, progress: ProgressReporter) -> IndexReport:
+def index_zipnum(
+    where: DetachedCollection, options: Options, *, executor: Executor, progress: ProgressReporter
+) -> IndexReport:
     """Index the collection's WARC files as `index_collection` does, without what it publishes beside the index."""
     with (
-        up_to_date(where, options, executor=executor, progress=progress) as (files, report),
+        updated_cdxj(where, options, executor=executor, progress=progress) as (files, report),
         rebuilding(where.output) as target,
     ):
         with remove_shards_on_failure(target):
@@ -49,16 +51,18 @@ def index_zipnum(where: Apart, options: Options, *, executor: Executor, progress
     return report
 
 
-def index_flat(where: Apart, options: Options, *, executor: Executor, progress: ProgressReporter) -> IndexReport:
+def index_flat(
+    where: DetachedCollection, options: Options, *, executor: Executor, progress: ProgressReporter
+) -> IndexReport:
     """Index the collection's WARC files into one flat sorted CDXJ."""
-    with up_to_date(where, options, executor=executor, progress=progress) as (files, report):
+    with updated_cdxj(where, options, executor=executor, progress=progress) as (files, report):
         write_flat(files, where.output / f"{where.name}.cdxj", options)
     return report
 
 
 @contextmanager
-def up_to_date(
-    where: Apart, options: Options, *, executor: Executor, progress: ProgressReporter
+def updated_cdxj(
+    where: DetachedCollection, options: Options, *, executor: Executor, progress: ProgressReporter
 ) -> Iterator[tuple[list[Path], IndexReport]]:
     """The CDXJ files of all WARC files, up to date, while nobody else works there."""
     if not where.root.is_dir():

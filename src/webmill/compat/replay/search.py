@@ -23,7 +23,7 @@ ENDINGS = (".cdxj", ".idx")
 Warn = Callable[[str], None]
 
 
-def range_of(key: str, match_type: str) -> KeyRange:
+def search_range(key: str, match_type: str) -> KeyRange:
     if not 1 <= len(key) <= LONGEST_KEY or "\0" in key:
         raise BadInput(f"a key has 1 to {LONGEST_KEY} characters and no NUL", reason="bad_key")
     if match_type in ("exact", "prefix"):
@@ -31,13 +31,13 @@ def range_of(key: str, match_type: str) -> KeyRange:
     return surt_range(key.partition(")")[0] + (")" if match_type == "domain" else ","), "prefix")
 
 
-def discover(names: Iterable[str]) -> list[Path]:
+def find_index_files(names: Iterable[str]) -> list[Path]:
     """Each file once. Of a folder .cdxj and .idx files, and .cdxj.gz that are not shards of an index there."""
-    found = set(chain.from_iterable(map(files_of, names)))
+    found = set(chain.from_iterable(map(expand_name, names)))
     return sorted(file.resolve() for file in found)
 
 
-def files_of(name: str) -> Iterator[Path]:
+def expand_name(name: str) -> Iterator[Path]:
     path = Path(name)
     if path.is_dir():
         for file in path.rglob("*"):
@@ -53,7 +53,7 @@ def is_shard(file: Path) -> bool:
     return any(file.parent.glob("*.idx"))
 
 
-class OneFile:
+class AnyIndexFile:
     """A file of any kind. Where `skipped` is given, one that fails gives what it gave, and is named there."""
 
     def __init__(self, path: Path, *, skipped: Warn | None) -> None:
@@ -77,12 +77,12 @@ class OneFile:
         return open_index(summary) if summary.is_file() else GzipIndex(self._path)
 
 
-def compiled(filters: Iterable[str]) -> Callable[[CdxjLine], bool]:
-    tests = [compile_one(text) for text in filters]
+def compile_conditions(filters: Iterable[str]) -> Callable[[CdxjLine], bool]:
+    tests = [compile_condition(text) for text in filters]
     return lambda capture: all(test(capture) for test in tests)
 
 
-def compile_one(text: str) -> Callable[[CdxjLine], bool]:
+def compile_condition(text: str) -> Callable[[CdxjLine], bool]:
     """A missing field is not equal to and does not match anything: `!=` and `!~` hold for it."""
     parts = FILTER.fullmatch(text)
     if not parts:
@@ -94,7 +94,7 @@ def compile_one(text: str) -> Callable[[CdxjLine], bool]:
     return lambda capture: (name in capture.fields and inner(capture)) is not inverted
 
 
-def kept(lines: Iterable[bytes], holds: Callable[[CdxjLine], bool], *, warn: Warn) -> Iterator[bytes]:
+def filter_lines(lines: Iterable[bytes], holds: Callable[[CdxjLine], bool], *, warn: Warn) -> Iterator[bytes]:
     """The lines whose captures pass the filters; those that are no CDXJ are counted and told."""
     bad = 0
     for line in lines:
@@ -109,7 +109,7 @@ def kept(lines: Iterable[bytes], holds: Callable[[CdxjLine], bool], *, warn: War
         warn(f"Warning: {bad} lines that are no CDXJ were left out: no filter can be asked of them")
 
 
-def first_of_each(lines: Iterable[bytes]) -> Iterator[bytes]:
+def drop_repeats(lines: Iterable[bytes]) -> Iterator[bytes]:
     last = b""
     for line in lines:
         if prefix_of(line) != last:

@@ -55,16 +55,16 @@ def write_named_index(
     atomic.make_folder(folder)
     with TemporaryDirectory(dir=folder, prefix=RESERVED) as aside:
         shards = write_index(batches, Path(aside), lines=lines, shard_size=shard_size, threads=threads, source=source)
-        written = put_in_place(shards, Path(aside), folder, base=names.base)
+        written = move_shards(shards, Path(aside), folder, base=names.base)
     with atomic.writing(folder / names.loc) as file:
         file.writelines(format_location(ShardLocation(name, (name,))) for name in written)
     with atomic.writing(folder / names.idx) as file:
-        file.writelines(map(format_summary_line, renumbered(shards, written)))
+        file.writelines(map(format_summary_line, number_blocks(shards, written)))
     remove_old_shards(folder, names.base, kept=set(written))
     return len(written)
 
 
-def put_in_place(shards: list[ZipNumShard], aside: Path, folder: Path, *, base: str) -> list[str]:
+def move_shards(shards: list[ZipNumShard], aside: Path, folder: Path, *, base: str) -> list[str]:
     only = len(shards) == 1
     names = [f"{base}.cdx.gz" if only else f"{base}-{number:02d}.cdx.gz" for number in range(1, len(shards) + 1)]
     for shard, name in zip(shards, names, strict=True):
@@ -72,7 +72,7 @@ def put_in_place(shards: list[ZipNumShard], aside: Path, folder: Path, *, base: 
     return names
 
 
-def renumbered(shards: list[ZipNumShard], names: list[str]) -> Iterator[ZipnumBlock]:
+def number_blocks(shards: list[ZipNumShard], names: list[str]) -> Iterator[ZipnumBlock]:
     """The fifth column is the running number of the block; the original has that of the shard there."""
     pairs = zip(shards, names, strict=True)
     blocks = (msgspec.structs.replace(block, shard=name) for shard, name in pairs for block in shard.blocks)
@@ -87,19 +87,21 @@ def remove_old_shards(folder: Path, base: str, *, kept: set[str]) -> None:
             path.unlink()
 
 
-def flat_lines(summary: Iterable[bytes], folder: Path, *, loc: Path | None, source: str) -> Iterator[Batch]:
+def flatten_index(summary: Iterable[bytes], folder: Path, *, loc: Path | None, source: str) -> Iterator[Batch]:
     """All lines of the index that the summary describes, sorted, also of one that the original wrote wrongly."""
-    blocks = blocks_in(summary, source=source)
+    blocks = read_summary(summary, source=source)
     first = next(blocks, None)
     if first is None:
         raise NotFound("Error: No entries found in idx file")
     storage = LocalStorage(folder)
     shards = ShardLocations(storage, "none.idx", elsewhere={f"{folder}/": storage})
-    shards.locations = dict(locations_in(loc)) if loc else {}
-    return ensure_byte_order(texts(as_on_disk(chain([first], blocks), shards), shards), source=source)
+    shards.locations = dict(read_locations(loc)) if loc else {}
+    return ensure_byte_order(
+        read_block_lines(resolve_shard_names(chain([first], blocks), shards), shards), source=source
+    )
 
 
-def blocks_in(lines: Iterable[bytes], *, source: str) -> Iterator[ZipnumBlock]:
+def read_summary(lines: Iterable[bytes], *, source: str) -> Iterator[ZipnumBlock]:
     for number, line in enumerate(lines, start=1):
         if not line.strip() or line.startswith(b"#"):
             continue
@@ -109,14 +111,14 @@ def blocks_in(lines: Iterable[bytes], *, source: str) -> Iterator[ZipnumBlock]:
             raise BadInput(error.message, reason=error.reason, source=source) from error
 
 
-def locations_in(path: Path) -> Iterator[tuple[str, tuple[str, ...]]]:
+def read_locations(path: Path) -> Iterator[tuple[str, tuple[str, ...]]]:
     for number, line in enumerate(read_lines(path), start=1):
         if line.strip() and not line.startswith(b"#"):
             place = parse_location(line, line_number=number)
             yield place.shard, place.paths
 
 
-def as_on_disk(blocks: Iterable[ZipnumBlock], shards: ShardLocations) -> Iterator[ZipnumBlock]:
+def resolve_shard_names(blocks: Iterable[ZipnumBlock], shards: ShardLocations) -> Iterator[ZipnumBlock]:
     """The original calls its only shard BASE-01.cdx.gz in the .idx, and BASE.cdx.gz on disk and in the .loc."""
     for block in blocks:
         single = block.shard.removesuffix("-01.cdx.gz") + ".cdx.gz"
@@ -124,7 +126,7 @@ def as_on_disk(blocks: Iterable[ZipnumBlock], shards: ShardLocations) -> Iterato
         yield block if known else msgspec.structs.replace(block, shard=single)
 
 
-def texts(blocks: Iterable[ZipnumBlock], shards: ShardLocations) -> Iterator[Batch]:
+def read_block_lines(blocks: Iterable[ZipnumBlock], shards: ShardLocations) -> Iterator[Batch]:
     for group in group_contiguous(blocks):
         first = group[0]
         data = shards.read(first.shard, start=first.offset, length=sum(block.length for block in group))

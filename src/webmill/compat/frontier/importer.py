@@ -18,21 +18,21 @@ from typing import Any
 
 import msgspec
 
-from webmill.compat.frontier.marks import (
+from webmill.compat.frontier.postgres import DatabaseSnapshot, Row
+from webmill.compat.frontier.progress import (
     ImportCounts,
-    ImportMark,
+    ImportProgress,
     Key,
     RejectedRows,
-    added,
+    encode_progress,
+    from_latin1_key,
     known_urls,
-    latin,
-    printable,
-    read_mark,
-    unlatin,
-    written,
+    printable_row,
+    read_import_progress,
+    sum_counts,
+    to_latin1_key,
 )
-from webmill.compat.frontier.postgres import DatabaseSnapshot, Row
-from webmill.compat.frontier.rows import DomainRows, TableReading, VisitedRows, WaitingRows, query
+from webmill.compat.frontier.rows import DomainRows, TableReader, VisitedRows, WaitingRows, select_query
 from webmill.crawl.frontier.base import Frontier
 from webmill.crawl.frontier_admin.place import Place, clock_of
 from webmill.crawl.scheduler.shard_store import shard_of
@@ -43,9 +43,9 @@ BATCH = 10_000
 
 
 @contextmanager
-def importing(
+def open_imports(
     place: Place, database: DatabaseSnapshot, *, processes: int | None, priority: int, again: bool
-) -> Iterator[list[Import]]:
+) -> Iterator[list[TableImport]]:
     """The three tables, to be run one after the other. The crawl is made where there is none.
 
     One that a kill has left half imported does not go on by itself: it has no list of seeds before all is there.
@@ -59,12 +59,12 @@ def importing(
             waiting = WaitingRows(priority=priority, clock=clock)
             readings = VisitedRows(clock=clock), waiting, DomainRows(gates, clock=clock)
             rejected = options.collection.rejected
-            yield [Import(one, database, frontiers, rejected=rejected, again=again) for one in readings]
+            yield [TableImport(one, database, frontiers, rejected=rejected, again=again) for one in readings]
         if not options.seeds.exists():
             atomic.write_bytes(options.seeds, b"")
 
 
-class Parcel(msgspec.Struct):
+class ShardBatch(msgspec.Struct):
     """What of a batch goes to one shard, and its mark behind it. Refused rows belong to the first shard."""
 
     key: Key
@@ -73,12 +73,12 @@ class Parcel(msgspec.Struct):
     bad: list[tuple[Row, str]] = []
 
 
-class Import:
+class TableImport:
     """Of one table. `frontiers` are all shards of the crawl; nobody else has them."""
 
     def __init__(
         self,
-        reading: TableReading,
+        reading: TableReader,
         database: DatabaseSnapshot,
         frontiers: Sequence[Frontier],
         *,
@@ -88,7 +88,9 @@ class Import:
         self._reading, self._database, self._frontiers = reading, database, frontiers
         self.table = reading.table
         self._note = f"import {database.place} {self.table.name}"
-        self._marks = [ImportMark() if again else read_mark(frontier, self._note) for frontier in frontiers]
+        self._marks = [
+            ImportProgress() if again else read_import_progress(frontier, self._note) for frontier in frontiers
+        ]
         self._is_again = again
         self._resumed = [(mark.key, mark.same) for mark in self._marks]
         source = blake2b(database.place.encode(), digest_size=4).hexdigest()
@@ -96,7 +98,7 @@ class Import:
         self.rejects = RejectedRows(path, size=self._marks[0].rejects)
 
     def counts(self) -> ImportCounts:
-        return added(mark.counts for mark in self._marks)
+        return sum_counts(mark.counts for mark in self._marks)
 
     def total(self) -> int:
         return self._database.count(self.table.name)
@@ -105,10 +107,10 @@ class Import:
         """How many rows are done, again and again. Conflict when they are not all that the table has in the end."""
         if self._is_again:
             for shard in range(len(self._frontiers)):  # or a kill would leave marks of two runs
-                self._put(shard, ImportMark(), [])
+                self._put(shard, ImportProgress(), [])
         if not all(mark.is_done for mark in self._marks):
-            start = unlatin(min(mark.key for mark in self._marks))  # the others pass over what they have
-            sql = query(self.table, self._database, start=start)
+            start = from_latin1_key(min(mark.key for mark in self._marks))  # the others pass over what they have
+            sql = select_query(self.table, self._database, start=start)
             for rows in self._database.stream(sql, start, batch=batch):
                 for shard, parcel in self._sorted(rows).items():
                     self._take(shard, parcel)
@@ -117,15 +119,15 @@ class Import:
                 self._put(shard, msgspec.structs.replace(mark, is_done=True), [])
         self._verify()
 
-    def _sorted(self, rows: Sequence[Row]) -> dict[int, Parcel]:
-        parcels: dict[int, Parcel] = {}
+    def _sorted(self, rows: Sequence[Row]) -> dict[int, ShardBatch]:
+        parcels: dict[int, ShardBatch] = {}
         for row in rows:
             shard, thing, reason = self._read(row)
-            key = latin(row[: len(self.table.key)])
+            key = to_latin1_key(row[: len(self.table.key)])
             if self._was_done(shard, key):
                 continue
             mark = self._marks[shard]
-            parcel = parcels.setdefault(shard, Parcel(mark.key, mark.same))
+            parcel = parcels.setdefault(shard, ShardBatch(mark.key, mark.same))
             parcel.same = parcel.same + 1 if key == parcel.key else 1
             parcel.key = key
             if reason:
@@ -149,21 +151,23 @@ class Import:
             return True
         return key < last
 
-    def _take(self, shard: int, parcel: Parcel) -> None:
+    def _take(self, shard: int, parcel: ShardBatch) -> None:
         if parcel.bad:
             names = (*self.table.key, *self.table.columns)
-            self.rejects.append((dict(zip(names, printable(row), strict=True)), reason) for row, reason in parcel.bad)
+            self.rejects.append(
+                (dict(zip(names, printable_row(row), strict=True)), reason) for row, reason in parcel.bad
+            )
         refused = ImportCounts(rejected=Counter(reason for _, reason in parcel.bad))
         mark = self._marks[shard]
-        counts = added([mark.counts, refused])
+        counts = sum_counts([mark.counts, refused])
         self._put(shard, msgspec.structs.replace(mark, key=parcel.key, same=parcel.same, counts=counts), parcel.things)
 
-    def _put(self, shard: int, mark: ImportMark, things: Sequence[Any]) -> None:
+    def _put(self, shard: int, mark: ImportProgress, things: Sequence[Any]) -> None:
         """One step. What came of its rows is counted when it is there, or by whoever goes on after a kill."""
         frontier = self._frontiers[shard]
         before = known_urls(frontier) if self._reading.adds_urls else -len(things)
         mark = msgspec.structs.replace(mark, pending=len(things), before=before, rejects=self.rejects.size)
-        committed = self._reading.take(frontier, things, {self._note: written(mark)})
+        committed = self._reading.take(frontier, things, {self._note: encode_progress(mark)})
         known = known_urls(frontier) if self._reading.adds_urls else 0
         self._marks[shard] = mark.settled(known, excluded=committed.excluded)
 

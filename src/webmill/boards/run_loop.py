@@ -14,9 +14,9 @@ from typing import Protocol
 
 import msgspec
 
-from webmill.boards.aggregator import RunOutcome, aggregate, end_run, look
+from webmill.boards.aggregator import RunOutcome, aggregate, check_progress, end_run
 from webmill.boards.board_list import Board
-from webmill.boards.orchestrator import Planning, orchestrate
+from webmill.boards.orchestrator import RunOptions, start_run
 from webmill.errors import BadInput, Conflict, NotFound, Unavailable, WebmillError
 from webmill.infra.queue.base import Queue
 from webmill.infra.storage.base import Storage
@@ -28,16 +28,16 @@ from webmill.publish.types import PublishProblem
 
 log = logging.getLogger(__name__)
 
-TURN_LASTS = timedelta(minutes=2)  # without a renewal, seen from another machine
-GLANCE = 0.5  # seconds between two looks at the run
-WAIT_FOR_OTHERS = 15.0  # seconds, while another machine has the turn
+LOCK_TTL = timedelta(minutes=2)  # without a renewal, seen from another machine
+POLL_INTERVAL = 0.5  # seconds between two looks at the run
+LOCKED_WAIT = 15.0  # seconds, while another machine has the turn
 
 
-class Stopped(Exception):
+class RunStopped(Exception):
     """The operator has had enough."""
 
 
-class OwnWorkers(Protocol):
+class LocalWorkers(Protocol):
     """Workers of our own; those of other machines are nobody's here."""
 
     def check(self) -> None:
@@ -46,10 +46,10 @@ class OwnWorkers(Protocol):
 
 class RunContext(msgspec.Struct, frozen=True, kw_only=True):
     stop: threading.Event
-    crew: OwnWorkers | None = None
+    crew: LocalWorkers | None = None
     watch: Callable[[RunProgress], None] = lambda _: None
     now: Callable[[], datetime] = utc_now
-    glance: float = GLANCE
+    glance: float = POLL_INTERVAL
 
 
 def run_once(
@@ -62,34 +62,36 @@ def run_once(
     options: PublishOptions,
     around: RunContext,
 ) -> RunOutcome:
-    """`Conflict` while another run is under way. `Stopped`: it is given up, and the next one begins anew.
+    """`Conflict` while another run is under way. `RunStopped`: it is given up, and the next one begins anew.
 
     `broken`: see `RunPlan`.
     """
-    planning = Planning(deadline=deadline, turn_lasts=TURN_LASTS, holder=this_process(), publish=options)
-    plan = orchestrate(storage, queue, boards, broken=broken, planning=planning, now=around.now)
+    planning = RunOptions(deadline=deadline, turn_lasts=LOCK_TTL, holder=this_process(), publish=options)
+    plan = start_run(storage, queue, boards, broken=broken, planning=planning, now=around.now)
     try:
-        with renewing(storage, plan.run) as check:
-            wait(storage, queue, plan, around=around, check=check)
+        with keep_renewed(storage, plan.run) as check:
+            wait_until_done(storage, queue, plan, around=around, check=check)
             outcome = aggregate(storage, queue, plan.run, options=options, now=around.now)
     except NotFound as error:
         raise Conflict(f"run {plan.run} was ended by somebody else: see `webmill publish list`") from error
-    except Stopped:
+    except RunStopped:
         end_run(storage, plan.run)
         raise
     except WebmillError:
-        release(storage, plan.run)  # what there is of it is the next run's to publish or to give up
+        release_run_lock(storage, plan.run)  # what there is of it is the next run's to publish or to give up
         raise
     assert outcome, "it was complete, or late"
     return outcome
 
 
-def wait(storage: Storage, queue: Queue, plan: RunPlan, *, around: RunContext, check: Callable[[], None]) -> None:
+def wait_until_done(
+    storage: Storage, queue: Queue, plan: RunPlan, *, around: RunContext, check: Callable[[], None]
+) -> None:
     """Until the run is complete or late. A store or queue that is out of reach for a moment is asked again."""
     while True:
         check()
         try:
-            seen = look(storage, queue, plan)
+            seen = check_progress(storage, queue, plan)
             around.watch(seen)
             if seen.is_complete:
                 return
@@ -100,10 +102,10 @@ def wait(storage: Storage, queue: Queue, plan: RunPlan, *, around: RunContext, c
         if around.crew:
             around.crew.check()
         if around.stop.wait(around.glance):
-            raise Stopped
+            raise RunStopped
 
 
-def release(storage: Storage, run: str) -> None:
+def release_run_lock(storage: Storage, run: str) -> None:
     try:
         run_lock.release(storage, run)
     except WebmillError as error:
@@ -111,12 +113,12 @@ def release(storage: Storage, run: str) -> None:
 
 
 @contextmanager
-def renewing(storage: Storage, run: str) -> Iterator[Callable[[], None]]:
+def keep_renewed(storage: Storage, run: str) -> Iterator[Callable[[], None]]:
     """Keeps the turn and the lease of a run. Gives what raises `Conflict` when the turn is lost."""
     over, lost = threading.Event(), threading.Event()
 
     def renew() -> None:
-        while not over.wait(TURN_LASTS.total_seconds() / 6):
+        while not over.wait(LOCK_TTL.total_seconds() / 6):
             try:
                 run_lock.renew(storage, run)
                 leases.renew(storage, run)
@@ -153,10 +155,10 @@ def run_every(
                 once()
         except Conflict as error:
             log.info("another run is under way", extra={"why": str(error)})
-            due = min(WAIT_FOR_OTHERS, every.total_seconds())
+            due = min(LOCKED_WAIT, every.total_seconds())
         except (Unavailable, BadInput, NotFound) as error:
             log.error("a run failed: the next one is tried in its time", extra={"why": str(error)})
             due = every.total_seconds()
-        except Stopped:
+        except RunStopped:
             return
         stop.wait(due)

@@ -12,10 +12,10 @@ from functools import partial
 
 import msgspec
 
-from webmill.boards.jobs import opened_queue
+from webmill.boards.jobs import open_job_queue
 from webmill.boards.reader import BoardReader
 from webmill.boards.types import ReaderOptions
-from webmill.boards.workers import BoardWorkers, Labour
+from webmill.boards.workers import BoardWorkerOptions, BoardWorkers
 from webmill.errors import Misconfigured
 from webmill.infra.child import PICKLED, Child, ChildJob, ChildLimits, Death, Raised, pack_call
 from webmill.infra.storage.backends import open_versions
@@ -23,11 +23,11 @@ from webmill.settings import QueueSettings
 
 log = logging.getLogger(__name__)
 
-LIVES = 20  # deaths in a row, each within a minute
-QUICK = 60.0
+MAX_QUICK_DEATHS = 20  # deaths in a row, each within a minute
+QUICK_DEATH = 60.0
 
 
-class WorkOrder(msgspec.Struct, frozen=True, kw_only=True):
+class WorkerProcessOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What a process needs to work jobs."""
 
     storage: str
@@ -36,24 +36,24 @@ class WorkOrder(msgspec.Struct, frozen=True, kw_only=True):
     threads: int
 
     @property
-    def labour(self) -> Labour:
+    def labour(self) -> BoardWorkerOptions:
         beat = max(0.1, min(15.0, self.queue.lease / 4))
-        return Labour(threads=self.threads, attempts=self.queue.attempts, beat=beat)
+        return BoardWorkerOptions(threads=self.threads, attempts=self.queue.attempts, beat=beat)
 
 
-def work_for_ever(order: WorkOrder) -> None:
+def run_workers(order: WorkerProcessOptions) -> None:
     """The main function of a child; it ends with its parent."""
     logging.disable(logging.ERROR)  # what goes wrong is told by fragments and dead letters
     storage = open_versions(order.storage)
-    with opened_queue(order.queue) as queue, closing(BoardReader(order.reading)) as reader:
+    with open_job_queue(order.queue) as queue, closing(BoardReader(order.reading)) as reader:
         BoardWorkers(storage, queue, reader, order.labour).run(stop=threading.Event())
 
 
 class WorkerProcess:
     """What `cycle.OwnWorkers` asks for."""
 
-    def __init__(self, order: WorkOrder) -> None:
-        self._job = ChildJob(pickle.dumps(partial(work_for_ever, order)), ChildLimits())
+    def __init__(self, order: WorkerProcessOptions) -> None:
+        self._job = ChildJob(pickle.dumps(partial(run_workers, order)), ChildLimits())
         self._deaths = 0
         self._start()
 
@@ -79,8 +79,8 @@ class WorkerProcess:
         return bool(poll.poll(0))
 
     def _replace(self, reason: str) -> None:
-        self._deaths = self._deaths + 1 if time.monotonic() - self._started < QUICK else 1
-        if self._deaths > LIVES:
+        self._deaths = self._deaths + 1 if time.monotonic() - self._started < QUICK_DEATH else 1
+        if self._deaths > MAX_QUICK_DEATHS:
             raise Misconfigured(f"the workers died {self._deaths} times in a row: {reason}")
         log.warning("the workers died and are started again", extra={"why": reason})
         self._start()

@@ -15,7 +15,7 @@ from typing import Literal, Protocol
 
 import msgspec
 
-from webmill.boards.aggregator import failure, read_notes
+from webmill.boards.aggregator import failed_fragment, read_notes
 from webmill.boards.board_list import Board
 from webmill.boards.jobs import BoardJob
 from webmill.boards.types import BoardResult, KnownNotice, Notice
@@ -31,13 +31,13 @@ from webmill.publish.types import PublishedItem, Version
 log = logging.getLogger(__name__)
 
 
-class ReadsBoards(Protocol):
+class AnyBoardReader(Protocol):
     """`BoardReader`, or what stands in for it."""
 
     def read(self, board: Board, *, known: Mapping[str, KnownNotice]) -> BoardResult: ...
 
 
-class Worked(msgspec.Struct, frozen=True, kw_only=True):
+class JobOutcome(msgspec.Struct, frozen=True, kw_only=True):
     """`over`: the run has ended, or another worker was first. `given_up`: all attempts failed, for this reason."""
 
     source: str
@@ -47,14 +47,14 @@ class Worked(msgspec.Struct, frozen=True, kw_only=True):
     reason: str = ""
 
 
-class Past(msgspec.Struct, frozen=True):
+class PreviousSource(msgspec.Struct, frozen=True):
     """What the live version has of one source."""
 
     items: dict[str, PublishedItem] = {}
     notes: dict[str, ItemNote] = {}
 
 
-class Previous:
+class PreviousVersion:
     """The live version by source, for all threads of a worker; read anew when it is another one by now.
 
     Held in memory: an estimated 1 KB for each item.
@@ -64,68 +64,68 @@ class Previous:
         self._storage = storage
         self._lock = threading.Lock()
         self._version = ""
-        self._sources: dict[str, Past] = {}
+        self._sources: dict[str, PreviousSource] = {}
 
-    def of(self, source: str) -> Past:
+    def of(self, source: str) -> PreviousSource:
         with self._lock:
             try:
                 live = history.live_version(self._storage)
             except NotFound:
-                return Past()
+                return PreviousSource()
             if live.version != self._version:
                 self._sources, self._version = self._read(live), live.version
-            return self._sources.get(source, Past())
+            return self._sources.get(source, PreviousSource())
 
-    def _read(self, live: Version) -> dict[str, Past]:
-        sources: dict[str, Past] = {}
+    def _read(self, live: Version) -> dict[str, PreviousSource]:
+        sources: dict[str, PreviousSource] = {}
         for source, notes in read_notes(self._storage, live).items():
-            sources[source] = Past({}, {note.id: note for note in notes})
+            sources[source] = PreviousSource({}, {note.id: note for note in notes})
         for item in read_items(self._storage, read_version_index(self._storage, live)):
-            sources.setdefault(item.source, Past({}, {})).items[item.id] = item
+            sources.setdefault(item.source, PreviousSource({}, {})).items[item.id] = item
         return sources
 
 
-def work_one(
+def process_job(
     storage: Storage,
     job: BoardJob,
     *,
-    reader: ReadsBoards,
-    previous: Previous,
+    reader: AnyBoardReader,
+    previous: PreviousVersion,
     attempt: int = 1,
     is_last: bool = False,
     confirm: Callable[[], None] = lambda: None,
-) -> Worked:
+) -> JobOutcome:
     """`Unavailable`: it may work later; hand the job out again. Never when it `is_last`: then it is given up.
 
     `confirm` is called before the fragment is handed in; it raises `Conflict` when the job is in other hands.
     """
     source = job.board.source
     if not is_run_open(storage, job.run):
-        return Worked(source=source, result="over")
+        return JobOutcome(source=source, result="over")
     leases.renew(storage, job.run)
     blobs = BlobStore(storage)
     past = previous.of(source)
-    reading = reader.read(job.board, known=known_of(past, blobs))
+    reading = reader.read(job.board, known=known_notices(past, blobs))
     if reading.failed and reading.retryable:
-        reason = reason_of(reading)
+        reason = failure_reason(reading)
         if not is_last:
             raise Unavailable(reason)
-        abandon_job(storage, job.run, failure(job, reason, attempts=attempt, problems=reading.problems))
-        return Worked(source=source, result="given_up", reason=reason)
-    fragment = fragment_of(reading, past, blobs)
+        abandon_job(storage, job.run, failed_fragment(job, reason, attempts=attempt, problems=reading.problems))
+        return JobOutcome(source=source, result="given_up", reason=reason)
+    fragment = make_fragment(reading, past, blobs)
     blobs.settle()
     confirm()
     counts = is_run_open(storage, job.run) and submit_fragment(storage, job.run, fragment)
     result: Literal["done", "failed", "over"] = "over" if not counts else "failed" if reading.failed else "done"
-    return Worked(source=source, result=result, items=len(fragment.items), blobs=blobs.tally)
+    return JobOutcome(source=source, result=result, items=len(fragment.items), blobs=blobs.tally)
 
 
-def known_of(past: Past, blobs: BlobStore) -> dict[str, KnownNotice]:
+def known_notices(past: PreviousSource, blobs: BlobStore) -> dict[str, KnownNotice]:
     """What need not be asked for again: it was read before, and its content is still there and whole."""
-    return {id_: known(item, past) for id_, item in past.items.items() if is_sound(blobs, item.hash)}
+    return {id_: known_notice(item, past) for id_, item in past.items.items() if is_blob_sound(blobs, item.hash)}
 
 
-def known(item: PublishedItem, past: Past) -> KnownNotice:
+def known_notice(item: PublishedItem, past: PreviousSource) -> KnownNotice:
     note = past.notes.get(item.id)
     date = str(item.metadata.get("date") or "")
     if not note or note.hash != item.hash:  # of other content: it says nothing about this one
@@ -133,7 +133,7 @@ def known(item: PublishedItem, past: Past) -> KnownNotice:
     return KnownNotice(hash=item.hash, row=note.row, checked=note.checked, date=date)
 
 
-def is_sound(blobs: BlobStore, hash_: str) -> bool:
+def is_blob_sound(blobs: BlobStore, hash_: str) -> bool:
     """A sample is read: who knows a notice does not ask for it, and so would never put it right."""
     try:
         if random.random() < SAMPLE:  # noqa: S311  no secret
@@ -143,10 +143,10 @@ def is_sound(blobs: BlobStore, hash_: str) -> bool:
     return blobs.is_there(hash_)
 
 
-def fragment_of(reading: BoardResult, past: Past, blobs: BlobStore) -> Fragment:
+def make_fragment(reading: BoardResult, past: PreviousSource, blobs: BlobStore) -> Fragment:
     items, notes = [], []
     for notice in reading.items:
-        item = item_of(notice, reading.source, blobs)
+        item = store_notice(notice, reading.source, blobs)
         items.append(item)
         notes.append(ItemNote(item.id, item.hash, notice.row, notice.checked))
     beyond = [past.items[id_] for id_ in reading.beyond if id_ in past.items]
@@ -164,14 +164,14 @@ def fragment_of(reading: BoardResult, past: Past, blobs: BlobStore) -> Fragment:
     )
 
 
-def is_unchanged(item: PublishedItem, past: Past) -> bool:
+def is_unchanged(item: PublishedItem, past: PreviousSource) -> bool:
     return item.id in past.items and past.items[item.id].hash == item.hash
 
 
-def item_of(notice: Notice, source: str, blobs: BlobStore) -> PublishedItem:
+def store_notice(notice: Notice, source: str, blobs: BlobStore) -> PublishedItem:
     hash_ = notice.hash if notice.content is None else blobs.put(notice.content)  # type: ignore[arg-type]
     return PublishedItem(notice.id, source, hash_, facets=notice.facets, metadata=notice.metadata)
 
 
-def reason_of(reading: BoardResult) -> str:
+def failure_reason(reading: BoardResult) -> str:
     return "; ".join(problem.message for problem in reading.problems[:3]) or "the board could not be read"

@@ -16,7 +16,7 @@ BODY = ".view-content\n.board-view .content\n.board_view .content\n.entry-conten
 FILES = "a[download], a[href*='download'], a[href*='Download'], a[href*='fileDown'], a[href*='attach']"
 
 
-class Pattern(Struct, frozen=True, kw_only=True):
+class CmsPattern(Struct, frozen=True, kw_only=True):
     """Signs are looked for in the address of a board and in the text of its page."""
 
     name: str
@@ -26,7 +26,7 @@ class Pattern(Struct, frozen=True, kw_only=True):
 
 
 PATTERNS = (
-    Pattern(
+    CmsPattern(
         name="gnuboard",
         in_url=("bo_table=",),
         in_html=("bo_table", "bo_list"),
@@ -42,7 +42,7 @@ PATTERNS = (
             attachment="#bo_v_file a[href]",
         ),
     ),
-    Pattern(
+    CmsPattern(
         name="xpressengine",
         in_url=("mid=", "document_srl="),
         in_html=("xe_content", "rhymix", "bd_lst"),
@@ -58,7 +58,7 @@ PATTERNS = (
             attachment=".fileList a[href], .files a[href]",
         ),
     ),
-    Pattern(
+    CmsPattern(
         name="k2web",
         in_url=("/subview.do", "/artclList.do", "/artclView.do"),
         in_html=("artclTable", "k2web", "td-subject"),
@@ -73,7 +73,7 @@ PATTERNS = (
             attachment=".artclItem a[href], .view-file a[href]",
         ),
     ),
-    Pattern(
+    CmsPattern(
         name="jwxe",  # the boards with `?mode=view&articleNo=`, as at Yonsei
         in_url=("articleNo=", "mode=list", "article.offset="),
         in_html=("c-board-title", "articleNo="),
@@ -88,7 +88,7 @@ PATTERNS = (
             attachment=".c-board-file a[href], a.file-down-btn",
         ),
     ),
-    Pattern(
+    CmsPattern(
         name="wordpress",
         in_html=("wp-content",),
         selectors=Selectors(
@@ -103,7 +103,7 @@ PATTERNS = (
         ),
     ),
 )
-GENERIC = Pattern(
+GENERIC = CmsPattern(
     name="generic",
     selectors=Selectors(
         item="table tr:has(a), ul.board li:has(a), ul.list li:has(a), ol.list li:has(a)",
@@ -119,7 +119,7 @@ GENERIC = Pattern(
 _BY_NAME = {pattern.name: pattern for pattern in (*PATTERNS, GENERIC)}
 
 
-def patterns_for(board: Board, url: str, html: str) -> list[Pattern]:
+def candidate_patterns(board: Board, url: str, html: str) -> list[CmsPattern]:
     """What it may be, the likeliest first: by its name, by the address, by the page. The generic one is the last."""
     if board.cms in _BY_NAME:
         return [_BY_NAME[board.cms]]
@@ -128,7 +128,7 @@ def patterns_for(board: Board, url: str, html: str) -> list[Pattern]:
     return [*dict.fromkeys((*by_url, *by_page, GENERIC))]
 
 
-def selectors_of(board: Board, pattern: Pattern) -> Selectors:
+def merge_selectors(board: Board, pattern: CmsPattern) -> Selectors:
     """Field by field: the board's own, else that of its pattern, else the generic one."""
     layers = (board.selectors, pattern.selectors, GENERIC.selectors)
     fields = Selectors.__struct_fields__

@@ -29,7 +29,7 @@ class ImportCounts(msgspec.Struct, frozen=True, kw_only=True):
         return self.imported + self.known + self.excluded + sum(self.rejected.values())
 
 
-def added(counts: Iterable[ImportCounts]) -> ImportCounts:
+def sum_counts(counts: Iterable[ImportCounts]) -> ImportCounts:
     counts = list(counts)
     reasons = sorted({reason for one in counts for reason in one.rejected})
     return ImportCounts(
@@ -40,7 +40,7 @@ def added(counts: Iterable[ImportCounts]) -> ImportCounts:
     )
 
 
-class ImportMark(msgspec.Struct, frozen=True, kw_only=True):
+class ImportProgress(msgspec.Struct, frozen=True, kw_only=True):
     """Of one shard and one table.
 
     What came of the last rows is only known after the step that notes them: `pending` is how many they are, `before`
@@ -55,24 +55,24 @@ class ImportMark(msgspec.Struct, frozen=True, kw_only=True):
     rejects: int = 0  # length of the file of refused rows
     is_done: bool = False
 
-    def settled(self, known: int, *, excluded: int = 0) -> ImportMark:
+    def settled(self, known: int, *, excluded: int = 0) -> ImportProgress:
         """A crawl that ran between a kill and now may have found some of the last rows itself: they count as new."""
         imported = min(max(known - self.before, 0), self.pending - excluded)
         late = ImportCounts(imported=imported, known=self.pending - excluded - imported, excluded=excluded)
-        return msgspec.structs.replace(self, counts=added([self.counts, late]), pending=0)
+        return msgspec.structs.replace(self, counts=sum_counts([self.counts, late]), pending=0)
 
 
-def read_mark(frontier: Frontier, name: str) -> ImportMark:
+def read_import_progress(frontier: Frontier, name: str) -> ImportProgress:
     note = frontier.notes().get(name)
     if note is None:
-        return ImportMark()
+        return ImportProgress()
     try:
-        return msgspec.json.decode(note, type=ImportMark).settled(known_urls(frontier))
+        return msgspec.json.decode(note, type=ImportProgress).settled(known_urls(frontier))
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
         raise Misconfigured(f"the note of how far the import was: {error}; import with --from-scratch") from error
 
 
-def written(mark: ImportMark) -> str:
+def encode_progress(mark: ImportProgress) -> str:
     return msgspec.json.encode(mark).decode()
 
 
@@ -104,14 +104,14 @@ class RejectedRows:
         self.size += len(lines)
 
 
-def latin(values: Sequence[Any]) -> Key:
+def to_latin1_key(values: Sequence[Any]) -> Key:
     return tuple(
         value.encode("utf-8", "surrogateescape").decode("latin-1") if isinstance(value, str) else value
         for value in values
     )
 
 
-def printable(row: Sequence[Any]) -> list[Any]:
+def printable_row(row: Sequence[Any]) -> list[Any]:
     """Text that is not UTF-8 with its bytes escaped."""
     return [
         value.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
@@ -121,7 +121,7 @@ def printable(row: Sequence[Any]) -> list[Any]:
     ]
 
 
-def unlatin(key: Key) -> list[str | float]:
+def from_latin1_key(key: Key) -> list[str | float]:
     """For PostgreSQL. Nothing, hence the beginning, where a row's text is not UTF-8."""
     try:
         return [part.encode("latin-1").decode() if isinstance(part, str) else part for part in key]
