@@ -30,9 +30,9 @@ from tests.services.redis_kinds import bloom, private_redis
 
 from benchmarks.frontier import Web, take_turns
 from webmill.crawl.frontier.base import FrontierUpdate, RobotsEntry, domain_of
-from webmill.crawl.frontier.redis.filter import FIRST, GROWTH, LARGEST, segment_of
+from webmill.crawl.frontier.redis.filter import FIRST_SEGMENT, GROWTH, MAX_SEGMENT, segment_of_hash
 from webmill.crawl.frontier.redis.frontier import RedisFrontier
-from webmill.crawl.frontier.run import HASHES_PER_WORD
+from webmill.crawl.frontier.sorted_hash_run import HASHES_PER_WORD
 from webmill.model import Link
 
 URLS = int(os.environ.get("BENCH_URLS", "200000"))
@@ -247,8 +247,8 @@ WORDS = [
 
 def make_filter(client: Any, *, is_bitmap: bool) -> None:
     """Of the size that the goal needs, empty: its memory is the same. RedisBloom halves the error with each segment."""
-    for number in range(segment_of(GOAL_URLS) + 1):
-        size = min(LARGEST, FIRST * GROWTH**number)
+    for number in range(segment_of_hash(GOAL_URLS) + 1):
+        size = min(MAX_SEGMENT, FIRST_SEGMENT * GROWTH**number)
         if is_bitmap:
             client.setrange(f"filter:{number}", size // HASHES_PER_WORD * 8 - 1, b"x")
         else:

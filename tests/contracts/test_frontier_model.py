@@ -22,7 +22,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from tests.contracts.frontier_benches import TINY
 from tests.thoroughness import examples
-from webmill.crawl.frontier import lanes
+from webmill.crawl.frontier import url_queue_files
 from webmill.crawl.frontier.base import (
     PAGE_RESOURCE,
     SITEMAP,
@@ -70,14 +70,14 @@ def disk_that_takes(writes: int) -> Iterator[None]:
         left[0] -= 1
         write_at(descriptor, data, offset)
 
-    with patch.object(lanes, "write_at", limited):
+    with patch.object(url_queue_files, "write_at", limited):
         yield
 
 
 class FrontierMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
-        self.waiting = patch.object(lanes, "WAITING", lanes.WAITING)
+        self.waiting = patch.object(url_queue_files, "MAX_UNWRITTEN", url_queue_files.MAX_UNWRITTEN)
         self.waiting.start()
         self.folder = tempfile.mkdtemp(prefix="webmill-test-", dir="/dev/shm" if Path("/dev/shm").is_dir() else None)
         self.generation = 0
@@ -92,10 +92,10 @@ class FrontierMachine(RuleBasedStateMachine):
     def place(self) -> Path:
         return Path(self.folder) / str(self.generation)
 
-    @initialize(size=st.sampled_from([0, 300, lanes.WAITING]))
+    @initialize(size=st.sampled_from([0, 300, url_queue_files.MAX_UNWRITTEN]))
     def lines_wait(self, size: int) -> None:
         """So many bytes of them, before they are written."""
-        lanes.WAITING = size
+        url_queue_files.MAX_UNWRITTEN = size
 
     def teardown(self) -> None:
         self.all_that_waits_is_the_same()

@@ -13,7 +13,7 @@ from tests.contracts.frontier_redis_bench import RedisBench
 from tests.contracts.test_frontier import *  # noqa: F403  each test of the contract is a test here
 from tests.contracts.test_frontier_care import *  # noqa: F403
 from tests.services.redis_kinds import bloom, private_redis
-from webmill.crawl.frontier.redis.filter import Bitmaps, Bloom
+from webmill.crawl.frontier.redis.filter import BitmapFilter, BloomFilter
 from webmill.crawl.frontier.redis.frontier import RedisFrontier
 
 pytestmark = pytest.mark.server("redis")
@@ -30,7 +30,7 @@ def bench(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Bench]:
     url = request.getfixturevalue("bloom_url" if request.param == "bloom" else "redis_url")
     bench = RedisBench(tmp_path, url=url, limits=TINY if request.param == "tiny" else None)
     assert isinstance(bench.frontier, RedisFrontier)
-    assert isinstance(bench.frontier._filter, Bloom if request.param == "bloom" else Bitmaps)
+    assert isinstance(bench.frontier._filter, BloomFilter if request.param == "bloom" else BitmapFilter)
     yield bench
     bench.close()
 

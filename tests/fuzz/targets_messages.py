@@ -14,8 +14,8 @@ import urllib3.exceptions
 from tests.fuzz.target import Target, drain, each
 from webmill.boards.jobs import parse_job
 from webmill.crawl.frontier.backup import read_manifest
-from webmill.crawl.frontier.frames import HEAD, MAGIC, read_frames
-from webmill.crawl.frontier.lanes import line_of, lines_in
+from webmill.crawl.frontier.framed_file import HEAD, MAGIC, read_frames
+from webmill.crawl.frontier.url_queue_files import decode_lines, encode_line
 from webmill.crawl.scheduler.inbox import Letter, Mail
 from webmill.formats.http import split_message
 from webmill.infra.queue.sqs_letters import copy_of
@@ -136,7 +136,7 @@ TARGETS = (
         (msgspec.msgpack.encode([Link("http://a.example/", depth=1)]), b"\x81\xa4type\xa7compact"),
     ),
     Target("frontier-frames", take_frames, (FRAMES,)),
-    Target("frontier-lines", lambda data: drain(lines_in(data)), (line_of(b"http://a.example/", 3) * 2,)),
+    Target("frontier-lines", lambda data: drain(decode_lines(data)), (encode_line(b"http://a.example/", 3) * 2,)),
     Target("frontier-backup", take_backup, (BACKUP,)),
     Target("dataset", take_dataset, (DATASET,)),
     Target("storage-answer", take_answer, (ANSWER,)),

@@ -14,7 +14,7 @@ import pytest
 
 from webmill.crawl.backends import crawl_backends
 from webmill.crawl.frontier.base import ClaimRequest, FrontierUpdate, LastVisit, TurnOutcomes, VisitDone
-from webmill.crawl.frontier.frames import read_frames
+from webmill.crawl.frontier.framed_file import read_frames
 from webmill.crawl.frontier.local import LocalFrontier, restore
 from webmill.crawl.frontier_admin import exporting
 from webmill.crawl.frontier_admin.copying import FRESH, HOLD, Holding, copied, letters_file, part

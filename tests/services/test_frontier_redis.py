@@ -29,7 +29,7 @@ from webmill.crawl.frontier.base import (
     VisitDone,
 )
 from webmill.crawl.frontier.local import FrontierLimits
-from webmill.crawl.frontier.redis.filter import Bitmaps, Bloom, segment_of
+from webmill.crawl.frontier.redis.filter import BitmapFilter, BloomFilter, segment_of_hash
 from webmill.crawl.frontier.redis.frontier import RedisFrontier
 from webmill.crawl.frontier.redis.server import Promise, Server, pack, source
 from webmill.errors import Conflict, Misconfigured, Unavailable
@@ -424,8 +424,8 @@ def test_the_filter_never_forgets_and_seldom_errs(redis_url: str, prefix: str, k
     with private_redis(*(bloom() if kind == "bloom" else ())) as running:
         server = Server(running.url)
         assert server.has_bloom() == (kind == "bloom")
-        filter_ = Bitmaps(server, "x", count=125_000) if kind == "bitmaps" else Bloom(server, "x", count=0)
-        if isinstance(filter_, Bloom):
+        filter_ = BitmapFilter(server, "x", count=125_000) if kind == "bitmaps" else BloomFilter(server, "x", count=0)
+        if isinstance(filter_, BloomFilter):
             filter_.make()
         server.ask("HSET", "meta", "epoch", 1)
         first = filter_.count // 500
@@ -446,7 +446,7 @@ def test_segments_grow_and_then_stay() -> None:
     sizes = [0] * 16
     total, step = 0, 1 << 17
     while total < 600_000_000:
-        sizes[segment_of(total)] += step
+        sizes[segment_of_hash(total)] += step
         total += step
     assert sizes[:6] == [(1 << 17) * 4**number for number in range(6)]
     assert sizes[6] == sizes[5]

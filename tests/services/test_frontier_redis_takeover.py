@@ -33,7 +33,7 @@ from webmill.crawl.frontier.local import FrontierLimits
 from webmill.crawl.frontier.redis.backup import restore
 from webmill.crawl.frontier.redis.frontier import RedisFrontier
 from webmill.crawl.frontier.redis.server import source as script
-from webmill.crawl.frontier.redis.takeover import Taken, take_over
+from webmill.crawl.frontier.redis.takeover import TakeoverResult, take_over
 from webmill.errors import Conflict, Misconfigured, NotFound, Unavailable
 from webmill.model import Link
 
@@ -78,7 +78,7 @@ class Crawl:
         self.frontier._stack.close()  # as a kill leaves it: without a checkpoint
         shutil.rmtree(self.folder / "old")
 
-    def take_over(self, *, source: Path | None = None) -> Taken:
+    def take_over(self, *, source: Path | None = None) -> TakeoverResult:
         return take_over(self.url, self.folder / "new", prefix=self.prefix, source=source, limits=self.limits)
 
     def go_on(self) -> RedisFrontier:
@@ -119,7 +119,7 @@ def test_only_what_came_since_the_backup_is_lost_and_it_can_be_found_again(
         waits = set(frontier.waiting())
         lost = waited - waits
         assert waits <= waited
-        assert taken == Taken(kept=len(waits) - in_hand, lost=len(lost))
+        assert taken == TakeoverResult(kept=len(waits) - in_hand, lost=len(lost))
         assert frontier.stats().waiting == len(waits)
         if has_backup:
             assert not lost & before
@@ -144,7 +144,7 @@ def test_a_domain_whose_urls_are_all_lost_is_not_offered_but_for_its_revisits(
     )
     crawl.frontier.close()  # with a checkpoint: nothing is in the journal
     shutil.rmtree(tmp_path / "old")
-    assert crawl.take_over() == Taken(kept=0, lost=2)
+    assert crawl.take_over() == TakeoverResult(kept=0, lost=2)
     with crawl.go_on() as frontier:
         assert (frontier.next_turn(), frontier.next_turn(revisits=True)) == (None, NOW + 500)
         assert (frontier.stats().domains_waiting, frontier.stats().visited) == (0, 20)
@@ -171,7 +171,7 @@ def test_a_domain_of_which_only_what_came_back_is_left_is_not_offered_before_tha
     crawl.frontier.commit(FrontierUpdate(settled=[later]), now=NOW)
     crawl.frontier.close()
     shutil.rmtree(tmp_path / "old")
-    assert crawl.take_over() == Taken(kept=1, lost=1)
+    assert crawl.take_over() == TakeoverResult(kept=1, lost=1)
     requisites = priority == PAGE_RESOURCE
     with crawl.go_on() as frontier:
         assert {frontier.next_turn(), frontier.next_turn(resources_only=requisites)} == {NOW + 300}

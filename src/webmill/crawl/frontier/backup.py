@@ -19,7 +19,7 @@ from pathlib import Path
 import msgspec
 
 from webmill.crawl.frontier.base import FrontierStats
-from webmill.crawl.frontier.lanes import sync_tree
+from webmill.crawl.frontier.url_queue_files import sync_tree
 from webmill.errors import BadInput, Conflict, Misconfigured
 from webmill.infra import atomic
 from webmill.infra.files import RESERVED, os_errors
@@ -29,27 +29,27 @@ FORMAT = 1  # of the manifest and of the files that backends share
 _NAME = re.compile(r"(seen/)?[a-z0-9][a-z0-9.]*", re.ASCII)
 
 
-class Stored(msgspec.Struct, frozen=True):
+class StoredFile(msgspec.Struct, frozen=True):
     size: int
     sha256: str
 
 
-class Manifest(msgspec.Struct, frozen=True, kw_only=True):
+class FrontierBackupManifest(msgspec.Struct, frozen=True, kw_only=True):
     format: int
     backend: str
     version: int  # of what the backend keeps
     stats: FrontierStats
-    files: dict[str, Stored]
+    files: dict[str, StoredFile]
     facts: dict[str, str] = {}  # of the backend
 
 
-_manifest = msgspec.json.Decoder(Manifest)
+_manifest = msgspec.json.Decoder(FrontierBackupManifest)
 
 
 @contextmanager
-def appearing(folder: Path) -> Iterator[Path]:
+def create_folder(folder: Path) -> Iterator[Path]:
     """A folder under another name that takes its own when the block ends well, durably. Absent or empty before."""
-    must_be_free(folder)
+    require_unused(folder)
     atomic.make_folder(folder.parent)
     draft = folder.parent / f"{RESERVED}draft-{folder.name}"
     with os_errors(str(folder)):
@@ -66,7 +66,7 @@ def appearing(folder: Path) -> Iterator[Path]:
             atomic.sync_folder(parent)
 
 
-def must_be_free(folder: Path) -> None:
+def require_unused(folder: Path) -> None:
     with os_errors(str(folder)):
         if folder.is_symlink() or folder.is_file() or (folder.is_dir() and any(folder.iterdir())):
             raise Conflict(f"{folder} is in use: name a folder that does not exist")
@@ -84,19 +84,19 @@ def write_manifest(
     draft: Path, *, backend: str, version: int, stats: FrontierStats, facts: dict[str, str] | None = None
 ) -> None:
     paths = sorted(path for path in draft.rglob("*") if path.is_file())
-    files = {path.relative_to(draft).as_posix(): stored(path) for path in paths}
-    manifest = Manifest(
+    files = {path.relative_to(draft).as_posix(): describe_file(path) for path in paths}
+    manifest = FrontierBackupManifest(
         format=FORMAT, backend=backend, version=version, stats=stats, files=files, facts=facts or {}
     )  # fmt: skip
     (draft / MANIFEST).write_bytes(msgspec.json.format(msgspec.json.encode(manifest)))
 
 
-def stored(path: Path) -> Stored:
+def describe_file(path: Path) -> StoredFile:
     with os_errors(str(path)), path.open("rb") as file:
-        return Stored(size=path.stat().st_size, sha256=hashlib.file_digest(file, "sha256").hexdigest())
+        return StoredFile(size=path.stat().st_size, sha256=hashlib.file_digest(file, "sha256").hexdigest())
 
 
-def read_manifest(folder: Path, *, backend: str, version: int) -> Manifest:
+def read_manifest(folder: Path, *, backend: str, version: int) -> FrontierBackupManifest:
     """Once all files are found to be what was written; `BadInput` names the first that is not."""
     path = folder / MANIFEST
     if not path.is_file():
@@ -110,15 +110,15 @@ def read_manifest(folder: Path, *, backend: str, version: int) -> Manifest:
     if manifest.format > FORMAT or manifest.version > version:
         raise Misconfigured(f"{folder} was made by a newer webmill: use that version")
     for name, expected in manifest.files.items():
-        check(folder, name, expected)
+        check_file(folder, name, expected)
     return manifest
 
 
-def check(folder: Path, name: str, expected: Stored) -> None:
+def check_file(folder: Path, name: str, expected: StoredFile) -> None:
     path = folder / name
     if not _NAME.fullmatch(name):
         raise BadInput(f"not a file of a backup: {name!r}", reason="corrupt", source=str(folder / MANIFEST))
     if not path.is_file():
         raise BadInput("a file of the backup is gone", reason="corrupt", source=str(path))
-    if stored(path) != expected:
+    if describe_file(path) != expected:
         raise BadInput("a file of the backup is not what was written", reason="corrupt", source=str(path))

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from webmill.crawl.frontier.base import PAGE_RESOURCE, LastVisit, Outcome, RetryLater, TurnOutcomes, VisitDone
 from webmill.crawl.frontier.hops import pack_hops
-from webmill.crawl.frontier.state import Domain, Held, State
+from webmill.crawl.frontier.sqlite_state import DomainRow, SqliteState, UrlRow
 from webmill.model import Link
 
 PRIORITY = Link("").priority  # of revisits to what was first visited elsewhere
@@ -18,27 +18,27 @@ PRIORITY = Link("").priority  # of revisits to what was first visited elsewhere
 Retry = tuple[int, int, int, float, int, int, str, int]
 
 
-class Change:
-    def __init__(self, state: State, *, now: float) -> None:
+class FrontierChange:
+    def __init__(self, state: SqliteState, *, now: float) -> None:
         self._state, self._now = state, now
         self.counts: Counter[str] = Counter()
-        self._domains: dict[int, Domain] = {}
+        self._domains: dict[int, DomainRow] = {}
         self._whole: set[int] = set()  # domains of which more than the lanes has changed
         self._since: dict[int, float] = {}  # where not now: when a lease was over
-        self._turns: dict[int, tuple[int, float, list[Held]]] = {}
+        self._turns: dict[int, tuple[int, float, list[UrlRow]]] = {}
         self._ended: list[int] = []
         self._retries: list[Retry] = []
-        self._visits: list[tuple[Held, int, LastVisit, float | None]] = []
+        self._visits: list[tuple[UrlRow, int, LastVisit, float | None]] = []
         self._postponed: list[tuple[float, int, int]] = []
 
-    def domains(self, names: Iterable[str]) -> dict[str, Domain]:
+    def domains(self, names: Iterable[str]) -> dict[str, DomainRow]:
         """Made where they did not exist."""
         names = list(dict.fromkeys(names))
         found = self._state.named(names)
         found |= self._state.make(name for name in names if name not in found)
         return {name: self._domains.setdefault(found[name].id, found[name]) for name in names}
 
-    def append(self, domain: Domain, priority: int, *, size: int, count: int) -> int:
+    def append(self, domain: DomainRow, priority: int, *, size: int, count: int) -> int:
         """Lines come to a lane; their position."""
         if not domain.lanes:
             self.counts["domains"] += 1
@@ -47,13 +47,13 @@ class Change:
         self.counts["waiting"] += count
         return end
 
-    def import_visit(self, domain: Domain, done: VisitDone) -> None:
+    def import_visit(self, domain: DomainRow, done: VisitDone) -> None:
         """A URL that was never here comes as visited."""
         if not domain.lanes:
             self.counts["domains"] += 1
             domain.lanes[PRIORITY] = (0, 0)  # from now on it has a URL
         visit = done.visit
-        held = Held(visit.url, visit.depth, PRIORITY, 1, 0, 0, pack_hops(visit))
+        held = UrlRow(visit.url, visit.depth, PRIORITY, 1, 0, 0, pack_hops(visit))
         self._visits.append((held, domain.id, visit, done.revisit_due))
         if done.revisit_due is not None:
             domain.revisits += 1
@@ -87,7 +87,7 @@ class Change:
         if entry.next is not None or not held:
             self._end(entry.token)
 
-    def _apply(self, domain: Domain, item: Held, outcome: Outcome) -> None:
+    def _apply(self, domain: DomainRow, item: UrlRow, outcome: Outcome) -> None:
         if not isinstance(outcome, VisitDone):
             attempts = item.attempts + isinstance(outcome, RetryLater)
             self._give_back(domain, item, not_before=outcome.not_before, attempts=attempts)
@@ -101,7 +101,7 @@ class Change:
         self.counts["revisits"] += outcome.revisit_due is not None
         self.counts["pages"] += outcome.is_page
 
-    def _give_back(self, domain: Domain, item: Held, *, not_before: float, attempts: int) -> None:
+    def _give_back(self, domain: DomainRow, item: UrlRow, *, not_before: float, attempts: int) -> None:
         self.counts["in_hand"] -= 1
         if item.visit:
             self._postponed.append((not_before, attempts, item.visit))
@@ -134,7 +134,7 @@ class Change:
             self._end(token)
             self.counts["expired"] += 1
 
-    def start_turn(self, domain: Domain, items: Sequence[Held], *, token: int, until: float, next_: float) -> None:
+    def start_turn(self, domain: DomainRow, items: Sequence[UrlRow], *, token: int, until: float, next_: float) -> None:
         self._domains[domain.id] = domain
         self._whole.add(domain.id)
         self._turns[token] = (domain.id, until, list(items))
@@ -184,7 +184,7 @@ class Change:
         self._state.save_lanes(row for row in self._domains.values() if not row.new and row.id not in self._whole)
         self._state.tally(self.counts)
 
-    def _schedule(self, domain: Domain, *, since: float) -> None:
+    def _schedule(self, domain: DomainRow, *, since: float) -> None:
         """When it comes up: not before its time, nor before it has something. What was earlier already, stays."""
         before = (domain.due, domain.again, domain.errand)
         if domain.token or domain.excluded:
@@ -192,11 +192,11 @@ class Change:
         else:
             start = max(domain.next, since)
             if domain.has_lines:
-                domain.due = earlier(domain.due, start)
+                domain.due = earlier_of(domain.due, start)
             elif domain.retries:
-                domain.due = earlier(domain.due, max(start, self._state.earliest_retry(domain.id)))
+                domain.due = earlier_of(domain.due, max(start, self._state.earliest_retry(domain.id)))
             if domain.revisits and (domain.due is None or domain.due > start):
-                domain.again = earlier(domain.again, max(start, self._state.earliest_again(domain.id)))
+                domain.again = earlier_of(domain.again, max(start, self._state.earliest_again(domain.id)))
             if domain.due is not None and domain.again is not None and domain.due <= domain.again:
                 domain.again = None
             domain.errand = self._errand(domain, start) if PAGE_RESOURCE in domain.lanes else None
@@ -204,12 +204,12 @@ class Change:
             self._whole.add(domain.id)
             self.counts["domains_waiting"] += (domain.due is not None) - (before[0] is not None)
 
-    def _errand(self, domain: Domain, start: float) -> float | None:
+    def _errand(self, domain: DomainRow, start: float) -> float | None:
         """When it would come up if it had nothing but requisites."""
         read, end = domain.lanes[PAGE_RESOURCE]
         first = start if read < end else self._state.earliest_errand(domain.id) if domain.retries else None
-        return None if first is None else earlier(domain.errand, max(start, first))
+        return None if first is None else earlier_of(domain.errand, max(start, first))
 
 
-def earlier(one: float | None, other: float) -> float:
+def earlier_of(one: float | None, other: float) -> float:
     return other if one is None else min(one, other)

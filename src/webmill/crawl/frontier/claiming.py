@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from webmill.crawl.frontier.base import PAGE_RESOURCE, ClaimRequest, LastVisit
-from webmill.crawl.frontier.lanes import Lane, Lanes
-from webmill.crawl.frontier.state import Domain, Held, State
+from webmill.crawl.frontier.sqlite_state import DomainRow, SqliteState, UrlRow
+from webmill.crawl.frontier.url_queue_files import UrlQueue, UrlQueueFiles
 
 RETRY, REVISIT, NEW = range(3)  # the order among equal priorities
 
@@ -16,7 +16,7 @@ class Candidate(NamedTuple):
     priority: int
     kind: int
     place: int  # among its kind
-    held: Held
+    held: UrlRow
     last: LastVisit | None = None
     end: int = 0  # of its line
 
@@ -24,14 +24,14 @@ class Candidate(NamedTuple):
 class Consumed(NamedTuple):
     """A part of a lane that was read."""
 
-    lane: Lane
+    lane: UrlQueue
     start: int
     stop: int
     end: int
 
 
 def claim_urls(
-    domain: Domain, request: ClaimRequest, *, state: State, lanes: Lanes
+    domain: DomainRow, request: ClaimRequest, *, state: SqliteState, lanes: UrlQueueFiles
 ) -> tuple[list[Candidate], list[Consumed]]:
     """Choose the first URLs of a domain and take them from where they wait. The positions and counts of `domain` are
     moved on; the caller saves them."""
@@ -46,7 +46,9 @@ def claim_urls(
     return chosen, [advance(domain, priority, end) for priority, end in ends.items()]
 
 
-def find_candidates(domain: Domain, request: ClaimRequest, *, state: State, lanes: Lanes) -> Iterator[Candidate]:
+def find_candidates(
+    domain: DomainRow, request: ClaimRequest, *, state: SqliteState, lanes: UrlQueueFiles
+) -> Iterator[Candidate]:
     """Yield the first ones of each kind: what is not among them cannot be among the first of all."""
     now, count = request.now, request.urls_per_turn
     if domain.retries:
@@ -57,14 +59,14 @@ def find_candidates(domain: Domain, request: ClaimRequest, *, state: State, lane
             yield Candidate(held.priority, REVISIT, place, held, last)
     for priority, (read, end) in sorted(domain.lanes.items()):
         if read < end and count:
-            lines = lanes.read(Lane(domain.hash, priority), read, end, count=count)
+            lines = lanes.read(UrlQueue(domain.hash, priority), read, end, count=count)
             count -= len(lines)
             for line in lines:
-                held = Held(line.url, line.depth, priority, 1, line.start, 0, line.hops)
+                held = UrlRow(line.url, line.depth, priority, 1, line.start, 0, line.hops)
                 yield Candidate(priority, NEW, line.start, held, None, line.end)
 
 
-def advance(domain: Domain, priority: int, stop: int) -> Consumed:
+def advance(domain: DomainRow, priority: int, stop: int) -> Consumed:
     start, end = domain.lanes[priority]
     domain.lanes[priority] = (stop, end)
-    return Consumed(Lane(domain.hash, priority), start, stop, end)
+    return Consumed(UrlQueue(domain.hash, priority), start, stop, end)

@@ -10,25 +10,25 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
-from webmill.crawl.frontier.lanes import Lane, Lanes
-from webmill.crawl.frontier.state import Domain, State
+from webmill.crawl.frontier.sqlite_state import DomainRow, SqliteState
+from webmill.crawl.frontier.url_queue_files import UrlQueue, UrlQueueFiles
 
-Entry = tuple[int, int, int, bytes]  # domain, priority, position, lines
-NOWHERE = -1  # a position: of lines that are in no file
+JournalEntry = tuple[int, int, int, bytes]  # domain, priority, position, lines
+NO_POSITION = -1  # a position: of lines that are in no file
 
-_entries = msgspec.msgpack.Decoder(list[Entry])
+_entries = msgspec.msgpack.Decoder(list[JournalEntry])
 
 
 class Journal:
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: SqliteState) -> None:
         self._state = state
 
-    def append(self, entries: Sequence[Entry]) -> None:
+    def append(self, entries: Sequence[JournalEntry]) -> None:
         if entries:
             row = (msgspec.msgpack.encode(entries),)
             self._state.database.many("INSERT INTO journal (lines) VALUES (?)", [row])
 
-    def entries(self) -> Iterator[tuple[Domain, int, int, bytes]]:
+    def entries(self) -> Iterator[tuple[DomainRow, int, int, bytes]]:
         number = 0
         sql = "SELECT number, lines FROM journal WHERE number > ? ORDER BY number LIMIT 1"
         while rows := self._state.database.read(sql, (number,)):
@@ -37,11 +37,11 @@ class Journal:
             domains = self._state.numbered({id_ for id_, *_ in entries})
             yield from ((domains[id_], priority, at, lines) for id_, priority, at, lines in entries)
 
-    def replay(self, lanes: Lanes) -> Iterator[bytes]:
+    def replay(self, lanes: UrlQueueFiles) -> Iterator[bytes]:
         """Write all lines to their files, but those that were read meanwhile; each entry's lines, once they are."""
         for domain, priority, at, lines in self.entries():
-            if at != NOWHERE and domain.lanes[priority][0] < at + len(lines):
-                lanes.write(Lane(domain.hash, priority), at, lines)
+            if at != NO_POSITION and domain.lanes[priority][0] < at + len(lines):
+                lanes.write(UrlQueue(domain.hash, priority), at, lines)
             yield lines
 
     def clear(self) -> None:

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from itertools import chain
 
 from webmill.crawl.frontier.hops import unpack_hops
-from webmill.crawl.frontier.lanes import Lane, Lanes
-from webmill.crawl.frontier.state import Domain, State
+from webmill.crawl.frontier.sqlite_state import DomainRow, SqliteState
+from webmill.crawl.frontier.url_queue_files import UrlQueue, UrlQueueFiles
 from webmill.errors import BadInput
 from webmill.model import Link
 
@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 AT_ONCE = 1000
 
 
-def waiting_links(state: State, lanes: Lanes, lock: threading.RLock) -> Iterator[Link]:
+def waiting_links(state: SqliteState, lanes: UrlQueueFiles, lock: threading.RLock) -> Iterator[Link]:
     for domain in state.each():
         given_back = state.retries_of(domain) if domain.retries else ()
         for held in chain(given_back, state.in_hand_of(domain)):
@@ -32,11 +32,11 @@ def waiting_links(state: State, lanes: Lanes, lock: threading.RLock) -> Iterator
             log.warning("frontier_lane_damaged", extra={"domain": domain.name, "why": str(error)})
 
 
-def lane_links(domain: Domain, state: State, lanes: Lanes, lock: threading.RLock) -> Iterator[Link]:
+def lane_links(domain: DomainRow, state: SqliteState, lanes: UrlQueueFiles, lock: threading.RLock) -> Iterator[Link]:
     for priority, (position, end) in sorted(domain.lanes.items()):
         while position < end:
             with lock:
                 read, end = state.reread(domain).lanes[priority]  # what was read meanwhile may be gone
-                lines = lanes.read(Lane(domain.hash, priority), max(read, position), end, count=AT_ONCE)
+                lines = lanes.read(UrlQueue(domain.hash, priority), max(read, position), end, count=AT_ONCE)
             position = lines[-1].end if lines else end
             yield from (Link(line.url, line.depth, priority, *unpack_hops(priority, line.hops)) for line in lines)

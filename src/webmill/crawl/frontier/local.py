@@ -37,17 +37,24 @@ from webmill.crawl.frontier.base import (
     LastVisit,
     RobotsEntry,
 )
-from webmill.crawl.frontier.change import PRIORITY, Change
+from webmill.crawl.frontier.change import PRIORITY, FrontierChange
 from webmill.crawl.frontier.claiming import Candidate, Consumed, claim_urls
-from webmill.crawl.frontier.fresh import Fresh, sort_out
 from webmill.crawl.frontier.hops import unpack_hops
-from webmill.crawl.frontier.journal import NOWHERE, Entry, Journal
-from webmill.crawl.frontier.lanes import OPEN, SIZE, WAITING, Lane, Lanes, lines_in
+from webmill.crawl.frontier.journal import NO_POSITION, Journal, JournalEntry
 from webmill.crawl.frontier.listing import waiting_links
-from webmill.crawl.frontier.pack import PACK, unpack, write_pack
-from webmill.crawl.frontier.run import HASHES_PER_WORD
-from webmill.crawl.frontier.seen import FAN, Seen, hash_of
-from webmill.crawl.frontier.state import SCHEMA, State
+from webmill.crawl.frontier.new_urls import NewUrls, find_new_urls
+from webmill.crawl.frontier.queue_backup import QUEUES_FILE, restore_queues, write_queues
+from webmill.crawl.frontier.seen_urls import MERGE_FAN_IN, SeenUrls, hash_url
+from webmill.crawl.frontier.sorted_hash_run import HASHES_PER_WORD
+from webmill.crawl.frontier.sqlite_state import SCHEMA, SqliteState
+from webmill.crawl.frontier.url_queue_files import (
+    FILE_SIZE,
+    MAX_OPEN_FILES,
+    MAX_UNWRITTEN,
+    UrlQueue,
+    UrlQueueFiles,
+    decode_lines,
+)
 from webmill.errors import Unavailable
 from webmill.infra import atomic
 from webmill.infra.lock import exclusive
@@ -55,34 +62,34 @@ from webmill.model import Link
 
 log = logging.getLogger(__name__)
 
-TABLE = 1 << 17  # new URLs between two checkpoints
-JOURNAL = 32 << 20  # bytes, likewise
+MAX_NEW_URLS = 1 << 17  # new URLs between two checkpoints
+MAX_JOURNAL_BYTES = 32 << 20  # bytes, likewise
 PAGE = 1000
-STATE, LANES, RUNS = "state.sqlite", "domains", "seen"
+STATE_FILE, QUEUES_FOLDER, SEEN_FOLDER = "state.sqlite", "domains", "seen"
 BACKEND, VERSION = "local", len(SCHEMA.steps)
 
 
 class FrontierLimits(msgspec.Struct, frozen=True, kw_only=True):
     """How much of what is kept where. The defaults are for crawls; tests make them tiny."""
 
-    table: int = TABLE
-    journal: int = JOURNAL
-    file: int = SIZE
-    open_files: int = OPEN
-    waiting: int = WAITING
-    fan: int = FAN
+    table: int = MAX_NEW_URLS
+    journal: int = MAX_JOURNAL_BYTES
+    file: int = FILE_SIZE
+    open_files: int = MAX_OPEN_FILES
+    waiting: int = MAX_UNWRITTEN
+    fan: int = MERGE_FAN_IN
     hashes_per_word: int = HASHES_PER_WORD
 
 
-class Added(msgspec.Struct):
+class AddedUrls(msgspec.Struct):
     """What a step has brought: for the journal, for the set of known URLs, for the caller."""
 
-    entries: list[Entry]
+    entries: list[JournalEntry]
     hashes: list[bytes]
     imported: int
     excluded: int
 
-    def committed(self, fresh: Fresh, lost: Iterable[int]) -> CommitResult:
+    def committed(self, fresh: NewUrls, lost: Iterable[int]) -> CommitResult:
         return CommitResult(
             added=len(self.hashes) - self.imported,
             known=fresh.known + fresh.repeats.total(),
@@ -102,13 +109,15 @@ class LocalFrontier:
         atomic.make_folder(folder)
         with ExitStack() as stack:
             stack.enter_context(exclusive(folder, "frontier", doing="crawling"))
-            self._state = State(folder / STATE)
+            self._state = SqliteState(folder / STATE_FILE)
             stack.callback(self._state.close)
             self._journal = Journal(self._state)
-            self._lanes = Lanes(folder / LANES, size=limits.file, max_open=limits.open_files, waiting=limits.waiting)
+            self._lanes = UrlQueueFiles(
+                folder / QUEUES_FOLDER, size=limits.file, max_open=limits.open_files, waiting=limits.waiting
+            )
             stack.callback(self._lanes.close)
-            self._seen = Seen(
-                folder / RUNS, self._state.database, fan=limits.fan, hashes_per_word=limits.hashes_per_word
+            self._seen = SeenUrls(
+                folder / SEEN_FOLDER, self._state.database, fan=limits.fan, hashes_per_word=limits.hashes_per_word
             )
             stack.callback(self._seen.close)
             self._recover()
@@ -142,7 +151,7 @@ class LocalFrontier:
         with self._lock:
             with state.database.write():
                 self._end_leases(now)
-                change = Change(state, now=now)
+                change = FrontierChange(state, now=now)
                 domains = state.due_domains(request)
                 last = state.tallied().get("tokens", 0)
                 for token, domain in enumerate(domains, last + 1):
@@ -150,7 +159,7 @@ class LocalFrontier:
                     consumed += read
                     held = [candidate.held for candidate in chosen]
                     change.start_turn(domain, held, token=token, until=until, next_=now + request.hold)
-                    turns.append(DomainTurn(domain.name, token, until, tuple(map(item_of, chosen))))
+                    turns.append(DomainTurn(domain.name, token, until, tuple(map(claimed_url, chosen))))
                 change.counts["tokens"] = len(turns)
                 change.save()
             for part in consumed:
@@ -158,7 +167,7 @@ class LocalFrontier:
         return turns
 
     def _end_leases(self, now: float, *, since: float | None = None) -> None:
-        change = Change(self._state, now=now)
+        change = FrontierChange(self._state, now=now)
         change.expire(since=since)
         change.save()
 
@@ -177,9 +186,9 @@ class LocalFrontier:
     def commit(self, step: FrontierUpdate, *, now: float) -> CommitResult:
         with self._lock:
             self._care()
-            fresh = sort_out(step, self._seen)
+            fresh = find_new_urls(step, self._seen)
             with self._state.database.write():
-                change = Change(self._state, now=now)
+                change = FrontierChange(self._state, now=now)
                 lost = change.settle(step.settled)
                 added = self._add(fresh, change)
                 change.save()
@@ -187,20 +196,20 @@ class LocalFrontier:
             self._took(added)
         return added.committed(fresh, lost)
 
-    def _took(self, added: Added) -> None:
+    def _took(self, added: AddedUrls) -> None:
         self._seen.add(added.hashes)
         self._unpaid += len(added.hashes)
         self._journal_bytes += sum(len(lines) for *_, lines in added.entries)
 
-    def _add(self, fresh: Fresh, change: Change) -> Added:
+    def _add(self, fresh: NewUrls, change: FrontierChange) -> AddedUrls:
         """Lines to their files, behind the end; and into the journal. Both mean nothing unless the step succeeds."""
-        added = Added([], [], 0, 0)
+        added = AddedUrls([], [], 0, 0)
         domains = change.domains([*(visit.domain for visit in fresh.visits), *fresh.links])
         for visit in fresh.visits:
             domain = domains[visit.domain]
             change.import_visit(domain, visit.done)
             added.hashes.append(visit.hash)
-            added.entries.append((domain.id, PRIORITY, NOWHERE, visit.data))
+            added.entries.append((domain.id, PRIORITY, NO_POSITION, visit.data))
         added.imported = len(fresh.visits)
         for name, links in fresh.links.items():
             domain = domains[name]
@@ -214,7 +223,7 @@ class LocalFrontier:
             for priority, parts in lanes.items():
                 data = b"".join(parts)
                 at = change.append(domain, priority, size=len(data), count=len(parts))
-                self._lanes.write(Lane(domain.hash, priority), at, data)
+                self._lanes.write(UrlQueue(domain.hash, priority), at, data)
                 added.entries.append((domain.id, priority, at, data))
         self._journal.append(added.entries)
         return added
@@ -257,14 +266,14 @@ class LocalFrontier:
 
     def exclude(self, domains: Iterable[str]) -> int:
         with self._lock, self._state.database.write():
-            change = Change(self._state, now=0.0)
+            change = FrontierChange(self._state, now=0.0)
             changed = change.exclude(domains)
             change.save()
         return changed
 
     def include(self, domains: Iterable[str]) -> int:
         with self._lock, self._state.database.write():
-            change = Change(self._state, now=0.0)
+            change = FrontierChange(self._state, now=0.0)
             changed = change.include(domains)
             change.save()
         return changed
@@ -301,19 +310,19 @@ class LocalFrontier:
 
     def _recover(self) -> None:
         for lines in self._journal.replay(self._lanes):
-            self._seen.add(hash_of(url) for _, url, _ in lines_in(lines))
+            self._seen.add(hash_url(url) for _, url, _ in decode_lines(lines))
             self._journal_bytes += len(lines)
         self._unpaid = len(self._seen)
         with self._state.database.write():
             self._end_leases(math.inf, since=0.0)
 
     def back_up(self, folder: Path) -> None:
-        with self._lock, backup.appearing(folder) as draft:
-            self._state.database.copy_to(draft / STATE)
-            (draft / RUNS).mkdir()
+        with self._lock, backup.create_folder(folder) as draft:
+            self._state.database.copy_to(draft / STATE_FILE)
+            (draft / SEEN_FOLDER).mkdir()
             for path in self._seen.paths():
-                backup.link_or_copy(path, draft / RUNS / path.name)
-            write_pack(draft / PACK, self._state.each(), self._lanes)
+                backup.link_or_copy(path, draft / SEEN_FOLDER / path.name)
+            write_queues(draft / QUEUES_FILE, self._state.each(), self._lanes)
             backup.write_manifest(draft, backend=BACKEND, version=VERSION, stats=self.stats())
 
     def compact(self) -> None:
@@ -323,25 +332,25 @@ class LocalFrontier:
                 domain = self._state.by_hash(hash_)
                 read, end = domain.lanes.get(priority, (0, 0)) if domain else (0, 0)
                 if not domain or number not in self._lanes.numbers(read=read, end=end):
-                    self._lanes.remove(Lane(hash_, priority), number)
+                    self._lanes.remove(UrlQueue(hash_, priority), number)
                 elif number == self._lanes.numbers(read=read, end=end)[0]:
-                    self._lanes.compact(Lane(domain.hash, priority), read=read, end=end)
+                    self._lanes.compact(UrlQueue(domain.hash, priority), read=read, end=end)
 
 
 def restore(source: Path, folder: Path, *, limits: FrontierLimits | None = None) -> None:
     """Make what was backed up to `source` a frontier in `folder`, which must be absent or empty."""
     manifest = backup.read_manifest(source, backend=BACKEND, version=VERSION)
     limits = limits or FrontierLimits()
-    with backup.appearing(folder) as draft:
-        shutil.copyfile(source / STATE, draft / STATE)
-        (draft / RUNS).mkdir()
+    with backup.create_folder(folder) as draft:
+        shutil.copyfile(source / STATE_FILE, draft / STATE_FILE)
+        (draft / SEEN_FOLDER).mkdir()
         for name in manifest.files:
-            if name.startswith(f"{RUNS}/"):
+            if name.startswith(f"{SEEN_FOLDER}/"):
                 backup.link_or_copy(source / name, draft / name)
-        unpack(source / PACK, draft / LANES, size=limits.file)
+        restore_queues(source / QUEUES_FILE, draft / QUEUES_FOLDER, size=limits.file)
 
 
-def item_of(candidate: Candidate) -> ClaimedUrl:
+def claimed_url(candidate: Candidate) -> ClaimedUrl:
     held = candidate.held
     reached_by = unpack_hops(held.priority, held.hops)
     return ClaimedUrl(held.url, held.depth, held.priority, held.attempts, candidate.last, *reached_by)

@@ -28,12 +28,12 @@ from webmill.crawl.frontier.base import (
     VisitDone,
     domain_of,
 )
-from webmill.crawl.frontier.fresh import checked_hops, encode_urls
 from webmill.crawl.frontier.hops import pack_hops, unpack_hops
+from webmill.crawl.frontier.new_urls import checked_hops, encode_urls
 from webmill.model import Link
 
 
-class Known(msgspec.Struct, kw_only=True):
+class KnownUrl(msgspec.Struct, kw_only=True):
     """All that is known of a URL."""
 
     link: Link
@@ -56,10 +56,10 @@ class Known(msgspec.Struct, kw_only=True):
         return None
 
 
-class Domain(msgspec.Struct, kw_only=True):
+class MemoryDomain(msgspec.Struct, kw_only=True):
     name: str
     number: int
-    urls: dict[str, Known] = {}
+    urls: dict[str, KnownUrl] = {}
     next: float = 0.0
     due: float | None = None
     again: float | None = None  # `due`, when revisits count as well
@@ -68,7 +68,7 @@ class Domain(msgspec.Struct, kw_only=True):
     until: float = 0.0
     is_excluded: bool = False
 
-    def in_hand(self) -> list[Known]:
+    def in_hand(self) -> list[KnownUrl]:
         return [known for known in self.urls.values() if known.state == "in hand"]
 
     def schedule(self, since: float) -> None:
@@ -96,10 +96,10 @@ class Domain(msgspec.Struct, kw_only=True):
         return time if before is None else min(before, time)
 
 
-class Everything(msgspec.Struct, kw_only=True):
+class MemoryBackup(msgspec.Struct, kw_only=True):
     """As it is backed up."""
 
-    domains: dict[str, Domain]
+    domains: dict[str, MemoryDomain]
     visited: dict[str, LastVisit]
     robots: dict[str, RobotsEntry]
     notes: dict[str, str]
@@ -107,14 +107,14 @@ class Everything(msgspec.Struct, kw_only=True):
 
 
 BACKEND, FILE = "memory", "frontier.msgpack"
-_everything = msgspec.msgpack.Decoder(Everything)
+_everything = msgspec.msgpack.Decoder(MemoryBackup)
 
 
 class MemoryFrontier:
     def __init__(self) -> None:
         self._lock = threading.RLock()
-        self._domains: dict[str, Domain] = {}
-        self._turns: dict[int, Domain] = {}
+        self._domains: dict[str, MemoryDomain] = {}
+        self._turns: dict[int, MemoryDomain] = {}
         self._visited: dict[str, LastVisit] = {}
         self._robots: dict[str, RobotsEntry] = {}
         self._notes: dict[str, str] = {}
@@ -131,7 +131,7 @@ class MemoryFrontier:
             ready = sorted((time, domain.number, domain) for time, domain in due if time is not None and time <= now)
             return [self._start_turn(domain, request) for _, _, domain in ready[: request.turns]]
 
-    def _start_turn(self, domain: Domain, request: ClaimRequest) -> DomainTurn:
+    def _start_turn(self, domain: MemoryDomain, request: ClaimRequest) -> DomainTurn:
         ranked = [(known.rank(request), known) for known in domain.urls.values()]
         ordered = sorted((rank, known.link.url) for rank, known in ranked if rank is not None)
         self._counts["tokens"] += 1
@@ -154,7 +154,7 @@ class MemoryFrontier:
             domain.schedule(domain.until if since is None else since)
             self._counts["expired"] += 1
 
-    def _end(self, domain: Domain) -> None:
+    def _end(self, domain: MemoryDomain) -> None:
         for known in domain.in_hand():
             give_back(known, not_before=0.0, attempts=known.attempts)
         del self._turns[domain.token]
@@ -183,7 +183,7 @@ class MemoryFrontier:
         domain, visit = self._domain(domain_of(done.url)), done.visit
         if done.url in domain.urls:
             return "known"
-        known = Known(link=as_kept(Link(visit.url, visit.depth), pack_hops(visit)), place=0)
+        known = KnownUrl(link=as_kept(Link(visit.url, visit.depth), pack_hops(visit)), place=0)
         domain.urls[done.url] = known
         self._apply(known, done)
         return "imported"
@@ -195,11 +195,11 @@ class MemoryFrontier:
         if domain.is_excluded:
             return "excluded"
         self._counts["links"] += 1
-        domain.urls[link.url] = Known(link=as_kept(link, pack_hops(link)), place=self._counts["links"])
+        domain.urls[link.url] = KnownUrl(link=as_kept(link, pack_hops(link)), place=self._counts["links"])
         return "added"
 
-    def _domain(self, name: str) -> Domain:
-        return self._domains.setdefault(name, Domain(name=name, number=len(self._domains)))
+    def _domain(self, name: str) -> MemoryDomain:
+        return self._domains.setdefault(name, MemoryDomain(name=name, number=len(self._domains)))
 
     def _settle(self, settled: TurnOutcomes, *, now: float) -> None:
         domain = self._turns[settled.token]
@@ -213,7 +213,7 @@ class MemoryFrontier:
             self._end(domain)
         domain.schedule(now)
 
-    def _apply(self, known: Known, outcome: Outcome) -> None:
+    def _apply(self, known: KnownUrl, outcome: Outcome) -> None:
         if isinstance(outcome, VisitDone):
             if known.last is None:
                 known.place = len(self._visited)
@@ -261,7 +261,7 @@ class MemoryFrontier:
             known = [self._domains[name] for name in domains if name in self._domains]
             return sum(self._set_excluded(domain, excluded=False) for domain in known)
 
-    def _set_excluded(self, domain: Domain, *, excluded: bool) -> bool:
+    def _set_excluded(self, domain: MemoryDomain, *, excluded: bool) -> bool:
         if domain.is_excluded == excluded:
             return False
         domain.is_excluded = excluded
@@ -293,8 +293,8 @@ class MemoryFrontier:
         pass
 
     def back_up(self, folder: Path) -> None:
-        with self._lock, backup.appearing(folder) as draft:
-            everything = Everything(
+        with self._lock, backup.create_folder(folder) as draft:
+            everything = MemoryBackup(
                 domains=self._domains,
                 visited=self._visited,
                 robots=self._robots,
@@ -304,7 +304,7 @@ class MemoryFrontier:
             (draft / FILE).write_bytes(msgspec.msgpack.encode(everything))
             backup.write_manifest(draft, backend=BACKEND, version=1, stats=self.stats())
 
-    def _fill(self, everything: Everything) -> None:
+    def _fill(self, everything: MemoryBackup) -> None:
         self._domains, self._visited = everything.domains, everything.visited
         self._robots, self._notes = everything.robots, everything.notes
         self._counts = Counter(everything.counts)
@@ -328,7 +328,7 @@ def as_kept(link: Link, hops: int) -> Link:
     return Link(link.url, link.depth, link.priority, *unpack_hops(link.priority, hops))
 
 
-def give_back(known: Known, *, not_before: float, attempts: int) -> None:
+def give_back(known: KnownUrl, *, not_before: float, attempts: int) -> None:
     """A URL that was visited before stays among the visited, to be visited again."""
     known.attempts = attempts
     if known.last is None:

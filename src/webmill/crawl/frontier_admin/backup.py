@@ -14,8 +14,8 @@ from pathlib import Path
 
 import msgspec
 
-from webmill.crawl.frontier.backup import Stored, appearing, stored
-from webmill.crawl.frontier.frames import read_frames
+from webmill.crawl.frontier.backup import StoredFile, create_folder, describe_file
+from webmill.crawl.frontier.framed_file import read_frames
 from webmill.crawl.frontier_admin.copying import SMALL, copied, letters_file, part, remove
 from webmill.crawl.frontier_admin.place import Place
 from webmill.crawl.start import Layout
@@ -33,7 +33,7 @@ class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     format: int
     time: float
     layout: Layout
-    files: dict[str, Stored]
+    files: dict[str, StoredFile]
 
     @property
     def size(self) -> int:
@@ -50,7 +50,7 @@ def back_up(place: Place, target: Storage, *, now: float) -> Iterator[Progress]:
     refuse_used(target)
     with copied(place) as folder:
         paths = sorted(path for path in folder.rglob("*") if path.is_file())
-        files = {path.relative_to(folder).as_posix(): stored(path) for path in paths}
+        files = {path.relative_to(folder).as_posix(): describe_file(path) for path in paths}
         layout = msgspec.json.decode((folder / "crawl.json").read_bytes(), type=Layout)
         manifest = Manifest(format=FORMAT, time=now, layout=layout, files=files)
         done = 0
@@ -87,7 +87,7 @@ def restore(place: Place, source: Storage, *, frontier: str | None = None) -> It
             fetch(source, name, file, fetched / name)
             done += file.size
             yield Progress(done, manifest.size)
-        with place.tools.restoring(place.options), appearing(place.folder) as draft:
+        with place.tools.restoring(place.options), create_folder(place.folder) as draft:
             put_together(place, manifest.layout, fetched, draft)
             rename(draft, manifest.layout, name=place.options.collection.name, frontier=frontier)
     finally:
@@ -116,7 +116,7 @@ def check_kind(layout: Layout, place: Place) -> None:
         raise Misconfigured("the backup is of a frontier on disk: leave --frontier out")
 
 
-def fetch(source: Storage, name: str, expected: Stored, path: Path) -> None:
+def fetch(source: Storage, name: str, expected: StoredFile, path: Path) -> None:
     atomic.make_folder(path.parent)
     digest, size = hashlib.sha256(), 0
     with source.open(name) as stream, os_errors(str(path)), path.open("wb") as file:
@@ -124,7 +124,7 @@ def fetch(source: Storage, name: str, expected: Stored, path: Path) -> None:
             digest.update(chunk)
             size += len(chunk)
             file.write(chunk)
-    if Stored(size, digest.hexdigest()) != expected:
+    if StoredFile(size, digest.hexdigest()) != expected:
         raise BadInput("a file of the backup is not what was written", reason="corrupt", source=name)
 
 

@@ -3,7 +3,7 @@
     frontier/backup/
       hold               while it is fresh, a shard that has made its copy takes no letters
       shard-NN/          the shard's copy, made by its owner between two steps
-      mail-NN.letters    what lay in its box (`crawl/frontier/frames.py`)
+      mail-NN.letters    what lay in its box (`crawl/frontier/framed_file.py`)
       …                  what else a kind of frontier has to be copied
       crawl.json  flags.json  seeds.txt
 
@@ -23,7 +23,7 @@ from typing import Any
 
 import msgspec
 
-from webmill.crawl.frontier.frames import write_frames
+from webmill.crawl.frontier.framed_file import write_frames
 from webmill.crawl.frontier_admin.held import FOLDER, FRESH, HOLD
 from webmill.crawl.frontier_admin.place import Place
 from webmill.crawl.scheduler.commands import BackUp, Order

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager, closing, nullcontext
 from pathlib import Path
 
 from webmill.crawl.frontier.local import restore
-from webmill.crawl.frontier.state import State
+from webmill.crawl.frontier.sqlite_state import SqliteState
 from webmill.crawl.frontier_admin.tools import Look
 from webmill.crawl.options import Options
 from webmill.crawl.politeness import host_schedule as gates
@@ -30,7 +30,7 @@ class LocalTools:
         path = folder / "state.sqlite"
         if not path.exists():
             raise NotFound(f"no frontier in {folder} yet")
-        with closing(State(path)) as state:
+        with closing(SqliteState(path)) as state:
             excluded = state.database.read("SELECT count(*) FROM domain WHERE excluded")[0][0]
             return Look(state.stats(), excluded, state.next_turn(revisits=False))
 

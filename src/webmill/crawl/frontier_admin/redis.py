@@ -11,7 +11,7 @@ import msgspec
 
 from webmill.crawl.cluster.cluster_state import Meeting
 from webmill.crawl.cluster.join import place_of, settle_layout
-from webmill.crawl.frontier.frames import read_frames, write_frames
+from webmill.crawl.frontier.framed_file import read_frames, write_frames
 from webmill.crawl.frontier.redis.backup import restore
 from webmill.crawl.frontier.redis.owner import RESTORING, braced, read_meta
 from webmill.crawl.frontier.redis.server import pairs

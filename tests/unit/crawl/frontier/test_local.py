@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from webmill.crawl.frontier.base import ClaimRequest, CommitResult, FrontierUpdate, LastVisit, TurnOutcomes, VisitDone
-from webmill.crawl.frontier.lanes import Lane, Lanes, line_of
-from webmill.crawl.frontier.local import STATE, FrontierLimits, LocalFrontier
+from webmill.crawl.frontier.local import STATE_FILE, FrontierLimits, LocalFrontier
 from webmill.crawl.frontier.memory import MemoryFrontier
+from webmill.crawl.frontier.url_queue_files import UrlQueue, UrlQueueFiles, encode_line
 from webmill.errors import BadInput, Conflict, Misconfigured, Unavailable
 from webmill.model import Link
 
@@ -174,7 +174,7 @@ def test_a_checkpoint_whose_sync_fails_writes_all_lines_again(tmp_path: Path, mo
     with LocalFrontier(tmp_path / "f", limits=limits) as frontier:
         frontier.commit(FrontierUpdate(links=links(60)), now=NOW)
 
-        def fail(self: Lanes) -> None:
+        def fail(self: UrlQueueFiles) -> None:
             self.close()
             for path in written():
                 path.write_bytes(b"")
@@ -186,7 +186,7 @@ def test_a_checkpoint_whose_sync_fails_writes_all_lines_again(tmp_path: Path, mo
         assert len(written()) == 10
 
         with monkeypatch.context() as patch:
-            patch.setattr(Lanes, "sync", fail)
+            patch.setattr(UrlQueueFiles, "sync", fail)
             with pytest.raises(Unavailable):
                 frontier.commit(FrontierUpdate(links=links(10, start=60)), now=NOW)
         assert frontier.commit(FrontierUpdate(links=links(10, start=60)), now=NOW).added == 10
@@ -208,7 +208,7 @@ def test_lines_that_were_not_synced_come_from_the_journal(tmp_path: Path, waitin
 
 
 def test_each_file_is_synced_where_the_system_cannot_sync_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("webmill.crawl.frontier.lanes._syncfs", None)
+    monkeypatch.setattr("webmill.crawl.frontier.url_queue_files._syncfs", None)
     with LocalFrontier(tmp_path / "f", limits=FrontierLimits(table=30, open_files=3)) as frontier:
         for start in range(0, 200, 10):
             frontier.commit(FrontierUpdate(links=links(10, start=start)), now=NOW)
@@ -269,8 +269,8 @@ def test_what_is_read_soon_never_becomes_a_file(tmp_path: Path) -> None:
 
 
 def test_of_lines_that_wait_in_memory_those_that_were_read_are_not_written(tmp_path: Path) -> None:
-    lane, line = Lane(b"x" * 16, 5), line_of(b"https://a.com/1", 1)
-    with closing(Lanes(tmp_path)) as lanes:
+    lane, line = UrlQueue(b"x" * 16, 5), encode_line(b"https://a.com/1", 1)
+    with closing(UrlQueueFiles(tmp_path)) as lanes:
         lanes.write(lane, 0, 9 * line)
         lanes.drop(lane, was=0, read=6 * len(line), end=9 * len(line))
         lanes.write(lane, 9 * len(line), line)
@@ -282,9 +282,9 @@ def test_of_lines_that_wait_in_memory_those_that_were_read_are_not_written(tmp_p
 
 
 def test_lines_are_read_from_their_file_and_from_memory_as_one_lane(tmp_path: Path) -> None:
-    lane, rows = Lane(b"x" * 16, 5), [line_of(b"https://a.com/%d" % number, 1) for number in range(10)]
+    lane, rows = UrlQueue(b"x" * 16, 5), [encode_line(b"https://a.com/%d" % number, 1) for number in range(10)]
     size = len(rows[0])
-    with closing(Lanes(tmp_path, size=3 * size + 5)) as lanes:
+    with closing(UrlQueueFiles(tmp_path, size=3 * size + 5)) as lanes:
         lanes.write(lane, 0, b"".join(rows[:6]))
         lanes.flush()
         lanes.write(lane, 6 * size, b"".join(rows[6:]))
@@ -297,8 +297,8 @@ def test_lines_are_read_from_their_file_and_from_memory_as_one_lane(tmp_path: Pa
 
 
 def test_lines_written_again_leave_those_behind_them(tmp_path: Path) -> None:
-    lane, one, two = Lane(b"x" * 16, 5), line_of(b"https://a.com/1", 1), line_of(b"https://a.com/2", 1)
-    lanes = Lanes(tmp_path)
+    lane, one, two = UrlQueue(b"x" * 16, 5), encode_line(b"https://a.com/1", 1), encode_line(b"https://a.com/2", 1)
+    lanes = UrlQueueFiles(tmp_path)
     with closing(lanes):
         lanes.write(lane, 0, one + two)
         lanes.write(lane, 0, one)  # as after a sync that failed, when the disk is full before the second
@@ -313,7 +313,7 @@ def test_visits_of_an_older_frontier_keep_their_places(tmp_path: Path) -> None:
     last = LastVisit(url=url, time=NOW, error=',"file":"', filename="x.warc.gz", offset=5, length=7, digest="sha1:A")
     with LocalFrontier(tmp_path / "f") as frontier:
         frontier.commit(FrontierUpdate(visited=[VisitDone(last, revisit_due=NOW)]), now=NOW)
-    with closing(sqlite3.connect(tmp_path / "f" / STATE)) as database:
+    with closing(sqlite3.connect(tmp_path / "f" / STATE_FILE)) as database:
         assert database.execute("""UPDATE visit SET body = replace(body, '"filename":', '"file":')""").rowcount == 1
         assert '"file":"x.warc.gz"' in database.execute("SELECT body FROM visit").fetchone()[0]
         database.commit()

@@ -12,24 +12,26 @@ from pathlib import Path
 
 from webmill.crawl.frontier import backup
 from webmill.crawl.frontier.base import FrontierStats
-from webmill.crawl.frontier.lanes import Lanes
-from webmill.crawl.frontier.local import LANES, FrontierLimits
-from webmill.crawl.frontier.pack import PACK, unpack, write_pack
-from webmill.crawl.frontier.redis.changes import Changes
-from webmill.crawl.frontier.redis.dump import JOURNAL, keys, load_dump, write_dump
+from webmill.crawl.frontier.local import QUEUES_FOLDER, FrontierLimits
+from webmill.crawl.frontier.queue_backup import QUEUES_FILE, restore_queues, write_queues
+from webmill.crawl.frontier.redis.changes import ChangeSender
+from webmill.crawl.frontier.redis.dump import JOURNAL, load_dump, scan_keys, write_dump
 from webmill.crawl.frontier.redis.owner import REBUILD, REFILL, RESTORING, braced, note_facts, read_meta
 from webmill.crawl.frontier.redis.server import TIMEOUT, Server
 from webmill.crawl.frontier.redis.state import VERSION, RedisState
+from webmill.crawl.frontier.url_queue_files import UrlQueueFiles
 from webmill.errors import Conflict
 
 BACKEND, KEYS = "redis", "keys.frames"
 
 
-def back_up(folder: Path, *, server: Server, state: RedisState, lanes: Lanes, id_: str, stats: FrontierStats) -> None:
+def back_up(
+    folder: Path, *, server: Server, state: RedisState, lanes: UrlQueueFiles, id_: str, stats: FrontierStats
+) -> None:
     """By the owner, between two steps."""
-    with backup.appearing(folder) as draft:
+    with backup.create_folder(folder) as draft:
         state.changes.must_be_owner()
-        write_pack(draft / PACK, state.each(), lanes)
+        write_queues(draft / QUEUES_FILE, state.each(), lanes)
         write_dump(draft / KEYS, server, state.key())
         state.changes.must_be_owner()  # else another may have changed them meanwhile
         facts = {"folder": id_, "change": str(state.changes.number)}
@@ -47,28 +49,28 @@ def restore(
     limits, id_, at = limits or FrontierLimits(), secrets.token_hex(16), braced(prefix)
     with closing(Server(url, timeout=timeout)) as server:
         server.promise()
-        must_be_unused(server, at)
-        with backup.appearing(folder) as draft:
-            unpack(source / PACK, draft / LANES, size=limits.file)
+        require_no_frontier(server, at)
+        with backup.create_folder(folder) as draft:
+            restore_queues(source / QUEUES_FILE, draft / QUEUES_FOLDER, size=limits.file)
             note_facts(draft, id=id_, joined="1", **{REBUILD: "1"})
-            changes = begin(server, at, number=int(manifest.facts["change"]))
+            changes = start_restore(server, at, number=int(manifest.facts["change"]))
             load_dump(source / KEYS, changes, at)
         last = [("HSET", at + "meta", "folder", id_, REFILL, "1"), ("HDEL", at + "meta", RESTORING)]
         changes.make(last, then=None, is_claim=False)
 
 
-def must_be_unused(server: Server, prefix: str) -> None:
+def require_no_frontier(server: Server, prefix: str) -> None:
     found = read_meta(server, prefix)
     if found and RESTORING not in found:
         message = f"there is a frontier {prefix} in Redis at {server.place}: "
         raise Conflict(message + "name another prefix, or delete its keys")
 
 
-def begin(server: Server, prefix: str, *, number: int) -> Changes:
+def start_restore(server: Server, prefix: str, *, number: int) -> ChangeSender:
     """Under an epoch that no process can have that once owned keys of this name."""
-    for page in keys(server, prefix):  # of a restore that was cut short
+    for page in scan_keys(server, prefix):  # of a restore that was cut short
         server.ask("UNLINK", *page)
     server.ask("DEL", prefix + JOURNAL, prefix + "meta")
     epoch = 1 + secrets.randbelow(1 << 48)
     server.ask("HSET", prefix + "meta", "epoch", epoch, "change", str(number), RESTORING, "1")
-    return Changes(server, prefix + "meta", epoch=epoch, number=number)
+    return ChangeSender(server, prefix + "meta", epoch=epoch, number=number)

@@ -15,33 +15,33 @@ import msgspec
 from webmill.crawl.frontier.redis.server import Command, Refused, Server, pack
 from webmill.errors import Conflict, Misconfigured
 
-TAKEN = "another process has opened this frontier: it goes on there"
+NOT_THE_OWNER = "another process has opened this frontier: it goes on there"
 WENT_BACK = "Redis has lost changes that it had made: open the frontier anew"
 
-Act = Callable[[], None]
+OnApplied = Callable[[], None]
 
 
-class Sent(msgspec.Struct):
+class SentChange(msgspec.Struct):
     """Until its answer is there it is in doubt."""
 
     name: str
     blob: bytes
-    then: Act | None
+    then: OnApplied | None
     is_claim: bool  # not sent again: the caller has forgotten the turns; their leases run out if it counts after all
 
 
-class Changes:
+class ChangeSender:
     def __init__(self, server: Server, meta: str, *, epoch: int, number: int) -> None:
         self._server, self._meta, self._epoch, self.number = server, meta, epoch, number
-        self._in_doubt: Sent | None = None
+        self._in_doubt: SentChange | None = None
 
     @property
     def is_in_doubt(self) -> bool:
         return self._in_doubt is not None
 
-    def make(self, commands: Sequence[Command], *, then: Act | None, is_claim: bool) -> None:
+    def make(self, commands: Sequence[Command], *, then: OnApplied | None, is_claim: bool) -> None:
         name = f"{self.number + 1}.{secrets.token_hex(4)}"
-        self._in_doubt = Sent(name, pack(commands), then, is_claim)
+        self._in_doubt = SentChange(name, pack(commands), then, is_claim)
         self._send(self._in_doubt)
 
     def settle_doubt(self) -> None:
@@ -49,13 +49,13 @@ class Changes:
         sent = self._in_doubt
         if sent and sent.is_claim:
             last = self._last()
-            if last != sent.name and number_of(last) != self.number:
+            if last != sent.name and change_number(last) != self.number:
                 raise Conflict(WENT_BACK)
-            self.number, self._in_doubt = number_of(last), None
+            self.number, self._in_doubt = change_number(last), None
         elif sent:
             self._send(sent)
 
-    def _send(self, sent: Sent) -> None:
+    def _send(self, sent: SentChange) -> None:
         try:
             done = self._server.run("apply", keys=[self._meta], args=[self._epoch, sent.name, sent.blob])
         except (Misconfigured, Refused):
@@ -63,8 +63,8 @@ class Changes:
             raise
         self._in_doubt = None
         if done < 0:
-            raise Conflict(WENT_BACK if done == -2 else TAKEN)
-        self.number = number_of(sent.name)
+            raise Conflict(WENT_BACK if done == -2 else NOT_THE_OWNER)
+        self.number = change_number(sent.name)
         if sent.then:
             sent.then()
 
@@ -72,13 +72,13 @@ class Changes:
         """Before files are touched that another owner may have."""
         self.settle_doubt()
         if int(self._server.ask("HGET", self._meta, "epoch") or 0) != self._epoch:
-            raise Conflict(TAKEN)
-        if number_of(self._last()) != self.number:
+            raise Conflict(NOT_THE_OWNER)
+        if change_number(self._last()) != self.number:
             raise Conflict(WENT_BACK)
 
     def _last(self) -> str:
         return (self._server.ask("HGET", self._meta, "change") or b"0").decode()
 
 
-def number_of(name: str) -> int:
+def change_number(name: str) -> int:
     return int(name.partition(".")[0])

@@ -12,12 +12,12 @@ from typing import Any
 
 import msgspec
 
-from webmill.crawl.frontier.frames import read_frames, write_frames
-from webmill.crawl.frontier.redis.changes import Changes
+from webmill.crawl.frontier.framed_file import read_frames, write_frames
+from webmill.crawl.frontier.redis.changes import ChangeSender
 from webmill.crawl.frontier.redis.server import Command, Server, text
-from webmill.crawl.frontier.redis.state import escaped
+from webmill.crawl.frontier.redis.state import escape_pattern
 
-OURS = {
+KEY_KINDS = {
     "domain", "ready", "in_hand", "turns", "leases", "retries", "revisits", "visited", "excluded", "robots", "notes",
     "tally", "errands",
 }  # fmt: skip
@@ -29,16 +29,16 @@ _commands = msgspec.msgpack.Decoder(list[list[bytes]])
 
 
 def write_dump(path: Path, server: Server, prefix: str) -> None:
-    write_frames(path, map(msgspec.msgpack.encode, grouped(commands(server, prefix))))
+    write_frames(path, map(msgspec.msgpack.encode, group_commands(dump_commands(server, prefix))))
 
 
-def load_dump(path: Path, changes: Changes, prefix: str) -> None:
+def load_dump(path: Path, changes: ChangeSender, prefix: str) -> None:
     for frame in read_frames(path):
         some = [(name, prefix.encode() + key, *rest) for name, key, *rest in _commands.decode(frame)]
         changes.make(some, then=None, is_claim=False)
 
 
-def grouped(commands: Iterable[Command]) -> Iterator[list[Command]]:
+def group_commands(commands: Iterable[Command]) -> Iterator[list[Command]]:
     group: list[Command] = []
     size = 0
     for command in commands:
@@ -51,40 +51,40 @@ def grouped(commands: Iterable[Command]) -> Iterator[list[Command]]:
         yield group
 
 
-def keys(server: Server, prefix: str) -> Iterator[list[bytes]]:
+def scan_keys(server: Server, prefix: str) -> Iterator[list[bytes]]:
     """Those that belong to a frontier, a page at a time, some maybe twice."""
-    cursor, pattern = 0, escaped(prefix) + "*"
+    cursor, pattern = 0, escape_pattern(prefix) + "*"
     while True:
         cursor, found = server.ask("SCAN", cursor, "MATCH", pattern, "COUNT", AT_ONCE)
-        if page := [key for key in found if text(key)[len(prefix) :].partition(":")[0] in OURS]:
+        if page := [key for key in found if text(key)[len(prefix) :].partition(":")[0] in KEY_KINDS]:
             yield page
         if not int(cursor):
             return
 
 
-def commands(server: Server, prefix: str) -> Iterator[Command]:
+def dump_commands(server: Server, prefix: str) -> Iterator[Command]:
     """Their keys are without the prefix. What comes twice changes nothing."""
-    for page in keys(server, prefix):
+    for page in scan_keys(server, prefix):
         kinds = map(text, server.ask_all(("TYPE", key) for key in page))
         known = [(key, kind) for key, kind in zip(page, kinds, strict=True) if kind in ("string", "hash", "zset")]
-        answers = server.ask_all(question(key, kind) for key, kind in known) if known else []
+        answers = server.ask_all(scan_command(key, kind) for key, kind in known) if known else []
         for (key, kind), answer in zip(known, answers, strict=True):
-            for part in parts(server, key, kind, answer):
-                yield command(key[len(prefix.encode()) :], kind, part)
+            for part in read_pages(server, key, kind, answer):
+                yield restore_command(key[len(prefix.encode()) :], kind, part)
     number = 0
     while (entry := server.ask("LINDEX", prefix + JOURNAL, number)) is not None:
         number += 1
         yield (b"RPUSH", JOURNAL.encode(), entry)
 
 
-def question(key: bytes, kind: str, cursor: int = 0) -> Sequence[bytes | str | float]:
+def scan_command(key: bytes, kind: str, cursor: int = 0) -> Sequence[bytes | str | float]:
     """The next page of a key."""
     if kind == "string":
         return ("GET", key)
     return ("HSCAN" if kind == "hash" else "ZSCAN", key, cursor, "COUNT", AT_ONCE)
 
 
-def parts(server: Server, key: bytes, kind: str, answer: Any) -> Iterator[Any]:
+def read_pages(server: Server, key: bytes, kind: str, answer: Any) -> Iterator[Any]:
     if kind == "string":
         yield answer
         return
@@ -94,10 +94,10 @@ def parts(server: Server, key: bytes, kind: str, answer: Any) -> Iterator[Any]:
             yield part
         if not int(cursor):
             return
-        answer = server.ask(*question(key, kind, int(cursor)))
+        answer = server.ask(*scan_command(key, kind, int(cursor)))
 
 
-def command(name: bytes, kind: str, part: Any) -> Command:
+def restore_command(name: bytes, kind: str, part: Any) -> Command:
     if kind == "string":
         return (b"SET", name, part)
     if kind == "hash":

@@ -9,17 +9,17 @@ from pathlib import Path
 
 import msgspec
 
-from webmill.crawl.frontier.journal import Entry, Journal
-from webmill.crawl.frontier.lanes import Lane, Lanes
+from webmill.crawl.frontier.journal import Journal, JournalEntry
 from webmill.crawl.frontier.local import FrontierLimits
 from webmill.crawl.frontier.redis.server import Promise, Server
 from webmill.crawl.frontier.redis.state import RedisState
-from webmill.crawl.frontier.state import Domain
+from webmill.crawl.frontier.sqlite_state import DomainRow
+from webmill.crawl.frontier.url_queue_files import UrlQueue, UrlQueueFiles
 
 GRACE = 60.0  # seconds after which Redis, if it syncs every second, has surely kept what it said
 
-Lines = tuple[str, int, int, bytes]  # domain, priority, position, lines
-_lines = msgspec.msgpack.Decoder(list[Lines])
+NamedEntry = tuple[str, int, int, bytes]  # domain, priority, position, lines
+_lines = msgspec.msgpack.Decoder(list[NamedEntry])
 
 
 class RedisJournal(Journal):
@@ -29,12 +29,12 @@ class RedisJournal(Journal):
         super().__init__(state)
         self._server, self._redis, self._key = server, state, state.key("journal")
 
-    def append(self, entries: Sequence[Entry]) -> None:
+    def append(self, entries: Sequence[JournalEntry]) -> None:
         if entries:
             domains = self._redis.numbered({id_ for id_, *_ in entries})
             self._redis.put("RPUSH", self._key, msgspec.msgpack.encode([(domains[e[0]].name, *e[1:]) for e in entries]))
 
-    def entries(self) -> Iterator[tuple[Domain, int, int, bytes]]:
+    def entries(self) -> Iterator[tuple[DomainRow, int, int, bytes]]:
         number = 0
         while (blob := self._server.ask("LINDEX", self._key, number)) is not None:
             number += 1
@@ -46,15 +46,15 @@ class RedisJournal(Journal):
         self._redis.put("DEL", self._key)
 
 
-class CarefulLanes(Lanes):
+class RetainedUrlQueues(UrlQueueFiles):
     """Files that were read to their end are kept for as long as Redis may go back to before they were."""
 
     def __init__(self, folder: Path, *, limits: FrontierLimits, promise: Promise) -> None:
         super().__init__(folder, size=limits.file, max_open=limits.open_files, waiting=limits.waiting)
         self._promise = promise
-        self._read: deque[tuple[float, Lane, int, int]] = deque()
+        self._read: deque[tuple[float, UrlQueue, int, int]] = deque()
 
-    def drop(self, lane: Lane, *, was: int, read: int, end: int) -> None:
+    def drop(self, lane: UrlQueue, *, was: int, read: int, end: int) -> None:
         if self._promise is Promise.DURABLE:
             super().drop(lane, was=was, read=read, end=end)
         elif self._promise is Promise.SECOND:

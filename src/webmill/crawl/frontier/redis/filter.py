@@ -1,4 +1,4 @@
-"""A filter of known URLs in Redis: a quick, sure no. Its "maybe" is decided by the owner's exact set (`RedisSeen`).
+"""A filter of known URLs in Redis: a quick, sure no. Its "maybe" is decided by the exact set (`FilteredSeenUrls`).
 
 Either the server's own Bloom filter (`BF.*`), or bitmaps: words of 64 bits as in a run's filter (`run`), in segments of
 which each is four times the one before, so that a small crawl has a small filter.
@@ -15,15 +15,15 @@ from typing import Protocol
 
 import numpy as np
 
-from webmill.crawl.frontier.hashes import asked, rows_of, words_of
+from webmill.crawl.frontier.hashes import join_hashes, make_query, word_indexes
 from webmill.crawl.frontier.redis.server import Command, Server
-from webmill.crawl.frontier.run import HASHES_PER_WORD
-from webmill.crawl.frontier.seen import FAN, Seen
+from webmill.crawl.frontier.seen_urls import MERGE_FAN_IN, SeenUrls
+from webmill.crawl.frontier.sorted_hash_run import HASHES_PER_WORD
 from webmill.infra import sqlite
 
-FIRST = 1 << 17  # hashes in the first segment
+FIRST_SEGMENT = 1 << 17  # hashes in the first segment
 GROWTH = 4
-LARGEST = FIRST * GROWTH**5  # of 268 MB; Redis has no strings above 512 MB
+MAX_SEGMENT = FIRST_SEGMENT * GROWTH**5  # of 268 MB; Redis has no strings above 512 MB
 ERROR = "0.001"
 AT_ONCE = 1000
 PLACED = struct.Struct("<IQ")  # place and word
@@ -39,7 +39,7 @@ SCHEMA = sqlite.Schema(
 )
 
 
-class Filter(Protocol):
+class UrlFilter(Protocol):
     count: int  # of the hashes in it
 
     def make(self) -> None:
@@ -55,7 +55,7 @@ class Filter(Protocol):
         ...
 
 
-class Bloom:
+class BloomFilter:
     """RedisBloom's, or one with the same commands."""
 
     def __init__(self, server: Server, prefix: str, *, count: int) -> None:
@@ -64,32 +64,32 @@ class Bloom:
     def make(self) -> None:
         self.count = 0
         self._server.ask("DEL", self._key)
-        self._server.ask("BF.RESERVE", self._key, ERROR, FIRST, "EXPANSION", GROWTH)
+        self._server.ask("BF.RESERVE", self._key, ERROR, FIRST_SEGMENT, "EXPANSION", GROWTH)
 
     def maybe(self, hashes: Sequence[bytes]) -> list[bool]:
         answers = self._server.run("maybe", keys=[self._key], args=[b"".join(hashes)])
         return [answer == 0x31 for answer in answers]
 
     def put(self, hashes: Sequence[bytes]) -> list[Command]:
-        return [("BF.MADD", self._key, *some) for some in in_parts(hashes)]
+        return [("BF.MADD", self._key, *some) for some in split_hashes(hashes)]
 
 
-class Bitmaps:
+class BitmapFilter:
     def __init__(self, server: Server, prefix: str, *, count: int, hashes_per_word: int = HASHES_PER_WORD) -> None:
         self._server, self._prefix, self._hashes_per_word = server, f"{prefix}seen:bits:", hashes_per_word
         self.count = count
         self._read: dict[tuple[int, int], int] = {}  # words by segment and place, as `maybe` has found them
 
     def make(self) -> None:
-        self._server.ask("DEL", *(self._prefix + str(segment) for segment in range(segment_of(self.count) + 1)))
+        self._server.ask("DEL", *(self._prefix + str(segment) for segment in range(segment_of_hash(self.count) + 1)))
         self.count = 0
 
     def maybe(self, hashes: Sequence[bytes]) -> list[bool]:
         self._read.clear()
-        these = asked(rows_of(hashes))
+        these = make_query(join_hashes(hashes))
         answers = np.zeros(len(hashes), np.bool_)
-        for segment in range(segment_of(self.count) + 1 if hashes else 0):
-            places = words_of(these.high, self._words(segment))
+        for segment in range(segment_of_hash(self.count) + 1 if hashes else 0):
+            places = word_indexes(these.high, self._words(segment))
             blob = self._server.run("words", keys=[self._prefix + str(segment)], args=[places.astype("<u4").tobytes()])
             words = np.frombuffer(blob, "<u8")
             self._read.update(zip(zip(repeat(segment), places.tolist()), words.tolist(), strict=False))
@@ -98,9 +98,9 @@ class Bitmaps:
 
     def put(self, hashes: Sequence[bytes]) -> list[Command]:
         changed: dict[int, dict[int, int]] = {}  # words by segment and place
-        these = asked(rows_of(hashes))
+        these = make_query(join_hashes(hashes))
         for number, (high, mask) in enumerate(zip(these.high.tolist(), these.mask.tolist(), strict=True), self.count):
-            segment = segment_of(number)
+            segment = segment_of_hash(number)
             words, place = changed.setdefault(segment, {}), (high >> 32) * self._words(segment) >> 32
             before = words.get(place) or self._read.get((segment, place), 0)  # not read: of a segment that begins now
             words[place] = before | mask
@@ -110,29 +110,29 @@ class Bitmaps:
         ]
 
     def _words(self, segment: int) -> int:
-        size: int = min(LARGEST, FIRST * GROWTH**segment)
+        size: int = min(MAX_SEGMENT, FIRST_SEGMENT * GROWTH**segment)
         return size // self._hashes_per_word
 
 
-def segment_of(count: int) -> int:
+def segment_of_hash(count: int) -> int:
     """Where the hash with this number goes."""
-    segment, size = 0, FIRST
+    segment, size = 0, FIRST_SEGMENT
     while count >= size:
         count -= size
-        segment, size = segment + 1, min(LARGEST, size * GROWTH)
+        segment, size = segment + 1, min(MAX_SEGMENT, size * GROWTH)
     return segment
 
 
-def in_parts(hashes: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
+def split_hashes(hashes: Sequence[bytes]) -> Iterator[Sequence[bytes]]:
     return (hashes[at : at + AT_ONCE] for at in range(0, len(hashes), AT_ONCE))
 
 
-class RedisSeen(Seen):
+class FilteredSeenUrls(SeenUrls):
     """The exact set, on the owner's disk; asked only where the filter says maybe."""
 
     def __init__(
-        self, folder: Path, database: sqlite.Database, filter_: Filter, *,
-        fan: int = FAN, hashes_per_word: int = HASHES_PER_WORD,
+        self, folder: Path, database: sqlite.Database, filter_: UrlFilter, *,
+        fan: int = MERGE_FAN_IN, hashes_per_word: int = HASHES_PER_WORD,
     ) -> None:  # fmt: skip
         super().__init__(folder, database, fan=fan, hashes_per_word=hashes_per_word)
         self._filter = filter_

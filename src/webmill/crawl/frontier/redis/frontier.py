@@ -28,17 +28,17 @@ from pathlib import Path
 import msgspec
 
 from webmill.crawl.frontier.base import CommitResult, FrontierUpdate, LastVisit, RobotsEntry
-from webmill.crawl.frontier.change import Change
-from webmill.crawl.frontier.fresh import Fresh, sort_out
-from webmill.crawl.frontier.lanes import Lane, lines_in
-from webmill.crawl.frontier.local import LANES, RUNS, Added, FrontierLimits, LocalFrontier
+from webmill.crawl.frontier.change import FrontierChange
+from webmill.crawl.frontier.local import QUEUES_FOLDER, SEEN_FOLDER, AddedUrls, FrontierLimits, LocalFrontier
+from webmill.crawl.frontier.new_urls import NewUrls, find_new_urls
 from webmill.crawl.frontier.redis.backup import back_up
-from webmill.crawl.frontier.redis.files import CarefulLanes, RedisJournal
-from webmill.crawl.frontier.redis.filter import Bitmaps, Bloom, Filter, RedisSeen
+from webmill.crawl.frontier.redis.files import RedisJournal, RetainedUrlQueues
+from webmill.crawl.frontier.redis.filter import BitmapFilter, BloomFilter, FilteredSeenUrls, UrlFilter
 from webmill.crawl.frontier.redis.owner import REBUILD, REFILL, Facts, braced, join, own, read_meta
 from webmill.crawl.frontier.redis.server import TIMEOUT, Promise, Server, promised, text
 from webmill.crawl.frontier.redis.state import VERSION
-from webmill.crawl.frontier.seen import hash_of
+from webmill.crawl.frontier.seen_urls import hash_url
+from webmill.crawl.frontier.url_queue_files import UrlQueue, decode_lines
 from webmill.errors import Conflict
 from webmill.infra import atomic
 from webmill.infra.lock import exclusive
@@ -81,11 +81,11 @@ class RedisFrontier(LocalFrontier):
             join(self._server, braced(prefix), facts=self._facts, folder=folder)
             self._state = self._redis = own(self._server, braced(prefix))
             self._journal = RedisJournal(self._server, self._redis)
-            self._lanes = CarefulLanes(folder / LANES, limits=limits, promise=self.promise)
+            self._lanes = RetainedUrlQueues(folder / QUEUES_FOLDER, limits=limits, promise=self.promise)
             stack.callback(self._lanes.close)
             self._filter = self._open_filter()
-            self._seen = self._exact = RedisSeen(
-                folder / RUNS,
+            self._seen = self._exact = FilteredSeenUrls(
+                folder / SEEN_FOLDER,
                 self._facts.database,
                 self._filter,
                 fan=limits.fan,
@@ -98,18 +98,18 @@ class RedisFrontier(LocalFrontier):
 
     # Opening
 
-    def _open_filter(self) -> Filter:
+    def _open_filter(self) -> UrlFilter:
         count = self._redis.tallied().get("hashes", 0)
         kind = read_meta(self._server, self._redis.key()).get("filter")
         if kind == "bloom" or (kind is None and self._server.has_bloom()):
-            filter_: Filter = Bloom(self._server, self._redis.key(), count=count)
+            filter_: UrlFilter = BloomFilter(self._server, self._redis.key(), count=count)
         else:
-            filter_ = Bitmaps(
+            filter_ = BitmapFilter(
                 self._server, self._redis.key(), count=count, hashes_per_word=self._limits.hashes_per_word
             )
         if kind is None:
             filter_.make()
-            name = "bloom" if isinstance(filter_, Bloom) else "bits"
+            name = "bloom" if isinstance(filter_, BloomFilter) else "bits"
             self._server.ask("HSET", self._redis.key("meta"), "filter", name, "version", str(VERSION))
         return filter_
 
@@ -147,9 +147,9 @@ class RedisFrontier(LocalFrontier):
                     self._answered = None
 
     def _commit(self, step: FrontierUpdate, *, now: float) -> CommitResult:
-        fresh = sort_out(step, self._seen)
+        fresh = find_new_urls(step, self._seen)
         with self._redis.write():
-            change = Change(self._redis, now=now)
+            change = FrontierChange(self._redis, now=now)
             lost = change.settle(step.settled)
             added = self._add(fresh, change)
             change.save()
@@ -159,14 +159,14 @@ class RedisFrontier(LocalFrontier):
             self._answered = (step, answer)
         return answer
 
-    def _add(self, fresh: Fresh, change: Change) -> Added:
+    def _add(self, fresh: NewUrls, change: FrontierChange) -> AddedUrls:
         added = super()._add(fresh, change)
         for command in self._filter.put(added.hashes):
             self._redis.put(*command)
         change.counts["hashes"] += len(added.hashes)
         return added
 
-    def _took(self, added: Added) -> None:
+    def _took(self, added: AddedUrls) -> None:
         super()._took(added)
         self._filter.count += len(added.hashes)
 
@@ -227,7 +227,7 @@ class RedisFrontier(LocalFrontier):
         if REFILL in meta:
             self._refill()
         for lines in self._journal.replay(self._lanes):
-            self._learn([hash_of(url) for _, url, _ in lines_in(lines)])
+            self._learn([hash_url(url) for _, url, _ in decode_lines(lines)])
             self._journal_bytes += len(lines)
         with self._redis.write():
             self._end_leases(float("inf"), since=0.0)
@@ -271,7 +271,7 @@ class RedisFrontier(LocalFrontier):
     def _all_hashes(self) -> Iterator[bytes]:
         """Of all URLs that wait, are in hand or were visited, some maybe twice."""
         yield from self._redis.visits.hashes()
-        yield from (hash_of(link.url.encode()) for link in self.waiting())
+        yield from (hash_url(link.url.encode()) for link in self.waiting())
 
     def back_up(self, folder: Path) -> None:
         with self._lock:
@@ -293,9 +293,9 @@ class RedisFrontier(LocalFrontier):
             with self._lock:
                 domain = self._redis.fresh(name)
                 for priority, (read, end) in domain.lanes.items():
-                    self._compact_lane(Lane(domain.hash, priority), read=read, end=end)
+                    self._compact_lane(UrlQueue(domain.hash, priority), read=read, end=end)
 
-    def _compact_lane(self, lane: Lane, *, read: int, end: int) -> None:
+    def _compact_lane(self, lane: UrlQueue, *, read: int, end: int) -> None:
         needed = self._lanes.numbers(read=read, end=end)
         number = needed[0] - 1 if needed else end // self._limits.file
         while number >= 0 and (self._folder / "domains" / lane.file(number)).exists():

@@ -10,7 +10,7 @@ import secrets
 from contextlib import closing
 from pathlib import Path
 
-from webmill.crawl.frontier.redis.changes import number_of
+from webmill.crawl.frontier.redis.changes import change_number
 from webmill.crawl.frontier.redis.filter import SCHEMA
 from webmill.crawl.frontier.redis.server import Server, text
 from webmill.crawl.frontier.redis.state import VERSION, RedisState
@@ -67,7 +67,7 @@ def read_meta(server: Server, prefix: str) -> dict[str, str]:
 def own(server: Server, prefix: str) -> RedisState:
     """Whoever owned it until now changes nothing any more."""
     epoch = server.ask("HINCRBY", prefix + "meta", "epoch", 1)
-    return RedisState(server, prefix, epoch=epoch, number=number_of(read_meta(server, prefix).get("change", "0")))
+    return RedisState(server, prefix, epoch=epoch, number=change_number(read_meta(server, prefix).get("change", "0")))
 
 
 def join(server: Server, prefix: str, *, facts: Facts, folder: Path) -> None:

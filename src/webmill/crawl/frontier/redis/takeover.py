@@ -25,14 +25,13 @@ from pathlib import Path
 import msgspec
 
 from webmill.crawl.frontier import backup
-from webmill.crawl.frontier.change import Change
-from webmill.crawl.frontier.frames import read_frames, write_frames
-from webmill.crawl.frontier.journal import NOWHERE
-from webmill.crawl.frontier.lanes import Lane, Lanes
-from webmill.crawl.frontier.local import LANES, FrontierLimits
-from webmill.crawl.frontier.pack import PACK, unpack
+from webmill.crawl.frontier.change import FrontierChange
+from webmill.crawl.frontier.framed_file import read_frames, write_frames
+from webmill.crawl.frontier.journal import NO_POSITION
+from webmill.crawl.frontier.local import QUEUES_FOLDER, FrontierLimits
+from webmill.crawl.frontier.queue_backup import QUEUES_FILE, restore_queues
 from webmill.crawl.frontier.redis.backup import BACKEND
-from webmill.crawl.frontier.redis.changes import number_of
+from webmill.crawl.frontier.redis.changes import change_number
 from webmill.crawl.frontier.redis.files import RedisJournal
 from webmill.crawl.frontier.redis.owner import (
     REBUILD,
@@ -46,7 +45,8 @@ from webmill.crawl.frontier.redis.owner import (
 )
 from webmill.crawl.frontier.redis.server import TIMEOUT, Server
 from webmill.crawl.frontier.redis.state import VERSION, RedisState
-from webmill.crawl.frontier.state import Domain
+from webmill.crawl.frontier.sqlite_state import DomainRow
+from webmill.crawl.frontier.url_queue_files import UrlQueue, UrlQueueFiles
 from webmill.errors import Conflict, Misconfigured, NotFound
 
 log = logging.getLogger(__name__)
@@ -55,11 +55,11 @@ PLAN = "lanes.plan"
 PART = 1 << 20
 AT_ONCE = 1000
 
-Moved = tuple[str, dict[int, tuple[int, int]]]  # a domain's name, and where its lanes begin and end now
-_moved = msgspec.msgpack.Decoder(Moved)
+MovedQueues = tuple[str, dict[int, tuple[int, int]]]  # a domain's name, and where its lanes begin and end now
+_moved = msgspec.msgpack.Decoder(MovedQueues)
 
 
-class Taken(msgspec.Struct, frozen=True):
+class TakeoverResult(msgspec.Struct, frozen=True):
     """Of the URLs that waited: how many wait still, how many are lost. Those that were in hand come back, too."""
 
     kept: int
@@ -74,31 +74,31 @@ def take_over(
     source: Path | None = None,
     limits: FrontierLimits | None = None,
     timeout: float = TIMEOUT,
-) -> Taken:
+) -> TakeoverResult:
     """Give the frontier under `prefix` a new folder, with what its last backup (`source`) has of its files, or with
     nothing. `RedisFrontier` can open it then. Its former owner must be dead: what it does from now on is refused."""
     at = braced(prefix)
     with closing(Server(url, timeout=timeout)) as server:
-        meta = must_be_whole(server, at)
-        if (folder / PLAN).is_file() and id_of(folder) != meta["folder"]:
+        meta = require_whole(server, at)
+        if (folder / PLAN).is_file() and folder_id(folder) != meta["folder"]:
             shutil.rmtree(folder)  # it was filled, and Redis was not told
         is_filled = (folder / PLAN).is_file()
         if not is_filled:
-            backup.must_be_free(folder)
+            backup.require_unused(folder)
             if source:
-                must_fit(source, meta)
+                require_matching(source, meta)
         state = own(server, at)  # from here on nobody else changes it
         if read_meta(server, at)["folder"] != meta["folder"]:
             raise Conflict(f"another has just taken over the frontier {prefix}: it goes on there")
         if not is_filled:
-            with backup.appearing(folder) as draft:
+            with backup.create_folder(folder) as draft:
                 prepare(draft, state=state, server=server, source=source, limits=limits)
-        taken = carry_out(folder, state=state, meta=meta)
+        taken = apply_plan(folder, state=state, meta=meta)
     log.warning("frontier_taken_over", extra={"prefix": prefix, "kept": taken.kept, "lost": taken.lost})
     return taken
 
 
-def must_be_whole(server: Server, prefix: str) -> dict[str, str]:
+def require_whole(server: Server, prefix: str) -> dict[str, str]:
     meta = read_meta(server, prefix)
     if not meta or RESTORING in meta:
         raise NotFound(f"there is no whole frontier {prefix} in Redis at {server.place}")
@@ -107,12 +107,12 @@ def must_be_whole(server: Server, prefix: str) -> dict[str, str]:
     return meta
 
 
-def must_fit(source: Path, meta: dict[str, str]) -> None:
+def require_matching(source: Path, meta: dict[str, str]) -> None:
     """Positions in its files must be those that Redis speaks of."""
     manifest = backup.read_manifest(source, backend=BACKEND, version=VERSION)
     if manifest.facts["folder"] != meta["folder"]:
         raise Misconfigured(f"{source} is no backup of this frontier, or of one before it was taken over: name another")
-    if int(manifest.facts["change"]) > number_of(meta.get("change", "0")):
+    if int(manifest.facts["change"]) > change_number(meta.get("change", "0")):
         raise Conflict(f"Redis has gone back to before {source}: restore that backup instead")
 
 
@@ -124,12 +124,12 @@ def prepare(
 ) -> None:
     size = (limits or FrontierLimits()).file
     if source:
-        unpack(source / PACK, draft / "old", size=size)
+        restore_queues(source / QUEUES_FILE, draft / "old", size=size)
     with ExitStack() as stack:
-        old, new = Lanes(draft / "old", size=size), Lanes(draft / LANES, size=size)
+        old, new = UrlQueueFiles(draft / "old", size=size), UrlQueueFiles(draft / QUEUES_FOLDER, size=size)
         stack.callback(old.close)
         stack.callback(new.close)
-        mover = Mover(old, new, RedisJournal(server, state))
+        mover = QueueMover(old, new, RedisJournal(server, state))
         write_frames(draft / PLAN, (msgspec.msgpack.encode(moved) for moved in mover.move_all(state)))
         new.flush()
     shutil.rmtree(draft / "old")
@@ -138,18 +138,18 @@ def prepare(
     note_facts(draft, **facts)
 
 
-class Mover:
+class QueueMover:
     """Brings what is left of lanes into new files. What is left of one is put together at its end, so that no position
     is used twice: those of URLs that were given back are behind, and tell them apart."""
 
-    def __init__(self, old: Lanes, new: Lanes, journal: RedisJournal) -> None:
+    def __init__(self, old: UrlQueueFiles, new: UrlQueueFiles, journal: RedisJournal) -> None:
         self._old, self._new, self.kept = old, new, 0
         self._journal: dict[tuple[str, int], tuple[int, bytearray]] = {}  # where it begins, lines
         for domain, priority, at, lines in journal.entries():
-            if at != NOWHERE:
+            if at != NO_POSITION:
                 self._journal.setdefault((domain.name, priority), (at, bytearray()))[1].extend(lines)
 
-    def move_all(self, state: RedisState) -> Iterator[Moved]:
+    def move_all(self, state: RedisState) -> Iterator[MovedQueues]:
         """Those domains of which something is gone."""
         for domain in state.each():
             self.kept += domain.retries
@@ -157,9 +157,9 @@ class Mover:
             if moved != domain.lanes:
                 yield domain.name, moved
 
-    def move(self, domain: Domain, priority: int, read: int, end: int) -> tuple[int, int]:
+    def move(self, domain: DomainRow, priority: int, read: int, end: int) -> tuple[int, int]:
         """Where it begins and ends now."""
-        lane = Lane(domain.hash, priority)
+        lane = UrlQueue(domain.hash, priority)
         start, lines = self._journal.get((domain.name, priority), (end, bytearray()))
         newest = bytes(lines[max(0, read - start) :])
         stop = min(self._old.reach(lane, read), max(read, start)) if read < end else read
@@ -171,7 +171,7 @@ class Mover:
         self.kept += self._count(lane, begin, end)
         return begin, end
 
-    def _count(self, lane: Lane, at: int, end: int) -> int:
+    def _count(self, lane: UrlQueue, at: int, end: int) -> int:
         """Each is read: what is damaged must not be found out later."""
         count = 0
         while lines := self._new.read(lane, at, end, count=AT_ONCE):
@@ -182,11 +182,11 @@ class Mover:
 # The plan
 
 
-def id_of(folder: Path) -> str:
+def folder_id(folder: Path) -> str:
     return read_facts(folder)["id"]
 
 
-def carry_out(folder: Path, *, state: RedisState, meta: dict[str, str]) -> Taken:
+def apply_plan(folder: Path, *, state: RedisState, meta: dict[str, str]) -> TakeoverResult:
     facts, key = read_facts(folder), state.key("meta")
     if meta["folder"] != facts["id"] or TAKING in meta:  # else all was done, and only the plan is left
         with state.write():
@@ -194,7 +194,7 @@ def carry_out(folder: Path, *, state: RedisState, meta: dict[str, str]) -> Taken
         moved = map(_moved.decode, read_frames(folder / PLAN))
         while page := dict(islice(moved, AT_ONCE)):
             with state.write():
-                change = Change(state, now=0.0)
+                change = FrontierChange(state, now=0.0)
                 change.move_lanes(page)
                 change.save()
         with state.write():
@@ -202,4 +202,4 @@ def carry_out(folder: Path, *, state: RedisState, meta: dict[str, str]) -> Taken
             state.put("DEL", state.key("journal"))
             state.put("HDEL", key, TAKING)
     (folder / PLAN).unlink()
-    return Taken(kept=int(facts["kept"]), lost=int(facts["lost"]))
+    return TakeoverResult(kept=int(facts["kept"]), lost=int(facts["lost"]))

@@ -12,8 +12,8 @@ import msgspec
 from webmill.crawl.frontier.base import PAGE_RESOURCE, PRIORITIES, LastVisit
 from webmill.crawl.frontier.hops import pack_hops
 from webmill.crawl.frontier.redis.server import Server
-from webmill.crawl.frontier.seen import hash_of
-from webmill.crawl.frontier.state import Domain, Held
+from webmill.crawl.frontier.seen_urls import hash_url
+from webmill.crawl.frontier.sqlite_state import DomainRow, UrlRow
 
 SPAN = 10  # seconds of visits that lie in one string
 AT_ONCE = 1000
@@ -21,10 +21,10 @@ AT_ONCE = 1000
 ENTRY = struct.Struct(">dQ16s")  # of a string of visits: time, number, hash of the URL
 MEMBER = struct.Struct(">Q16s")  # of a visit that is to be repeated: number (the order of equals), hash
 
-Revisit = tuple[Held, LastVisit]
+DueRevisit = tuple[UrlRow, LastVisit]
 
 
-class Kept(msgspec.Struct, array_like=True):
+class VisitRow(msgspec.Struct, array_like=True):
     """A visit as it is kept: its fields without those at the end that have their default."""
 
     id: int
@@ -38,7 +38,7 @@ class Kept(msgspec.Struct, array_like=True):
         return LastVisit(**dict(zip(LastVisit.__struct_fields__, self.fields, strict=False)))
 
 
-_kept = msgspec.msgpack.Decoder(Kept)
+_kept = msgspec.msgpack.Decoder(VisitRow)
 _pack_kept = msgspec.msgpack.Encoder().encode
 
 
@@ -53,7 +53,7 @@ class RedisVisits:
 
     def begin(self) -> None:
         self.first_again: dict[int, float] = {}  # by domain
-        self._in_hand: dict[int, tuple[Domain, bytes, Kept]] = {}  # visits that are to be repeated
+        self._in_hand: dict[int, tuple[DomainRow, bytes, VisitRow]] = {}  # visits that are to be repeated
         self._spans: dict[int, list[bytes]] = {}
 
     def end(self) -> None:
@@ -63,19 +63,21 @@ class RedisVisits:
 
     # Changes
 
-    def find(self, held: Sequence[tuple[Domain, Held]]) -> None:
+    def find(self, held: Sequence[tuple[DomainRow, UrlRow]]) -> None:
         """Of what is in hand to be visited again: `postpone` needs them."""
-        hashes = [hash_of(item.url.encode()) for _, item in held]
+        hashes = [hash_url(item.url.encode()) for _, item in held]
         for (domain, _), hash_, kept in zip(held, hashes, self._ask(hashes), strict=True):
             self._in_hand[kept.id] = (domain, hash_, kept)
 
-    def put(self, rows: Iterable[tuple[Held, int, LastVisit, float | None]], domains: Mapping[int, Domain]) -> None:
+    def put(
+        self, rows: Iterable[tuple[UrlRow, int, LastVisit, float | None]], domains: Mapping[int, DomainRow]
+    ) -> None:
         for held, domain, visit, again in rows:
             if not held.visit:
                 self._last += 1
                 self._put("HSET", self._key("tally"), "visits", str(self._last))
-            kept = Kept(held.visit or self._last, held.priority, again, 1, trimmed(visit))
-            hash_ = hash_of(visit.url.encode())
+            kept = VisitRow(held.visit or self._last, held.priority, again, 1, trim_defaults(visit))
+            hash_ = hash_url(visit.url.encode())
             self._keep(domains[domain], hash_, kept)
             entry = ENTRY.pack(visit.time, kept.id, hash_)
             self._spans.setdefault(math.floor(visit.time / SPAN), []).append(entry)
@@ -86,21 +88,21 @@ class RedisVisits:
             kept.again, kept.attempts = max(kept.again or 0.0, not_before), attempts
             self._keep(domain, hash_, kept)
 
-    def _keep(self, domain: Domain, hash_: bytes, kept: Kept) -> None:
+    def _keep(self, domain: DomainRow, hash_: bytes, kept: VisitRow) -> None:
         self._put("HSET", self._key("visited"), hash_, _pack_kept(kept))
         if kept.again is not None:
             where = self._key("revisits", kept.priority, domain.name)
             self._put("ZADD", where, repr(kept.again), MEMBER.pack(kept.id, hash_))
-            soonest(self.first_again, domain.id, kept.again)
+            keep_earliest(self.first_again, domain.id, kept.again)
 
-    def take(self, held: Held, domain: str) -> None:
+    def take(self, held: UrlRow, domain: str) -> None:
         """It is in hand from now on."""
-        member = MEMBER.pack(held.visit, hash_of(held.url.encode()))
+        member = MEMBER.pack(held.visit, hash_url(held.url.encode()))
         self._put("ZREM", self._key("revisits", held.priority, domain), member)
 
     # Questions
 
-    def due(self, domains: Sequence[Domain], *, now: float, count: int) -> dict[int, list[Revisit]]:
+    def due(self, domains: Sequence[DomainRow], *, now: float, count: int) -> dict[int, list[DueRevisit]]:
         """The first ones of each domain."""
         where = [(row, priority) for row in domains for priority in range(PAGE_RESOURCE, PRIORITIES)]
         asked = (
@@ -109,16 +111,16 @@ class RedisVisits:
         )
         answers = list(zip(where, self._server.ask_all(asked) if where else (), strict=True))
         kept = self._ask([MEMBER.unpack(member)[1] for _, members in answers for member in members])
-        found: dict[int, list[Revisit]] = {}
+        found: dict[int, list[DueRevisit]] = {}
         for (row, priority), members in answers:
             for _, one in zip(members, kept, strict=False):
                 last = one.visit
-                held = Held(last.url, last.depth, priority, one.attempts, 0, one.id, pack_hops(last))
+                held = UrlRow(last.url, last.depth, priority, one.attempts, 0, one.id, pack_hops(last))
                 found.setdefault(row.id, []).append((held, last))
         return found
 
     def of(self, url: str) -> LastVisit | None:
-        blob = self._server.ask("HGET", self._key("visited"), hash_of(url.encode()))
+        blob = self._server.ask("HGET", self._key("visited"), hash_url(url.encode()))
         visit = _kept.decode(blob).visit if blob else None
         return visit if visit and visit.url == url else None
 
@@ -145,16 +147,16 @@ class RedisVisits:
             for hash_, _ in self._server.client.hscan_iter(self._key("visited"), count=AT_ONCE):
                 yield hash_
 
-    def _ask(self, hashes: Sequence[bytes]) -> Iterator[Kept]:
+    def _ask(self, hashes: Sequence[bytes]) -> Iterator[VisitRow]:
         for at in range(0, len(hashes), AT_ONCE):
             yield from map(_kept.decode, self._server.ask("HMGET", self._key("visited"), *hashes[at : at + AT_ONCE]))
 
 
-def soonest(times: dict[int, float], key: int, time: float) -> None:
+def keep_earliest(times: dict[int, float], key: int, time: float) -> None:
     times[key] = min(times.get(key, time), time)
 
 
-def trimmed(visit: LastVisit) -> list[Any]:
+def trim_defaults(visit: LastVisit) -> list[Any]:
     fields = list(msgspec.structs.astuple(visit))
     defaults = [visit.url, visit.time, *LastVisit.__struct_defaults__]
     while len(fields) > 2 and fields[-1] == defaults[len(fields) - 1]:

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from webmill.crawl.frontier.bundle import LARGEST, Bundle, bundled
-from webmill.crawl.frontier.hashes import asked, rows_of
-from webmill.crawl.frontier.run import Run, Table, words_for, write_run
-from webmill.crawl.frontier.seen import Seen
-from webmill.crawl.frontier.state import State
+from webmill.crawl.frontier.hashes import join_hashes, make_query
+from webmill.crawl.frontier.run_groups import MAX_FILTER_SIZE, RunGroup, group_runs
+from webmill.crawl.frontier.seen_urls import SeenUrls
+from webmill.crawl.frontier.sorted_hash_run import HashRun, MemoryRun, filter_words, write_run
+from webmill.crawl.frontier.sqlite_state import SqliteState
 
 SPARSE = 0.5  # hashes per word
 
@@ -23,31 +23,31 @@ def hashes_of(dice: random.Random, count: int) -> set[bytes]:
 
 
 @contextmanager
-def opened(folder: Path, tables: list[set[bytes]], *, hashes_per_word: float = SPARSE) -> Iterator[list[Run]]:
+def opened(folder: Path, tables: list[set[bytes]], *, hashes_per_word: float = SPARSE) -> Iterator[list[HashRun]]:
     with ExitStack() as stack:
         runs = []
         for number, table in enumerate(tables):
             path = folder / f"{number}.run"
-            for _ in write_run(path, [Table(table)], hashes_per_word=hashes_per_word):
+            for _ in write_run(path, [MemoryRun(table)], hashes_per_word=hashes_per_word):
                 pass
-            runs.append(stack.enter_context(closing(Run(path))))
+            runs.append(stack.enter_context(closing(HashRun(path))))
         yield runs
 
 
-def found(bundles: list[Bundle], hash_: bytes) -> list[bool]:
-    return [bundle.held(asked(rows_of([hash_]))).tolist() == [0] for bundle in bundles]
+def found(bundles: list[RunGroup], hash_: bytes) -> list[bool]:
+    return [bundle.held(make_query(join_hashes([hash_]))).tolist() == [0] for bundle in bundles]
 
 
 def test_runs_of_one_size_are_one_bundle_that_holds_what_each_holds(tmp_path: Path) -> None:
     dice = random.Random(1)
     tables = [hashes_of(dice, 500) for _ in range(5)]
     with opened(tmp_path, tables) as runs:
-        (bundle,) = bundled(runs, before=[], hashes_per_word=SPARSE)
+        (bundle,) = group_runs(runs, before=[], hashes_per_word=SPARSE)
         assert bundle.count == 2500
         assert all(found([bundle], hash_) == [True] for table in tables for hash_ in table)
         strangers = hashes_of(dice, 2000)
         assert not any(found([bundle], hash_) == [True] for hash_ in strangers)
-        maybe = bundle.maybe(asked(rows_of(sorted(strangers))))
+        maybe = bundle.maybe(make_query(join_hashes(sorted(strangers))))
         assert len(maybe) < 60  # as one run of all of them: 0.6 %
 
 
@@ -55,10 +55,10 @@ def test_runs_of_one_size_are_one_bundle_that_holds_what_each_holds(tmp_path: Pa
 def test_a_bundle_that_is_made_of_the_one_before_is_the_same(tmp_path: Path, kept: int) -> None:
     dice = random.Random(2)
     with opened(tmp_path, [hashes_of(dice, 300) for _ in range(4)]) as runs:
-        before = bundled(runs[:kept], before=[], hashes_per_word=SPARSE) if kept else []
+        before = group_runs(runs[:kept], before=[], hashes_per_word=SPARSE) if kept else []
         now = runs[1:] if kept == 4 else runs
-        (bundle,) = bundled(now, before=before, hashes_per_word=SPARSE)
-        (fresh,) = bundled(now, before=[], hashes_per_word=SPARSE)
+        (bundle,) = group_runs(now, before=before, hashes_per_word=SPARSE)
+        (fresh,) = group_runs(now, before=[], hashes_per_word=SPARSE)
         assert bundle._words.tolist() == fresh._words.tolist()
 
 
@@ -70,14 +70,14 @@ def test_what_is_not_sparse_and_what_is_of_another_size_is_asked_alone(tmp_path:
         opened(tmp_path / "a", [hashes_of(dice, 4000) for _ in range(2)], hashes_per_word=4.0) as dense,
         opened(tmp_path / "b", [hashes_of(dice, 500), hashes_of(dice, 500), hashes_of(dice, 4000)]) as sparse,
     ):
-        bundles = bundled([*dense, *sparse], before=[], hashes_per_word=SPARSE)
+        bundles = group_runs([*dense, *sparse], before=[], hashes_per_word=SPARSE)
         assert [(len(bundle.runs), bundle.count) for bundle in bundles] == [(1, 4000)] * 3 + [(2, 1000)]
 
 
 def test_ten_times_as_many_urls_are_asked_of_hardly_more_filters(tmp_path: Path) -> None:
     dice = random.Random(4)
-    state = State(tmp_path / "state.sqlite")
-    with closing(state), closing(Seen(tmp_path / "seen", state.database)) as seen:
+    state = SqliteState(tmp_path / "state.sqlite")
+    with closing(state), closing(SeenUrls(tmp_path / "seen", state.database)) as seen:
         most = 0
         for _ in range(77):  # as of ten million, in small
             table = hashes_of(dice, 128)
@@ -93,11 +93,11 @@ def test_ten_times_as_many_urls_are_asked_of_hardly_more_filters(tmp_path: Path)
 
 @pytest.mark.parametrize("more", [0, 99], ids=["as planned", "a little more, as a table always has"])
 def test_runs_of_the_largest_level_that_is_laid_together_are_sparse(tmp_path: Path, more: int) -> None:
-    fan, planned = 64, LARGEST // 8 // 64
-    state = State(tmp_path / "state.sqlite")
-    with closing(state), closing(Seen(tmp_path / "seen", state.database, fan=fan, hashes_per_word=1)) as seen:
+    fan, planned = 64, MAX_FILTER_SIZE // 8 // 64
+    state = SqliteState(tmp_path / "state.sqlite")
+    with closing(state), closing(SeenUrls(tmp_path / "seen", state.database, fan=fan, hashes_per_word=1)) as seen:
         seen.add(hashes_of(random.Random(5), planned + more))
         with seen.flushing() as number, state.database.write() as run:
             seen.register(run, number)
         (bundle,) = seen._bundles
-        assert bundle.runs[0].word_count == LARGEST // 8 == words_for(planned, 1 / fan)
+        assert bundle.runs[0].word_count == MAX_FILTER_SIZE // 8 == filter_words(planned, 1 / fan)

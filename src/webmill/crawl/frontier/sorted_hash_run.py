@@ -28,16 +28,16 @@ from numpy.typing import NDArray
 
 from webmill.crawl.frontier.hashes import (
     HALVES,
-    HASH,
-    Asked,
+    HASH_SIZE,
     Hashes,
+    HashQuery,
+    Indexes,
     Numbers,
-    Places,
-    heads_of,
-    in_order,
-    masks_of,
-    rows_of,
-    words_of,
+    filter_masks,
+    hash_heads,
+    join_hashes,
+    sort_hashes,
+    word_indexes,
 )
 from webmill.errors import BadInput
 from webmill.infra.atomic import drafting, open_folder
@@ -49,10 +49,10 @@ BUCKET = 32  # words
 HASHES_PER_WORD = 4  # 16 bits for each hash: about 0.6 % of the quick answers are a wrong "maybe"
 SLICE = 16_384  # hashes in memory while a run is written
 
-Steps = Generator[int, None, None]
+WriteSteps = Generator[int, None, None]
 
 
-class Source(Protocol):
+class HashSource(Protocol):
     """Sorted hashes, to be read in ranges of their first 32 bits."""
 
     count: int
@@ -60,20 +60,20 @@ class Source(Protocol):
     def between(self, low: int, high: int) -> Hashes: ...
 
 
-class Table:
+class MemoryRun:
     """The hashes that came last, in memory, as a source."""
 
     def __init__(self, hashes: set[bytes]) -> None:
         self.count = len(hashes)
-        self._sorted = in_order(rows_of(hashes))
-        self._heads = heads_of(self._sorted)
+        self._sorted = sort_hashes(join_hashes(hashes))
+        self._heads = hash_heads(self._sorted)
 
     def between(self, low: int, high: int) -> Hashes:
         first, last = np.searchsorted(self._heads, [low, high])
         return self._sorted[first:last]
 
 
-class Run:
+class HashRun:
     """Open for reading, where it lies (mmap); slices for a merge are read. No byte of it is kept on the heap."""
 
     def __init__(self, path: Path) -> None:
@@ -99,11 +99,11 @@ class Run:
             raise self._damage("not a run, or cut short")
         return count, words
 
-    def holds(self, hashes: Asked) -> NDArray[np.bool_]:
+    def holds(self, hashes: HashQuery) -> NDArray[np.bool_]:
         """Exactly: each is searched for in its bucket, all of them at once."""
         if not self.count or not len(hashes.high):
             return np.zeros(len(hashes.high), np.bool_)
-        bucket = words_of(hashes.high, self.word_count) // BUCKET
+        bucket = word_indexes(hashes.high, self.word_count) // BUCKET
         # A damaged file must not lead out of it.
         first, last = (np.minimum(self._starts[bucket + end], self.count).astype(np.intp) for end in (0, 1))
         while (is_open := first < last).any():
@@ -116,14 +116,14 @@ class Run:
         is_there: NDArray[np.bool_] = (high == hashes.high) & (low == hashes.low)
         return is_there
 
-    def _halves(self, places: Places) -> tuple[Numbers, Numbers]:
+    def _halves(self, places: Indexes) -> tuple[Numbers, Numbers]:
         """Behind the end there is the last hash again."""
         rows = self._hashes[np.minimum(places, self.count - 1)]
         return rows["high"].astype(np.uint64), rows["low"].astype(np.uint64)
 
     def between(self, low: int, high: int) -> Hashes:
         hashes = self._read(self._first(low), self._first(high))
-        heads = heads_of(hashes)
+        heads = hash_heads(hashes)
         if len(heads) and not low <= heads.min() <= heads.max() < high:
             raise self._damage("a hash is out of its place")
         return hashes
@@ -131,7 +131,7 @@ class Run:
     def __iter__(self) -> Iterator[bytes]:
         for first in range(0, self.count, SLICE):
             block = self._read(first, min(first + SLICE, self.count)).tobytes()
-            yield from (block[at : at + HASH] for at in range(0, len(block), HASH))
+            yield from (block[at : at + HASH_SIZE] for at in range(0, len(block), HASH_SIZE))
 
     def _first(self, head: int) -> int:
         """The number of the first hash that is not below."""
@@ -139,16 +139,16 @@ class Run:
         if bucket == self.word_count // BUCKET:
             return self.count
         start, end = (int(first) for first in self._starts[bucket : bucket + 2])
-        return start + int(np.searchsorted(heads_of(self._read(start, end)), head))
+        return start + int(np.searchsorted(hash_heads(self._read(start, end)), head))
 
     def _read(self, first: int, last: int) -> Hashes:
         if not first <= last <= self.count:
             raise self._damage("the start of a bucket is damaged")
         try:
-            block = read_at(self._fd, (last - first) * HASH, HEADER.size + first * HASH)
+            block = read_at(self._fd, (last - first) * HASH_SIZE, HEADER.size + first * HASH_SIZE)
         except OSError as error:
             raise as_webmill_error(error, str(self.path)) from error
-        if len(block) != (last - first) * HASH:
+        if len(block) != (last - first) * HASH_SIZE:
             raise self._damage("cut short")
         return np.frombuffer(block, HALVES)
 
@@ -163,7 +163,7 @@ class Run:
 
 def offsets(count: int, words: int) -> tuple[int, int]:
     """Of the starts and of the filter."""
-    starts = HEADER.size + count * HASH
+    starts = HEADER.size + count * HASH_SIZE
     return starts, starts + -(-4 * (words // BUCKET + 1) // 8) * 8
 
 
@@ -171,19 +171,19 @@ def size_of(count: int, words: int) -> int:
     return offsets(count, words)[1] + words * 8
 
 
-def words_for(count: int, hashes_per_word: float) -> int:
+def filter_words(count: int, hashes_per_word: float) -> int:
     """Of the filter of so many hashes: the power of two that is nearest."""
     return BUCKET << max(0, round(log2(max(1, count) / (hashes_per_word * BUCKET))))
 
 
-def write_run(path: Path, sources: Sequence[Source], *, hashes_per_word: float = HASHES_PER_WORD) -> Steps:
+def write_run(path: Path, sources: Sequence[HashSource], *, hashes_per_word: float = HASHES_PER_WORD) -> WriteSteps:
     """Merge sources that have no hash in common into a run, durable when the iterator ends.
 
     Each step writes a slice and yields how many hashes it had: the caller says how fast it goes. An iterator that is
     not driven to its end leaves nothing.
     """
     count = sum(source.count for source in sources)
-    words = words_for(count, hashes_per_word)
+    words = filter_words(count, hashes_per_word)
     buckets = words // BUCKET
     at_once = max(1, SLICE * buckets // max(count, 1))
     starts, filter_ = offsets(count, words)
@@ -195,10 +195,10 @@ def write_run(path: Path, sources: Sequence[Source], *, hashes_per_word: float =
         for bucket in range(0, buckets, at_once):
             last = min(bucket + at_once, buckets)
             low, high = (-(-(edge * BUCKET << 32) // words) for edge in (bucket, last))
-            block = in_order(rows_of(source.between(low, high).tobytes() for source in sources))
+            block = sort_hashes(join_hashes(source.between(low, high).tobytes() for source in sources))
             firsts, bits = describe(block, words, bucket, last)
             with os_errors(str(path)):
-                write_at(draft.fd, block.tobytes(), HEADER.size + written * HASH)
+                write_at(draft.fd, block.tobytes(), HEADER.size + written * HASH_SIZE)
                 write_at(draft.fd, (firsts + written).astype(np.uint32).tobytes(), starts + 4 * bucket)
                 write_at(draft.fd, bits.tobytes(), filter_ + 8 * BUCKET * bucket)
             written += len(block)
@@ -207,11 +207,11 @@ def write_run(path: Path, sources: Sequence[Source], *, hashes_per_word: float =
         draft.replace(path.name)
 
 
-def describe(block: Hashes, words: int, bucket: int, last: int) -> tuple[Places, Numbers]:
+def describe(block: Hashes, words: int, bucket: int, last: int) -> tuple[Indexes, Numbers]:
     """Of a slice: the number of the first hash of each bucket and of the end, and the words of the filter."""
     high = block["high"].astype(np.uint64)
-    places = words_of(high, words)
+    places = word_indexes(high, words)
     filter_ = np.zeros(BUCKET * (last - bucket), np.uint64)
-    np.bitwise_or.at(filter_, places - bucket * BUCKET, masks_of(high))
+    np.bitwise_or.at(filter_, places - bucket * BUCKET, filter_masks(high))
     edges = np.arange(bucket, last + 1) * BUCKET
     return np.searchsorted(places, edges), filter_

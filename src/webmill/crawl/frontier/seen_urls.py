@@ -21,39 +21,52 @@ from pathlib import Path
 import msgspec
 import numpy as np
 
-from webmill.crawl.frontier.bundle import LARGEST, Bundle, bundled
-from webmill.crawl.frontier.hashes import HASH, asked, rows_of
-from webmill.crawl.frontier.run import HASHES_PER_WORD, Run, Source, Steps, Table, words_for, write_run
+from webmill.crawl.frontier.hashes import HASH_SIZE, join_hashes, make_query
+from webmill.crawl.frontier.run_groups import MAX_FILTER_SIZE, RunGroup, group_runs
+from webmill.crawl.frontier.sorted_hash_run import (
+    HASHES_PER_WORD,
+    HashRun,
+    HashSource,
+    MemoryRun,
+    WriteSteps,
+    filter_words,
+    write_run,
+)
 from webmill.infra import atomic, sqlite
 
 log = logging.getLogger(__name__)
 
-FAN = 8  # runs of a level that are merged into one
+MERGE_FAN_IN = 8  # runs of a level that are merged into one
 
 
-def hash_of(url: bytes) -> bytes:
-    return blake2b(url, digest_size=HASH).digest()
+def hash_url(url: bytes) -> bytes:
+    return blake2b(url, digest_size=HASH_SIZE).digest()
 
 
-class Merge(msgspec.Struct):
+class RunMerge(msgspec.Struct):
     into: int
     sources: list[int]
-    steps: Steps
+    steps: WriteSteps
 
 
-class Seen:
+class SeenUrls:
     def __init__(
-        self, folder: Path, database: sqlite.Database, *, fan: int = FAN, hashes_per_word: int = HASHES_PER_WORD
+        self,
+        folder: Path,
+        database: sqlite.Database,
+        *,
+        fan: int = MERGE_FAN_IN,
+        hashes_per_word: int = HASHES_PER_WORD,
     ) -> None:
         atomic.make_folder(folder)
         self._folder, self._database = folder, database
         self._fan, self._hashes_per_word = fan, hashes_per_word
         self._sparse = hashes_per_word / fan  # of a filter that is laid together with those of a level
         self._newest: set[bytes] = set()
-        self._runs: dict[int, Run] = {}
+        self._runs: dict[int, HashRun] = {}
         self._levels: dict[int, int] = {}
-        self._merges: dict[int, Merge] = {}
-        self._bundles: list[Bundle] = []
+        self._merges: dict[int, RunMerge] = {}
+        self._bundles: list[RunGroup] = []
         self._last = 0
         try:
             self._open()
@@ -63,11 +76,11 @@ class Seen:
 
     def _open(self) -> None:
         for number, level in self._database.read("SELECT number, level FROM run ORDER BY number"):
-            self._runs[number], self._levels[number] = Run(self._path(number)), level
+            self._runs[number], self._levels[number] = HashRun(self._path(number)), level
             self._last = number
         atomic.remove_stale_temps(self._folder)
         for path in self._folder.glob("*.run"):  # written, and killed before it counted; or merged into another
-            if path.stem not in map(name_of, self._runs):
+            if path.stem not in map(run_name, self._runs):
                 path.unlink()
         self._order()
 
@@ -77,12 +90,12 @@ class Seen:
 
     def unknown(self, hashes: Sequence[bytes]) -> list[bool]:
         """For each, whether it is new. Of equal ones among them all are."""
-        newest, rows = self._newest, rows_of(hashes)
+        newest, rows = self._newest, join_hashes(hashes)
         answers = np.array([hash_ not in newest for hash_ in hashes], np.bool_)
         # In the order of the hashes, which is that of all runs: neighbours lie in the same pages of memory.
         places = np.argsort(rows["high"].astype(np.uint64))
         places = places[answers[places]]
-        left = asked(rows[places])
+        left = make_query(rows[places])
         for bundle in self._bundles:
             answers[places[bundle.held(left)]] = False
             rest = np.flatnonzero(answers[places])
@@ -97,7 +110,7 @@ class Seen:
     def flushing(self) -> Iterator[int]:
         """Write the table in memory as a run; it counts when the caller's block has registered it, durably."""
         number = self._next_number()
-        for _ in self._write(number, [Table(self._newest)]):
+        for _ in self._write(number, [MemoryRun(self._newest)]):
             pass
         with self._adopting(number, level=0):
             yield number
@@ -126,16 +139,16 @@ class Seen:
             if len(sources) == self._fan and level not in self._merges:
                 into = self._next_number()
                 runs = [self._runs[number] for number in sources]
-                self._merges[level] = Merge(into, sources, self._write(into, runs))
+                self._merges[level] = RunMerge(into, sources, self._write(into, runs))
 
-    def _write(self, number: int, sources: Sequence[Source]) -> Steps:
+    def _write(self, number: int, sources: Sequence[HashSource]) -> WriteSteps:
         """With a sparse filter, for a bundle of its level, where that is not too large."""
         count = sum(source.count for source in sources)
-        is_sparse = 8 * words_for(count, self._sparse) <= LARGEST
+        is_sparse = 8 * filter_words(count, self._sparse) <= MAX_FILTER_SIZE
         room = self._sparse if is_sparse else self._hashes_per_word
         return write_run(self._path(number), sources, hashes_per_word=room)
 
-    def _step(self, level: int, merge: Merge, *, hashes: int) -> None:
+    def _step(self, level: int, merge: RunMerge, *, hashes: int) -> None:
         for done in merge.steps:
             hashes -= done
             if hashes <= 0:
@@ -151,7 +164,7 @@ class Seen:
     @contextmanager
     def _adopting(self, number: int, *, level: int) -> Iterator[None]:
         """Opened before the block, so that nothing can fail once the block has made it count."""
-        new = Run(self._path(number))
+        new = HashRun(self._path(number))
         try:
             yield
         except BaseException:
@@ -171,14 +184,14 @@ class Seen:
             log.warning("seen_run_left", extra={"path": str(old.path), "why": str(error)})
 
     def _order(self) -> None:
-        self._bundles = bundled(list(self._runs.values()), before=self._bundles, hashes_per_word=self._sparse)
+        self._bundles = group_runs(list(self._runs.values()), before=self._bundles, hashes_per_word=self._sparse)
 
     def _next_number(self) -> int:
         self._last += 1
         return self._last
 
     def _path(self, number: int) -> Path:
-        return self._folder / f"{name_of(number)}.run"
+        return self._folder / f"{run_name(number)}.run"
 
     def __iter__(self) -> Iterator[bytes]:
         for run in self._runs.values():
@@ -199,5 +212,5 @@ class Seen:
         self._runs.clear()
 
 
-def name_of(number: int) -> str:
+def run_name(number: int) -> str:
     return f"{number:08d}"

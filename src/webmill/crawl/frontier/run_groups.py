@@ -13,54 +13,54 @@ from functools import reduce
 
 import numpy as np
 
-from webmill.crawl.frontier.hashes import Asked, Numbers, Places, maybe_in
-from webmill.crawl.frontier.run import Run
+from webmill.crawl.frontier.hashes import HashQuery, Indexes, Numbers, find_maybe
+from webmill.crawl.frontier.sorted_hash_run import HashRun
 
-LARGEST = 16 << 20  # bytes of such a filter: of a level with eight runs of a million hashes
+MAX_FILTER_SIZE = 16 << 20  # bytes of such a filter: of a level with eight runs of a million hashes
 
 
-class Bundle:
+class RunGroup:
     """`before` is what there was of this size: what was laid together need not be again."""
 
-    def __init__(self, runs: Sequence[Run], *, before: Bundle | None = None) -> None:
+    def __init__(self, runs: Sequence[HashRun], *, before: RunGroup | None = None) -> None:
         self.runs = runs
         self.count = sum(run.count for run in runs)
         self._words = reduce(np.bitwise_or, self._parts(before))
 
-    def _parts(self, before: Bundle | None) -> list[Numbers]:
+    def _parts(self, before: RunGroup | None) -> list[Numbers]:
         if before is None or not set(before.runs) <= set(self.runs):
             return [run.words for run in self.runs]
         return [before._words, *(run.words for run in self.runs if run not in before.runs)]
 
-    def maybe(self, hashes: Asked) -> Places:
+    def maybe(self, hashes: HashQuery) -> Indexes:
         """By the filter: the places of those that one of the runs may hold."""
-        return maybe_in(self._words, hashes)
+        return find_maybe(self._words, hashes)
 
-    def held(self, hashes: Asked) -> Places:
+    def held(self, hashes: HashQuery) -> Indexes:
         """Exactly: the places of those that one of the runs holds."""
         maybe = self.maybe(hashes)
         found, some = [], hashes.at(maybe)
         for run in self.runs:
-            here = maybe_in(run.words, some)
+            here = find_maybe(run.words, some)
             found.append(maybe[here[run.holds(some.at(here))]])
         return np.concatenate(found)
 
 
-def bundled(runs: Sequence[Run], *, before: Sequence[Bundle], hashes_per_word: float) -> list[Bundle]:
+def group_runs(runs: Sequence[HashRun], *, before: Sequence[RunGroup], hashes_per_word: float) -> list[RunGroup]:
     """The largest first: most answers are there. `hashes_per_word`: of a sparse filter, about."""
     known = {bundle.runs[0].word_count: bundle for bundle in before if len(bundle.runs) > 1}
-    sparse: dict[int, list[Run]] = {}
-    found: list[Bundle] = []
+    sparse: dict[int, list[HashRun]] = {}
+    found: list[RunGroup] = []
     for run in runs:
         if _is_sparse(run, hashes_per_word):
             sparse.setdefault(run.word_count, []).append(run)
         else:
-            found.append(Bundle([run]))
-    found += (Bundle(group, before=known.get(words)) for words, group in sparse.items())
+            found.append(RunGroup([run]))
+    found += (RunGroup(group, before=known.get(words)) for words, group in sparse.items())
     return sorted(found, key=lambda bundle: -bundle.count)
 
 
-def _is_sparse(run: Run, hashes_per_word: float) -> bool:
+def _is_sparse(run: HashRun, hashes_per_word: float) -> bool:
     """Some of these fit into one filter."""
-    is_small = run.words.nbytes <= LARGEST and run.word_count & (run.word_count - 1) == 0
+    is_small = run.words.nbytes <= MAX_FILTER_SIZE and run.word_count & (run.word_count - 1) == 0
     return is_small and run.count <= 1.5 * hashes_per_word * run.word_count

@@ -14,8 +14,8 @@ import msgspec
 
 from webmill.crawl.frontier.base import PAGE_RESOURCE, PRIORITIES, ClaimRequest, FrontierStats, LastVisit
 from webmill.crawl.frontier.hops import pack_hops
-from webmill.crawl.frontier.lanes import hash_of_domain
-from webmill.crawl.frontier.seen import hash_of
+from webmill.crawl.frontier.seen_urls import hash_url
+from webmill.crawl.frontier.url_queue_files import hash_domain
 from webmill.infra import sqlite
 
 SCHEMA = sqlite.Schema(
@@ -111,7 +111,7 @@ EARLIEST_AGAIN = """
 LEASES_END = "SELECT min(max(until, next)) FROM turn JOIN domain ON domain.id = turn.domain WHERE NOT excluded"
 
 
-class Held(msgspec.Struct, frozen=True, array_like=True):
+class UrlRow(msgspec.Struct, frozen=True, array_like=True):
     """A URL in hand. `visit` is the row of its last visit, or 0."""
 
     url: str
@@ -123,7 +123,7 @@ class Held(msgspec.Struct, frozen=True, array_like=True):
     hops: int = 0
 
 
-class Domain:
+class DomainRow:
     """A row of `domain`, while a transaction works on it."""
 
     def __init__(
@@ -134,7 +134,7 @@ class Domain:
         self.next, self.due, self.again, self.errand = next_, due, again, errand
         self.retries, self.revisits = retries, revisits
         self.lanes = _lanes.decode(lanes)
-        self.hash = hash_of_domain(name)
+        self.hash = hash_domain(name)
         self.new = False
 
     @property
@@ -143,16 +143,16 @@ class Domain:
 
 
 _lanes = msgspec.json.Decoder(dict[int, tuple[int, int]])
-_held = msgspec.json.Decoder(list[Held])
+_held = msgspec.json.Decoder(list[UrlRow])
 _visit = msgspec.json.Decoder(LastVisit)
 _encode = msgspec.json.Encoder().encode
 
 
-def as_json(value: Any) -> str:
+def encode_json(value: Any) -> str:
     return _encode(value).decode()
 
 
-def read_visit(body: str) -> LastVisit:
+def decode_visit(body: str) -> LastVisit:
     """Return a visit from its row. Older frontiers say `file` for `filename`; within a value the quotes are escaped."""
     return _visit.decode(body.replace(',"file":"', ',"filename":"', 1))
 
@@ -161,7 +161,7 @@ def key_of(hash_: bytes) -> int:
     return int.from_bytes(hash_[:8], signed=True)
 
 
-class State:
+class SqliteState:
     """The statements. All but those that only read are called inside a `write` block of the database."""
 
     def __init__(self, path: Path) -> None:
@@ -174,47 +174,47 @@ class State:
 
     # Domains
 
-    def named(self, names: Iterable[str]) -> dict[str, Domain]:
+    def named(self, names: Iterable[str]) -> dict[str, DomainRow]:
         """Those that exist."""
-        keys = {key_of(hash_of_domain(name)) for name in names}
+        keys = {key_of(hash_domain(name)) for name in names}
         rows = self.database.many(SELECT_DOMAIN + "key = ?", ((key,) for key in keys))
-        return {row[1]: Domain(*row) for row in rows}
+        return {row[1]: DomainRow(*row) for row in rows}
 
-    def numbered(self, ids: Iterable[int]) -> dict[int, Domain]:
+    def numbered(self, ids: Iterable[int]) -> dict[int, DomainRow]:
         rows = self.database.many(SELECT_DOMAIN + "id = ?", ((id_,) for id_ in ids))
-        return {row[0]: Domain(*row) for row in rows}
+        return {row[0]: DomainRow(*row) for row in rows}
 
-    def each(self) -> Iterator[Domain]:
+    def each(self) -> Iterator[DomainRow]:
         """All of them, as they are when their page is read."""
         last = 0
         while rows := self.database.read(SELECT_DOMAIN + "id > ? ORDER BY id LIMIT ?", (last, PAGE)):
-            yield from (Domain(*row) for row in rows)
+            yield from (DomainRow(*row) for row in rows)
             last = rows[-1][0]
 
-    def reread(self, domain: Domain) -> Domain:
+    def reread(self, domain: DomainRow) -> DomainRow:
         return self.numbered([domain.id])[domain.id]
 
-    def by_hash(self, hash_: bytes) -> Domain | None:
+    def by_hash(self, hash_: bytes) -> DomainRow | None:
         rows = self.database.read(SELECT_DOMAIN + "key = ?", (key_of(hash_),))
-        domains = (Domain(*row) for row in rows)
+        domains = (DomainRow(*row) for row in rows)
         return next((domain for domain in domains if domain.hash == hash_), None)
 
-    def make(self, names: Iterable[str]) -> dict[str, Domain]:
+    def make(self, names: Iterable[str]) -> dict[str, DomainRow]:
         last = self.database.read("SELECT max(id) FROM domain")[0][0] or 0
         made = {}
         for id_, name in enumerate(names, last + 1):
-            made[name] = Domain(id_, name, 0, 0, 0.0, None, None, 0, 0, "{}")
+            made[name] = DomainRow(id_, name, 0, 0, 0.0, None, None, 0, 0, "{}")
             made[name].new = True
         return made
 
-    def save(self, domains: Iterable[Domain]) -> None:
+    def save(self, domains: Iterable[DomainRow]) -> None:
         new, old = [], []
         for row in domains:
             values = (row.excluded, row.token, row.next, row.due, row.again, row.retries, row.revisits)
             if row.new:
-                new.append((row.id, key_of(row.hash), row.name, *values, as_json(row.lanes), row.errand))
+                new.append((row.id, key_of(row.hash), row.name, *values, encode_json(row.lanes), row.errand))
             else:
-                old.append((*values, as_json(row.lanes), row.errand, row.id))
+                old.append((*values, encode_json(row.lanes), row.errand, row.id))
         self.database.many("INSERT INTO domain VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", new)
         update = (
             "UPDATE domain SET excluded = ?, token = ?, next = ?, due = ?, again = ?, retries = ?, revisits = ?,"
@@ -222,22 +222,22 @@ class State:
         )
         self.database.many(update, old)
 
-    def save_lanes(self, domains: Iterable[Domain]) -> None:
+    def save_lanes(self, domains: Iterable[DomainRow]) -> None:
         """Nothing else of them has changed: the indexes are left alone."""
-        rows = ((as_json(row.lanes), row.id) for row in domains)
+        rows = ((encode_json(row.lanes), row.id) for row in domains)
         self.database.many("UPDATE domain SET lanes = ? WHERE id = ?", rows)
 
-    def due_domains(self, request: ClaimRequest) -> list[Domain]:
+    def due_domains(self, request: ClaimRequest) -> list[DomainRow]:
         """Return the domains whose turn is next, in their order."""
         count, now, revisits = request.turns, request.now, request.revisits
         if request.resources_only:
             rows = self.database.read(SELECT_DOMAIN + "errand <= ? ORDER BY errand, id LIMIT ?", (now, count))
-            return [Domain(*row) for row in rows]
+            return [DomainRow(*row) for row in rows]
         rows = self.database.read(SELECT_DOMAIN + "due <= ? ORDER BY due, id LIMIT ?", (now, count))
         if revisits:
             rows += self.database.read(SELECT_DOMAIN + "again <= ? ORDER BY again, id LIMIT ?", (now, count))
-        found = {row[0]: Domain(*row) for row in rows}
-        order = sorted(found.values(), key=lambda row: (first_of(row.due, row.again if revisits else None), row.id))
+        found = {row[0]: DomainRow(*row) for row in rows}
+        order = sorted(found.values(), key=lambda row: (earliest(row.due, row.again if revisits else None), row.id))
         return order[:count]
 
     def next_turn(self, *, revisits: bool) -> float | None:
@@ -266,23 +266,23 @@ class State:
     def earliest_again(self, domain: int) -> float:
         return float(self.database.read(EARLIEST_AGAIN, (domain,))[0][0])
 
-    def retries(self, domain: int, *, now: float, count: int) -> list[Held]:
+    def retries(self, domain: int, *, now: float, count: int) -> list[UrlRow]:
         sql = (
             "SELECT url, depth, priority, attempts, place, 0, hops FROM retry WHERE domain = ? AND not_before <= ?"
             " ORDER BY priority, place LIMIT ?"
         )
-        return [Held(*row) for row in self.database.read(sql, (domain, now, count))]
+        return [UrlRow(*row) for row in self.database.read(sql, (domain, now, count))]
 
-    def revisits(self, domain: int, *, now: float, count: int) -> list[tuple[Held, LastVisit]]:
-        found: list[tuple[Held, LastVisit]] = []
+    def revisits(self, domain: int, *, now: float, count: int) -> list[tuple[UrlRow, LastVisit]]:
+        found: list[tuple[UrlRow, LastVisit]] = []
         sql = (
             "SELECT id, attempts, body FROM visit WHERE domain = ? AND priority = ? AND again <= ?"
             " ORDER BY again, id LIMIT ?"
         )
         for priority in range(PAGE_RESOURCE, PRIORITIES):
             for id_, attempts, body in self.database.read(sql, (domain, priority, now, count - len(found))):
-                last = read_visit(body)
-                found.append((Held(last.url, last.depth, priority, attempts, 0, id_, pack_hops(last)), last))
+                last = decode_visit(body)
+                found.append((UrlRow(last.url, last.depth, priority, attempts, 0, id_, pack_hops(last)), last))
             if len(found) == count:
                 break
         return found
@@ -290,14 +290,14 @@ class State:
     def put_retries(self, rows: Iterable[Sequence[Any]]) -> None:
         self.database.many("INSERT INTO retry VALUES (?, ?, ?, ?, ?, ?, ?, ?)", rows)
 
-    def retries_of(self, domain: Domain) -> Iterator[Held]:
+    def retries_of(self, domain: DomainRow) -> Iterator[UrlRow]:
         """All of them."""
         after = (PAGE_RESOURCE, -1)
         sql = (
             "SELECT url, depth, priority, attempts, place, 0, hops FROM retry"
             " WHERE domain = ? AND (priority, place) > (?, ?) ORDER BY priority, place LIMIT ?"
         )
-        while page := [Held(*row) for row in self.database.read(sql, (domain.id, *after, PAGE))]:
+        while page := [UrlRow(*row) for row in self.database.read(sql, (domain.id, *after, PAGE))]:
             yield from page
             after = (page[-1].priority, page[-1].place)
 
@@ -306,22 +306,22 @@ class State:
 
     # Turns
 
-    def turns(self, tokens: Iterable[int]) -> dict[int, tuple[int, float, list[Held]]]:
+    def turns(self, tokens: Iterable[int]) -> dict[int, tuple[int, float, list[UrlRow]]]:
         """Domain, end of the lease and what is in hand, by token."""
         sql = "SELECT token, domain, until, items FROM turn WHERE token = ?"
         rows = self.database.many(sql, ((token,) for token in tokens))
         return {token: (domain, until, _held.decode(items)) for token, domain, until, items in rows}
 
-    def in_hand_of(self, domain: Domain) -> list[Held]:
+    def in_hand_of(self, domain: DomainRow) -> list[UrlRow]:
         return [held for _, _, items in self.turns([domain.token]).values() for held in items] if domain.token else []
 
-    def over(self, *, now: float) -> dict[int, tuple[int, float, list[Held]]]:
+    def over(self, *, now: float) -> dict[int, tuple[int, float, list[UrlRow]]]:
         """Turns whose lease is over."""
         rows = self.database.read("SELECT token FROM turn WHERE until <= ?", (now,))
         return self.turns(token for (token,) in rows)
 
-    def put_turns(self, rows: Iterable[tuple[int, int, float, Sequence[Held]]]) -> None:
-        values = ((token, domain, until, as_json(items)) for token, domain, until, items in rows)
+    def put_turns(self, rows: Iterable[tuple[int, int, float, Sequence[UrlRow]]]) -> None:
+        values = ((token, domain, until, encode_json(items)) for token, domain, until, items in rows)
         self.database.many("INSERT OR REPLACE INTO turn VALUES (?, ?, ?, ?)", values)
 
     def drop_turns(self, tokens: Iterable[int]) -> None:
@@ -329,15 +329,15 @@ class State:
 
     # Visits
 
-    def put_visits(self, rows: Iterable[tuple[Held, int, LastVisit, float | None]]) -> None:
+    def put_visits(self, rows: Iterable[tuple[UrlRow, int, LastVisit, float | None]]) -> None:
         """Held item, domain, visit, when again."""
         first, later = [], []
         for held, domain, visit, again in rows:
             if held.visit:
-                later.append((visit.time, again, as_json(visit), held.visit))
+                later.append((visit.time, again, encode_json(visit), held.visit))
             else:
-                key = key_of(hash_of(visit.url.encode()))
-                first.append((key, domain, held.priority, visit.time, again, as_json(visit)))
+                key = key_of(hash_url(visit.url.encode()))
+                first.append((key, domain, held.priority, visit.time, again, encode_json(visit)))
         insert = "INSERT INTO visit (key, domain, priority, time, again, attempts, body) VALUES (?, ?, ?, ?, ?, 1, ?)"
         self.database.many(insert, first)
         self.database.many("UPDATE visit SET time = ?, again = ?, attempts = 1, body = ? WHERE id = ?", later)
@@ -347,13 +347,13 @@ class State:
         self.database.many("UPDATE visit SET again = max(again, ?), attempts = ? WHERE id = ?", rows)
 
     def visit(self, url: str) -> LastVisit | None:
-        rows = self.database.read("SELECT body FROM visit WHERE key = ?", (key_of(hash_of(url.encode())),))
-        visits = (read_visit(body) for (body,) in rows)
+        rows = self.database.read("SELECT body FROM visit WHERE key = ?", (key_of(hash_url(url.encode())),))
+        visits = (decode_visit(body) for (body,) in rows)
         return next((visit for visit in visits if visit.url == url), None)
 
     def visits_after(self, time: float, id_: int, *, count: int) -> list[tuple[int, LastVisit]]:
         sql = "SELECT id, body FROM visit WHERE (time, id) > (?, ?) ORDER BY time, id LIMIT ?"
-        return [(row, read_visit(body)) for row, body in self.database.read(sql, (time, id_, count))]
+        return [(row, decode_visit(body)) for row, body in self.database.read(sql, (time, id_, count))]
 
     # Counts
 
@@ -369,5 +369,5 @@ class State:
         return FrontierStats(**{name: counts.get(name, 0) for name in FrontierStats.__struct_fields__})
 
 
-def first_of(*times: float | None) -> float:
+def earliest(*times: float | None) -> float:
     return min(time for time in times if time is not None)

@@ -18,41 +18,41 @@ from webmill.crawl.frontier.base import (
     domain_of,
 )
 from webmill.crawl.frontier.hops import pack_hops
-from webmill.crawl.frontier.lanes import line_of
-from webmill.crawl.frontier.seen import Seen, hash_of
+from webmill.crawl.frontier.seen_urls import SeenUrls, hash_url
+from webmill.crawl.frontier.url_queue_files import encode_line
 from webmill.errors import BadInput
 from webmill.model import Link
 
 
-class Line(NamedTuple):
+class NewLine(NamedTuple):
     priority: int
     data: bytes
     hash: bytes
 
 
-class Imported(NamedTuple):
+class ImportedVisit(NamedTuple):
     domain: str
     done: VisitDone
     data: bytes  # its line, for the journal alone
     hash: bytes
 
 
-class Fresh(msgspec.Struct):
-    links: dict[str, list[Line]]  # by domain
-    visits: list[Imported]  # from elsewhere
+class NewUrls(msgspec.Struct):
+    links: dict[str, list[NewLine]]  # by domain
+    visits: list[ImportedVisit]  # from elsewhere
     repeats: Counter[str]  # links that came twice in the step
     known: int
 
 
-def sort_out(step: FrontierUpdate, seen: Seen) -> Fresh:
+def find_new_urls(step: FrontierUpdate, seen: SeenUrls) -> NewUrls:
     """`BadInput` for what cannot be kept. A URL that comes as visited is known to the links of its step."""
     visits = encode_urls(done.url for done in step.visited)
     hops = [checked_hops(link) for link in step.links]
     links = encode_urls(link.url for link in step.links)
-    hashes = [hash_of(url) for url in visits + links]
+    hashes = [hash_url(url) for url in visits + links]
     unknown = seen.unknown(hashes)
-    fresh = Fresh({}, [], Counter(), 0)
-    imported = _sort_visits(fresh, step.visited, visits, hashes, unknown)
+    fresh = NewUrls({}, [], Counter(), 0)
+    imported = _find_new_visits(fresh, step.visited, visits, hashes, unknown)
     here = set[bytes]()
     split = len(visits)
     rows = zip(step.links, links, hops, hashes[split:], unknown[split:], strict=True)
@@ -65,19 +65,19 @@ def sort_out(step: FrontierUpdate, seen: Seen) -> Fresh:
             fresh.repeats[domain] += 1
             continue
         here.add(hash_)
-        line = Line(link.priority, line_of(url, link.depth, hops_), hash_)
+        line = NewLine(link.priority, encode_line(url, link.depth, hops_), hash_)
         fresh.links.setdefault(domain, []).append(line)
     return fresh
 
 
-def _sort_visits(
-    fresh: Fresh, visits: Sequence[VisitDone], urls: Sequence[bytes], hashes: Sequence[bytes], unknown: Sequence[bool]
+def _find_new_visits(
+    fresh: NewUrls, visits: Sequence[VisitDone], urls: Sequence[bytes], hashes: Sequence[bytes], unknown: Sequence[bool]
 ) -> set[bytes]:
     here = set[bytes]()
     for done, url, hash_, is_new in zip(visits, urls, hashes, unknown, strict=False):
         if is_new and hash_ not in here:
             here.add(hash_)
-            fresh.visits.append(Imported(domain_of(done.url), done, line_of(url, 0), hash_))
+            fresh.visits.append(ImportedVisit(domain_of(done.url), done, encode_line(url, 0), hash_))
         else:
             fresh.known += 1
     return here

@@ -41,15 +41,15 @@ log = logging.getLogger(__name__)
 HEAD = struct.Struct("<III")
 _CRC, _HEAD_REST = struct.Struct("<I"), struct.Struct("<II")
 _NAME = re.compile(r"([0-9a-f]{32})\.(-1|[0-9])\.([0-9]+)")
-SIZE = 1 << 20
-READ = 1 << 12
-HOLE = 1 << 16  # consumed bytes that make it worth while to write a file anew
-OPEN = 128
-WAITING = 8 << 20  # bytes of lines that are not in their files yet
-LANES_WAITING = 1 << 15  # of which there are such
+FILE_SIZE = 1 << 20
+READ_SIZE = 1 << 12
+MIN_HOLE = 1 << 16  # consumed bytes that make it worth while to write a file anew
+MAX_OPEN_FILES = 128
+MAX_UNWRITTEN = 8 << 20  # bytes of lines that are not in their files yet
+MAX_UNWRITTEN_QUEUES = 1 << 15  # of which there are such
 
 
-class Line(NamedTuple):
+class QueuedLine(NamedTuple):
     """Of a lane: where it begins and ends there, and what stands in it."""
 
     start: int
@@ -59,12 +59,12 @@ class Line(NamedTuple):
     hops: int
 
 
-def line_of(url: bytes, depth: int, hops: int = 0) -> bytes:
+def encode_line(url: bytes, depth: int, hops: int = 0) -> bytes:
     rest = _HEAD_REST.pack(len(url), depth | hops << 24) + url
     return _CRC.pack(crc32(rest)) + rest
 
 
-def lines_in(data: bytes) -> Iterator[tuple[int, bytes, int]]:
+def decode_lines(data: bytes) -> Iterator[tuple[int, bytes, int]]:
     """Each whole line's end, URL, and depth with hops; what is behind the last whole one is left. BadInput for a
     damaged one."""
     at = 0
@@ -79,7 +79,7 @@ def lines_in(data: bytes) -> Iterator[tuple[int, bytes, int]]:
         at = end
 
 
-class Lane:
+class UrlQueue:
     """Where one lane lies: its files are known by a stem and a number."""
 
     __slots__ = ("stem",)
@@ -93,21 +93,23 @@ class Lane:
 
 
 @lru_cache(maxsize=1 << 14)  # each is asked for twice in a step
-def hash_of_domain(domain: str) -> bytes:
+def hash_domain(domain: str) -> bytes:
     return blake2b(domain.encode(), digest_size=16).digest()
 
 
-class Lanes:
-    def __init__(self, folder: Path, *, size: int = SIZE, max_open: int = OPEN, waiting: int = WAITING) -> None:
+class UrlQueueFiles:
+    def __init__(
+        self, folder: Path, *, size: int = FILE_SIZE, max_open: int = MAX_OPEN_FILES, waiting: int = MAX_UNWRITTEN
+    ) -> None:
         atomic.make_folder(folder)
         self._folder, self._root, self._size, self._max_open = folder, f"{folder}/", size, max_open
         self._most_waiting = waiting
         self._open: OrderedDict[str, int] = OrderedDict()
         self._touched: set[str] | None = None if _syncfs else set()
-        self._ends: dict[str, tuple[Lane, int, bytearray]] = {}  # by stem: lines that are not in their file yet
+        self._ends: dict[str, tuple[UrlQueue, int, bytearray]] = {}  # by stem: lines that are not in their file yet
         self._waiting = 0
 
-    def write(self, lane: Lane, at: int, data: bytes) -> None:
+    def write(self, lane: UrlQueue, at: int, data: bytes) -> None:
         if not data:
             return
         _, start, lines = self._ends.get(lane.stem) or (lane, at, bytearray())
@@ -118,7 +120,7 @@ class Lanes:
         lines[at - start : at - start + len(data)] = data
         self._waiting += len(lines)
         self._ends[lane.stem] = (lane, start, lines)
-        if self._waiting > self._most_waiting or len(self._ends) > LANES_WAITING:
+        if self._waiting > self._most_waiting or len(self._ends) > MAX_UNWRITTEN_QUEUES:
             self.flush()
 
     def flush(self) -> None:
@@ -126,13 +128,13 @@ class Lanes:
         for stem in sorted(self._ends):
             self._write_out(self._ends[stem][0])
 
-    def _write_out(self, lane: Lane) -> None:
+    def _write_out(self, lane: UrlQueue) -> None:
         if lane.stem in self._ends:
             _, start, lines = self._ends[lane.stem]
             self._write(lane, start, bytes(lines))
             self._let_go(lane, len(lines))
 
-    def _let_go(self, lane: Lane, count: int) -> None:
+    def _let_go(self, lane: UrlQueue, count: int) -> None:
         """Of the first bytes that waited, so many."""
         _, start, lines = self._ends.pop(lane.stem)
         del lines[:count]
@@ -140,7 +142,7 @@ class Lanes:
         if lines:
             self._ends[lane.stem] = (lane, start + count, lines)
 
-    def _write(self, lane: Lane, at: int, data: bytes) -> None:
+    def _write(self, lane: UrlQueue, at: int, data: bytes) -> None:
         while data:
             number, offset = divmod(at, self._size)
             part = data[: self._size - offset]
@@ -153,17 +155,17 @@ class Lanes:
                 raise as_webmill_error(error, self._root + name) from error
             data, at = data[len(part) :], at + len(part)
 
-    def read(self, lane: Lane, start: int, end: int, *, count: int) -> list[Line]:
+    def read(self, lane: UrlQueue, start: int, end: int, *, count: int) -> list[QueuedLine]:
         """Up to `count` lines."""
-        found: list[Line] = []
-        want = READ
+        found: list[QueuedLine] = []
+        want = READ_SIZE
         while start < end and len(found) < count:
             data = self.bytes_of(lane, start, min(end, start + want))
             before = len(found)
             try:
-                for stop, url, both in lines_in(data):
+                for stop, url, both in decode_lines(data):
                     place = found[-1].end if len(found) > before else start
-                    found.append(Line(place, start + stop, url.decode(), both & MOST_DEPTH, both >> 24))
+                    found.append(QueuedLine(place, start + stop, url.decode(), both & MOST_DEPTH, both >> 24))
                     if len(found) == count:
                         return found
             except (BadInput, UnicodeDecodeError) as error:
@@ -176,12 +178,12 @@ class Lanes:
                 start = found[-1].end
         return found
 
-    def _damage(self, lane: Lane, at: int) -> BadInput:
+    def _damage(self, lane: UrlQueue, at: int) -> BadInput:
         number, offset = divmod(at, self._size)
         message = "a line of the frontier is damaged or gone; exclude its domain to go on without it"
         return BadInput(message, reason="corrupt", source=self._root + lane.file(number), offset=offset)
 
-    def bytes_of(self, lane: Lane, start: int, end: int) -> bytes:
+    def bytes_of(self, lane: UrlQueue, start: int, end: int) -> bytes:
         _, first, lines = self._ends.get(lane.stem) or (lane, end, bytearray())
         split = min(max(start, first), end)  # from here on it is not in its file yet
         data = self._stored(lane, start, split) + lines[split - first : end - first]
@@ -189,7 +191,7 @@ class Lanes:
             raise self._damage(lane, start + len(data))
         return data
 
-    def _stored(self, lane: Lane, start: int, end: int) -> bytes:
+    def _stored(self, lane: UrlQueue, start: int, end: int) -> bytes:
         parts = []
         while start < end:
             number, offset = divmod(start, self._size)
@@ -204,7 +206,7 @@ class Lanes:
             start += size
         return b"".join(parts)
 
-    def reach(self, lane: Lane, start: int) -> int:
+    def reach(self, lane: UrlQueue, start: int) -> int:
         """Up to which position the files have it from `start` on."""
         self._write_out(lane)
         while True:
@@ -217,7 +219,7 @@ class Lanes:
                 return max(start, number * self._size + size)
             start += self._size - offset
 
-    def drop(self, lane: Lane, *, was: int, read: int, end: int) -> None:
+    def drop(self, lane: UrlQueue, *, was: int, read: int, end: int) -> None:
         """Remove files that were read to their end since the position `was`. That it was read must be durable."""
         if lane.stem in self._ends:
             _, start, lines = self._ends[lane.stem]
@@ -237,11 +239,11 @@ class Lanes:
         except OSError as error:  # costs space only; compaction comes again
             log.warning("frontier_file_left", extra={"path": name, "why": str(error)})
 
-    def compact(self, lane: Lane, *, read: int, end: int) -> int:
+    def compact(self, lane: UrlQueue, *, read: int, end: int) -> int:
         """Give back what the consumed part of the lane's first file takes; how many bytes that were."""
         number, offset = divmod(read, self._size)
         path = Path(self._root + lane.file(number))
-        if read == end or offset < HOLE:
+        if read == end or offset < MIN_HOLE:
             return 0
         self._write_out(lane)
         data = self.bytes_of(lane, read, min(end, (number + 1) * self._size))
@@ -262,7 +264,7 @@ class Lanes:
                 if name := _NAME.fullmatch(path.name):
                     yield bytes.fromhex(name[1]), int(name[2]), int(name[3])
 
-    def remove(self, lane: Lane, number: int) -> None:
+    def remove(self, lane: UrlQueue, number: int) -> None:
         self._remove(lane.file(number))
 
     def numbers(self, *, read: int, end: int) -> range:
@@ -319,7 +321,7 @@ def sync_tree(folder: Path) -> None:
     """All files and folders below are durable."""
     if _syncfs is None:
         for path in [folder, *folder.rglob("*")]:
-            with open_path(path) as fd:
+            with open_descriptor(path) as fd:
                 atomic.sync(fd)
         return
     with atomic.open_folder(folder) as fd:
@@ -329,7 +331,7 @@ def sync_tree(folder: Path) -> None:
 
 
 @contextmanager
-def open_path(path: Path) -> Iterator[int]:
+def open_descriptor(path: Path) -> Iterator[int]:
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         yield fd

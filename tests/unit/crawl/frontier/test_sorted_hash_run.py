@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from webmill.crawl.frontier.hashes import asked, maybe_in, rows_of
-from webmill.crawl.frontier.run import HEADER, Run, Table, write_run
+from webmill.crawl.frontier.hashes import find_maybe, join_hashes, make_query
+from webmill.crawl.frontier.sorted_hash_run import HEADER, HashRun, MemoryRun, write_run
 from webmill.errors import BadInput, NotFound
 
 
@@ -17,16 +17,16 @@ def hash_of(number: int) -> bytes:
     return blake2b(str(number).encode(), digest_size=16).digest()
 
 
-def write(path: Path, hashes: set[bytes], **options: int) -> Run:
-    for _ in write_run(path, [Table(hashes)], **options):
+def write(path: Path, hashes: set[bytes], **options: int) -> HashRun:
+    for _ in write_run(path, [MemoryRun(hashes)], **options):
         pass
-    return Run(path)
+    return HashRun(path)
 
 
-def holds(run: Run, hash_: bytes) -> tuple[bool, bool]:
+def holds(run: HashRun, hash_: bytes) -> tuple[bool, bool]:
     """What the filter says, and what is true."""
-    one = asked(rows_of([hash_]))
-    return maybe_in(run.words, one).tolist() == [0], run.holds(one).tolist() == [True]
+    one = make_query(join_hashes([hash_]))
+    return find_maybe(run.words, one).tolist() == [0], run.holds(one).tolist() == [True]
 
 
 @pytest.mark.parametrize("count", [0, 1, 127, 128, 129, 5000, 40_000])
@@ -54,7 +54,7 @@ def test_runs_are_merged_into_one_that_holds_all(tmp_path: Path) -> None:
     slices = list(write_run(tmp_path / "all.run", parts))
     assert sum(slices) == 60_000
     assert max(slices) < 30_000  # never all of it in memory
-    merged = Run(tmp_path / "all.run")
+    merged = HashRun(tmp_path / "all.run")
     assert merged.between(0, 1 << 32).tobytes() == b"".join(sorted(hash_of(number) for number in range(60_000)))
     assert (tmp_path / "all.run").read_bytes() == whole(tmp_path, 60_000)
     for run in (*parts, merged):
@@ -67,7 +67,7 @@ def whole(folder: Path, count: int) -> bytes:
 
 
 def test_a_merge_that_is_given_up_leaves_nothing(tmp_path: Path) -> None:
-    steps = write_run(tmp_path / "1.run", [Table({hash_of(number) for number in range(50_000)})])
+    steps = write_run(tmp_path / "1.run", [MemoryRun({hash_of(number) for number in range(50_000)})])
     next(steps)
     steps.close()
     assert list(tmp_path.iterdir()) == []
@@ -95,12 +95,12 @@ def test_a_run_with_any_number_of_words_is_read_as_earlier_ones_were(tmp_path: P
     starts = [sum(word < 32 * bucket for word in chosen) for bucket in range(4)]
     parts = [b"wmrun\0\0\1", struct.pack("=QQ8x", 1000, words), *hashes, struct.pack("=4I", *starts)]
     (tmp_path / "1.run").write_bytes(b"".join(parts) + struct.pack(f"={words}Q", *filter_))
-    run = Run(tmp_path / "1.run")
+    run = HashRun(tmp_path / "1.run")
     assert all(holds(run, hash_) == (True, True) for hash_ in hashes)
     assert not any(holds(run, hash_of(number))[1] for number in range(1000, 3000))
     for _ in write_run(tmp_path / "2.run", [run]):
         pass
-    merged = Run(tmp_path / "2.run")
+    merged = HashRun(tmp_path / "2.run")
     assert list(merged) == hashes
     assert all(holds(merged, hash_) == (True, True) for hash_ in hashes)
     run.close()
@@ -114,7 +114,7 @@ def test_a_damaged_run_is_refused(tmp_path: Path, harm: str) -> None:
     data = path.read_bytes()
     path.write_bytes({"cut": data[:-1], "longer": data + b"x", "magic": b"x" + data[1:], "empty": b""}[harm])
     with pytest.raises(BadInput, match="corrupt"):
-        Run(path)
+        HashRun(path)
 
 
 @pytest.mark.parametrize(("harm", "length"), [("a hash", 4), ("starts", 4 * 300)])
@@ -127,8 +127,8 @@ def test_damage_inside_a_run_is_told_by_a_merge_and_leads_no_question_out_of_the
     at = HEADER.size + 16 * (100 if harm == "a hash" else 40_000)
     data[at : at + length] = b"\xff" * length
     path.write_bytes(data)
-    run = Run(path)
-    answers = run.holds(asked(rows_of(hash_of(number) for number in range(80_000))))
+    run = HashRun(path)
+    answers = run.holds(make_query(join_hashes(hash_of(number) for number in range(80_000))))
     assert not answers[40_000:].any()
     if harm == "a hash":
         assert 39_800 < answers.sum() < 40_000  # but its neighbours
@@ -140,11 +140,11 @@ def test_damage_inside_a_run_is_told_by_a_merge_and_leads_no_question_out_of_the
 
 def test_many_are_asked_at_once_as_each_alone(tmp_path: Path) -> None:
     run = write(tmp_path / "1.run", {hash_of(number) for number in range(0, 30_000, 3)})
-    answers = run.holds(asked(rows_of(hash_of(number) for number in range(30_000))))
+    answers = run.holds(make_query(join_hashes(hash_of(number) for number in range(30_000))))
     assert answers.tolist() == [number % 3 == 0 for number in range(30_000)]
     run.close()
 
 
 def test_a_run_that_is_gone_is_told(tmp_path: Path) -> None:
     with pytest.raises(NotFound):
-        Run(tmp_path / "1.run")
+        HashRun(tmp_path / "1.run")
