@@ -20,10 +20,10 @@ from warcio.warcwriter import WARCWriter
 
 from benchmarks.frame import race
 from benchmarks.warc_writing import make_pages
-from webmill.archive.identify import identify
+from webmill.archive.identify import identify_media_type
 from webmill.archive.writer import WarcinfoDetails, WarcWriter
 from webmill.collection import Collection
-from webmill.formats.cld2 import find_languages
+from webmill.formats.cld2 import detect_languages
 from webmill.formats.html.charset import decode_page
 from webmill.formats.warc.capture import Capture
 from webmill.formats.warc.writer import compress_dense, compress_fast
@@ -159,9 +159,9 @@ def main() -> None:
     parts: dict[str, Callable[[bytes], object]] = {
         "compress, ISA-L 1 (what we do)": compress_fast,
         "compress, libdeflate 6": compress_dense,
-        "identify": lambda body: identify(body, "text/html"),
+        "identify": lambda body: identify_media_type(body, "text/html"),
         "charset, without a label": decode_page,
-        "languages (CLD2, in this process)": find_languages,
+        "languages (CLD2, in this process)": detect_languages,
     }
     race("What one page costs", {name: each(work, pages) for name, work in parts.items()}, unit="pages")
 

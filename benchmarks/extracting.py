@@ -32,7 +32,7 @@ from warcio.archiveiterator import ArchiveIterator
 from benchmarks.frame import Contestant, race
 from webmill.commoncrawl.batch import batch_id, encode_batch
 from webmill.extract.recipe import Recipe
-from webmill.formats.cld2 import can_detect
+from webmill.formats.cld2 import can_detect_languages
 from webmill.formats.url.surt import surt
 from webmill.formats.warc.http_records import read_response
 from webmill.formats.warc.reader import read_records
@@ -99,7 +99,9 @@ def webmill(root: Path, url: str, lines: list[bytes], *, extractor: str) -> int:
         out = f"{folder}/documents"
         queue = SqliteQueue(Path(folder) / "queue.sqlite")
         queue.publish(messages(lines))
-        output = Output(out, f"{out}/.webmill", shape=Shape(recipe=Recipe(extractor=extractor, detect=can_detect())))
+        output = Output(
+            out, f"{out}/.webmill", shape=Shape(recipe=Recipe(extractor=extractor, detect=can_detect_languages()))
+        )
         output.prepare()
         plan = Plan(
             name="benchmark",

@@ -23,12 +23,12 @@ from pathlib import Path
 from benchmarks.frame import cpu_seconds, race
 from webmill.formats.warc.record_headers import (
     CaptureEvent,
-    encode_fields,
-    measure,
-    measure_http,
-    metadata,
-    request,
-    response,
+    describe_block,
+    describe_http_block,
+    encode_warc_fields,
+    metadata_headers,
+    request_headers,
+    response_headers,
 )
 from webmill.formats.warc.scan import ScanOptions
 from webmill.formats.warc.writer import compress_dense, compress_record
@@ -67,14 +67,16 @@ def one_capture(dice: random.Random, text: list[str], number: int) -> list[bytes
     ids = [f"urn:uuid:{dice.randrange(1 << 128):032x}" for _ in range(3)]
     asked = f"GET {path} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: CCBot/2.0\r\nAccept: */*\r\n\r\n".encode()
     block = one_page(dice, text)
-    about = encode_fields([("fetchTimeMs", "56"), ("charset-detected", "UTF-8"), ("languages-cld2", languages())])
+    about = encode_warc_fields([("fetchTimeMs", "56"), ("charset-detected", "UTF-8"), ("languages-cld2", languages())])
     return [
-        pack(request(visit, measure(asked), record_id=ids[0]), asked),
+        pack(request_headers(visit, describe_block(asked), record_id=ids[0]), asked),
         pack(
-            response(visit, measure_http(block), record_id=ids[1], concurrent_to=ids[0], payload_type="text/html"),
+            response_headers(
+                visit, describe_http_block(block), record_id=ids[1], concurrent_to=ids[0], payload_type="text/html"
+            ),
             block,
         ),
-        pack(metadata(visit, measure(about), record_id=ids[2], concurrent_to=ids[1]), about),
+        pack(metadata_headers(visit, describe_block(about), record_id=ids[2], concurrent_to=ids[1]), about),
     ]
 
 

@@ -25,7 +25,7 @@ from webmill.crawl.page.tags import href_of, read_tags
 from webmill.crawl.page.url_joining import Joiner, join_or_none
 from webmill.errors import BadInput
 from webmill.formats.html.charset import decode_page
-from webmill.formats.html.tokens import attributes_of, read_tokens
+from webmill.formats.html.tokens import parse_attributes, read_tokens
 from webmill.formats.url import normalise as urls
 from webmill.formats.warc.http_records import read_response
 from webmill.formats.warc.reader import read_records
@@ -112,7 +112,7 @@ class Anchors:
 
     def open(self, name: str, attributes: str) -> None:
         if name == "A":
-            self.found.append(attributes_of(attributes).get("href"))
+            self.found.append(parse_attributes(attributes).get("href"))
 
     def add_text(self, text: str) -> None: ...
 

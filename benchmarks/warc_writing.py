@@ -20,12 +20,12 @@ from zlib_ng import zlib_ng
 from benchmarks.frame import race
 from webmill.formats.warc.record_headers import (
     CaptureEvent,
-    encode_fields,
-    measure,
-    measure_http,
-    metadata,
-    request,
-    response,
+    describe_block,
+    describe_http_block,
+    encode_warc_fields,
+    metadata_headers,
+    request_headers,
+    response_headers,
 )
 from webmill.formats.warc.writer import compress_dense, compress_fast, compress_record, encode_record
 
@@ -60,11 +60,17 @@ def write_ours(pages: list[tuple[str, bytes]], write: Callable[..., bytes], **op
     head = ("HTTP/1.1 200 OK\r\n" + "".join(f"{name}: {value}\r\n" for name, value in FIELDS) + "\r\n").encode()
     for uri, body in pages:
         visit, ids = CaptureEvent(uri=uri, date=DATE, ip="192.0.2.1"), (new_id(), new_id(), new_id())
-        block, about = head + body, encode_fields([("fetchTimeMs", "56")])
-        out.write(write(request(visit, measure(REQUEST), record_id=ids[0]), REQUEST, **options))
-        headers = response(visit, measure_http(block), record_id=ids[1], concurrent_to=ids[0], payload_type="text/html")
+        block, about = head + body, encode_warc_fields([("fetchTimeMs", "56")])
+        out.write(write(request_headers(visit, describe_block(REQUEST), record_id=ids[0]), REQUEST, **options))
+        headers = response_headers(
+            visit, describe_http_block(block), record_id=ids[1], concurrent_to=ids[0], payload_type="text/html"
+        )
         out.write(write(headers, block, **options))
-        out.write(write(metadata(visit, measure(about), record_id=ids[2], concurrent_to=ids[1]), about, **options))
+        out.write(
+            write(
+                metadata_headers(visit, describe_block(about), record_id=ids[2], concurrent_to=ids[1]), about, **options
+            )
+        )
     return len(pages) * 3
 
 

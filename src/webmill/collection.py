@@ -9,10 +9,10 @@ import msgspec
 
 from webmill.errors import Misconfigured, NotFound, WrongUse
 
-PRIVATE = ".webmill"  # tasks, receipts, locks: ours
+STATE_FOLDER = ".webmill"  # tasks, receipts, locks: ours
 
 # What webmill itself puts into a collection beside WARC files.
-OURS = frozenset(
+OWN_FOLDERS = frozenset(
     {"cdxj", "cc-index", "documents", "extract", "blobs", "snapshots", "search", "frontier", "rejected", "publish"}
 )
 
@@ -74,31 +74,31 @@ class Collection(msgspec.Struct, frozen=True):
     def owns(self, key: str) -> bool:
         """Whether archives at or below this path belong here: not in our own folders, not to a crawl beside it."""
         first, _, rest = key.partition("/")
-        return first not in OURS and (first != "crawl-data" or not rest or rest.partition("/")[0] == self.name)
+        return first not in OWN_FOLDERS and (first != "crawl-data" or not rest or rest.partition("/")[0] == self.name)
 
 
-def archived_crawls(root: Path) -> list[Collection]:
+def list_archived_crawls(root: Path) -> list[Collection]:
     """Those below `crawl-data`, by name."""
     return [Collection(root, path.name) for path in sorted((root / "crawl-data").glob("[!.]*")) if path.is_dir()]
 
 
-def crawl_name(root: Path) -> str:
+def default_crawl_name(root: Path) -> str:
     """Return the name of the one crawl below crawl-data/; else the folder's own."""
-    crawls = [crawl.name for crawl in archived_crawls(root)]
+    crawls = [crawl.name for crawl in list_archived_crawls(root)]
     if len(crawls) > 1:
         raise WrongUse(f"{root} has several crawls: choose with --name {' | '.join(crawls)}")
     return crawls[0] if crawls else root.name
 
 
-def crawls_in(root: Path) -> list[Collection]:
+def list_crawls(root: Path) -> list[Collection]:
     """Return all crawls. Archives may lie anywhere: a folder without crawls is one crawl by its own name."""
-    crawls = archived_crawls(root)
+    crawls = list_archived_crawls(root)
     if not root.name and not crawls:
         raise NotFound(f"{root} is no collection")
     return crawls or [Collection(root, root.name)]
 
 
-class Publishing(msgspec.Struct, frozen=True):
+class PublishFolders(msgspec.Struct, frozen=True):
     """A collection as its publishers see it. Versions lie at the root: `blobs`, `snapshots`, `latest.json`."""
 
     root: Path
@@ -110,7 +110,7 @@ class Publishing(msgspec.Struct, frozen=True):
     @property
     def extract_state(self) -> Path:
         """Which of the collection's own archives were made into documents, and how far."""
-        return self.root / PRIVATE / "extract"
+        return self.root / STATE_FOLDER / "extract"
 
     @property
     def folder(self) -> Path:

@@ -202,8 +202,8 @@ class ArchiveReject(msgspec.Struct, frozen=True, gc=False):
 
 # --- the spine: where a capture lies, and what was made of it --------------------------------------------------------
 
-PLACE = ("warc_filename", "warc_offset", "warc_length")  # the columns that tell where a capture lies
-LONGEST_NAME = 1024  # characters of a WARC file's name
+CAPTURE_COLUMNS = ("warc_filename", "warc_offset", "warc_length")  # the columns that tell where a capture lies
+MAX_FILENAME = 1024  # characters of a WARC file's name
 _FARTHEST = 1 << 63  # what Parquet, SQLite and tantivy can hold
 _CONTROL = re.compile("[\x00-\x1f\x7f]")
 
@@ -234,16 +234,16 @@ class CaptureRef(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return self.filename, self.offset
 
 
-def checked_filename(value: object) -> str:
+def check_filename(value: object) -> str:
     """Return the name of a WARC file as an index or a row gives it. BadInput: no_filename, bad_filename."""
     if value is None or value == "":
         raise BadInput("no filename: nothing says where the capture is", reason="no_filename")
-    if not isinstance(value, str) or len(value) > LONGEST_NAME or _CONTROL.search(value):
+    if not isinstance(value, str) or len(value) > MAX_FILENAME or _CONTROL.search(value):
         raise BadInput(f"filename is no name of a file: {_told(value)}", reason="bad_filename")
     return value
 
 
-def checked_position(value: object, *, name: str, least: int = 0) -> int:
+def check_position(value: object, *, name: str, least: int = 0) -> int:
     """Return an offset or a length, which may be digits. BadInput: no_offset, bad_offset, no_length, bad_length."""
     if value is None:
         raise BadInput(f"no {name}: nothing says where the capture is", reason=f"no_{name}")
@@ -259,20 +259,20 @@ def _told(value: object) -> str:
     return repr(value[:40]) if isinstance(value, str) else f"a value of type {type(value).__name__}"
 
 
-def place_in(said: Mapping[str, object]) -> dict[str, Any]:
+def capture_columns(said: Mapping[str, object]) -> dict[str, Any]:
     """Return the columns that tell where a capture lies; nothing, where one of them is none."""
     try:
-        checked_filename(said.get("warc_filename"))
+        check_filename(said.get("warc_filename"))
         for name in ("offset", "length"):
             if type(said.get(f"warc_{name}")) is not int:  # in rows digits are no number
                 return {}
-            checked_position(said[f"warc_{name}"], name=name)
+            check_position(said[f"warc_{name}"], name=name)
     except BadInput:
         return {}
-    return {name: said[name] for name in PLACE}
+    return {name: said[name] for name in CAPTURE_COLUMNS}
 
 
-def spelled_digest(text: str) -> str:
+def normalise_digest(text: str) -> str:
     """Return a payload digest in its one spelling, `sha1:…`: CDX files and Common Crawl's index leave SHA-1 unnamed.
 
     `-` is how CDX files say that there is none.

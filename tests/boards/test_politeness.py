@@ -24,7 +24,7 @@ from tests.pipeline.crawl_manners import check_manners, keep_journal
 from tests.pipeline.crawling import most_at_once, seen_by
 from webmill.boards.reader import BoardReader
 from webmill.boards.types import BoardResult
-from webmill.collection import Publishing
+from webmill.collection import PublishFolders
 from webmill.crawl.politeness.host_schedule import Gates, Kept
 from webmill.testing import HttpReply, ScriptedReply, TestWeb, Wait
 from webmill.testing.exchange import TEXT, format_head
@@ -144,7 +144,7 @@ def test_a_robots_txt_may_be_elsewhere() -> None:
 
 def test_a_host_that_a_crawl_of_the_same_folder_has_asked_is_not_asked_before_its_time() -> None:
     with scratch() as root, TestWeb(hosts=0, sites={"a.uni.test": site(1)}) as web:
-        crawled = Publishing(root).gates
+        crawled = PublishFolders(root).gates
         assert crawled == root / "frontier" / "gates.sqlite"  # where crawls book theirs
         with closing(Gates(crawled)) as gates:
             clock = gates.clock(None)

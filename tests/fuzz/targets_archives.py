@@ -9,14 +9,14 @@ import zipfile
 from tests.fuzz.target import Target, drain, each
 from tests.fuzz.targets_formats import FIELDS, LINE, PAGE, WARC
 from webmill.archive.capture import read_capture
-from webmill.archive.derive_wat import describe
+from webmill.archive.derive_wat import describe_record
 from webmill.archive.derive_wet import WetConverter
-from webmill.archive.identify import identify
+from webmill.archive.identify import identify_media_type
 from webmill.commoncrawl.aligned import read_pages
 from webmill.commoncrawl.batch import decode_batch, encode_batch
 from webmill.commoncrawl.grammar import check_file
 from webmill.commoncrawl.page import Page
-from webmill.commoncrawl.selection import Selection, sift
+from webmill.commoncrawl.selection import Selection, filter_block
 from webmill.compat.index_record import decode, encode, make_index_record
 from webmill.errors import BadInput, WebmillError
 from webmill.formats import wacz
@@ -79,7 +79,7 @@ def take_derived(data: bytes) -> None:
             capture = read_capture(item)
             waiting.follow(capture)
             try:
-                read_wat(describe(capture, filename="a.warc.gz", frame=None))
+                read_wat(describe_record(capture, filename="a.warc.gz", frame=None))
             except BadInput:
                 pass
 
@@ -105,7 +105,10 @@ def take_package(data: bytes) -> None:
     """Lines of a package: each is one line, and what it says can be read."""
     capture = parse(data)
     wacz.is_page(capture)
-    lines = wacz.page_line(capture, number=1), wacz.summary_line(data, offset=1, block=b"x").split(b" ", 2)[2]
+    lines = (
+        wacz.encode_page_line(capture, number=1),
+        wacz.encode_summary_line(data, offset=1, block=b"x").split(b" ", 2)[2],
+    )
     for line in lines:
         assert line.count(b"\n") == 1
         json.loads(line)
@@ -169,11 +172,14 @@ TARGETS = (
     Target(
         "columns", row_of, (LINE.replace(b'"mime"', b'"filename": "a", "offset": 1, "length": 2, "mime"'),), "lines"
     ),
-    Target("sift", lambda data: sift(data, WANTED), (LINE, LINE + LINE.replace(b'"200"', b"200")), "lines"),
+    Target("sift", lambda data: filter_block(data, WANTED), (LINE, LINE + LINE.replace(b'"200"', b"200")), "lines"),
     Target("batch", decode_batch, (BATCH,)),
     Target("body", take_body, BODIES),
     Target("blocklist", take_blocklist, (b"^com,example\\)/a\n# no\nx(a|b)*\\<y\\>$\n[[:alpha:]]+\n",)),
     Target(
-        "identify", each(lambda data: identify(data, None), lambda data: identify(data, "text/html")), (PAGE,), "pages"
+        "identify",
+        each(lambda data: identify_media_type(data, None), lambda data: identify_media_type(data, "text/html")),
+        (PAGE,),
+        "pages",
     ),
 )

@@ -20,25 +20,25 @@ from webmill.crawl.page.resources import read_module_requisites, read_page, read
 from webmill.crawl.politeness.retries import retry_after
 from webmill.crawl.politeness.robots import robots_directives
 from webmill.crawl.seeds import seed_of
-from webmill.extract.content import read_maybe_feed, read_plain
+from webmill.extract.content import read_feed_or_refuse, read_plain
 from webmill.formats import dates, timestamps
 from webmill.formats.cdx.cdxj import format_line, parse
-from webmill.formats.cdx.query import compile_filters, key_range, read_pattern
+from webmill.formats.cdx.query import compile_filters, key_range, split_url_pattern
 from webmill.formats.cdx.zipnum import decode_block, encode_block, parse_location, parse_summary_line
 from webmill.formats.compression import content_coding
 from webmill.formats.html import charset
 from webmill.formats.html.page import read_html, read_html_text
-from webmill.formats.http import ResponseFramer, split_message, split_request
+from webmill.formats.http import ResponseFramer, split_request, split_response
 from webmill.formats.site.feed import read_feed
 from webmill.formats.site.robots import parse_robots
 from webmill.formats.site.sitemap import looks_like_sitemap, read_sitemap
 from webmill.formats.url import normalise as urls
 from webmill.formats.url.surt import surt
-from webmill.formats.warc.fields import MetadataFields, parse_fields
+from webmill.formats.warc.fields import MetadataFields, parse_warc_fields
 from webmill.formats.warc.reader import read_records
-from webmill.formats.warc.single import read_record_at
-from webmill.formats.warc.typed_records import FileType, read_typed
-from webmill.formats.warc.wat import read_title, read_wat
+from webmill.formats.warc.single_record import read_record_at
+from webmill.formats.warc.typed_records import FileType, read_typed_record
+from webmill.formats.warc.wat import read_wat, read_wat_title
 from webmill.index.lookup.query import Query, run_query, url_range
 from webmill.model import Headers, Record
 from webmill.pipeline.extract.manifest import parse_manifest
@@ -108,7 +108,7 @@ def take_warc(data: bytes) -> None:
     for item in read_records(io.BytesIO(data)):
         if isinstance(item, Record):
             for kind in FileType:
-                read_typed(item, file_type=kind)
+                read_typed_record(item, file_type=kind)
 
 
 def take_framing(data: bytes) -> None:
@@ -151,7 +151,7 @@ def take_cdx_question(data: bytes) -> None:
     url, _, rest = text(data).partition("\n")
     filters = tuple(rest.split("\n"))[:5] if rest else ()
     compile_filters(filters)
-    pattern, match = read_pattern(url)
+    pattern, match = split_url_pattern(url)
     key_range(pattern, match or "exact")
     drain(run_query(OneLine(), Query(range=url_range(url), filters=filters)))
 
@@ -165,8 +165,8 @@ def take_settings(data: bytes) -> None:
 
 def take_coding(data: bytes) -> None:
     for coding in ("gzip", "deflate", "br", "zstd"):
-        content_coding.decode(data, (coding,), limits=content_coding.DecodeLimits(output=1 << 20))
-    content_coding.dechunk(data)
+        content_coding.decode_codings(data, (coding,), limits=content_coding.DecodeLimits(output=1 << 20))
+    content_coding.decode_chunked(data)
 
 
 def take_html(data: bytes) -> None:
@@ -181,7 +181,7 @@ def take_feed(data: bytes) -> None:
     feed = read_feed(page)
     assert len(feed.text) <= 2 * len(page) + 2
     for kind in ("feed", "xml", "json"):
-        read_maybe_feed(data, kind)
+        read_feed_or_refuse(data, kind)
 
 
 def take_plain(data: bytes) -> None:
@@ -222,8 +222,8 @@ def as_text(take: Callable[[str], object]) -> Callable[[bytes], object]:
 TARGETS = (
     Target("warc", take_warc, (WARC, WARC + WARC, ARC, gzip.compress(WARC, mtime=0), zstd(WARC)), "warc"),
     Target("warc-record", read_record_at, (WARC, gzip.compress(WARC, mtime=0)), "warc"),
-    Target("warc-fields", lambda data: MetadataFields(parse_fields(data)).languages, (FIELDS,)),
-    Target("http", each(split_message, split_request), (RESPONSE, CHUNKED, REQUEST), "http"),
+    Target("warc-fields", lambda data: MetadataFields(parse_warc_fields(data)).languages, (FIELDS,)),
+    Target("http", each(split_response, split_request), (RESPONSE, CHUNKED, REQUEST), "http"),
     Target("http-framing", take_framing, (RESPONSE, CHUNKED), "http"),
     Target("content-coding", take_coding, (encode_block([LINE]), zstd(LINE), b"5\r\nhello\r\n0\r\n\r\n"), "packed"),
     Target("cdxj", take_cdxj, (LINE,), "lines"),
@@ -236,7 +236,7 @@ TARGETS = (
         ),
         (encode_block([LINE]), b"com,a)/ 20240101000000\tcdx-0.gz\t0\t9\t1\n", b"a\tb/c\n"),
     ),
-    Target("wat", each(read_wat, read_title), (WAT,), "wat"),
+    Target("wat", each(read_wat, read_wat_title), (WAT,), "wat"),
     Target("robots", take_robots, (b"/a/b\n" + ROBOTS,), "robots"),
     Target("sitemap", read_sitemap, (SITEMAP, FEED, b"http://a.example/\nhttp://b.example/\n")),
     Target(
@@ -263,7 +263,7 @@ TARGETS = (
                 as_text,
                 (
                     *(timestamps.earliest, timestamps.latest, timestamps.from_warc_date, timestamps.to_datetime),
-                    lambda said: dates.read_day(said, now=NOW),
+                    lambda said: dates.parse_day(said, now=NOW),
                     lambda said: retry_after(said, 0.0),
                 ),
             )

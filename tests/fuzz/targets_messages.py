@@ -17,7 +17,7 @@ from webmill.crawl.frontier.backup import read_manifest
 from webmill.crawl.frontier.framed_file import HEAD, MAGIC, read_frames
 from webmill.crawl.frontier.url_queue_files import decode_lines, encode_line
 from webmill.crawl.scheduler.inbox import Letter, Mail
-from webmill.formats.http import split_message
+from webmill.formats.http import split_response
 from webmill.infra.queue.sqs_letters import copy_of
 from webmill.infra.storage.http_answers import Wanted, date, redirected
 from webmill.model import Link
@@ -93,7 +93,7 @@ def take_dataset(data: bytes) -> None:
 
 def take_answer(data: bytes) -> None:
     """What a server says that we read ranges from."""
-    head = split_message(data).head
+    head = split_response(data).head
     if head is None:
         return
     try:

@@ -82,7 +82,7 @@ def _write_page(out: io.BytesIO, name: str, number: int) -> Page:
     content = http_response(body, status="404 Not Found" if number % 13 == 5 else "200 OK")
     visit = records.CaptureEvent(uri=url, date=START + timedelta(minutes=number))
     stored = compress_record(
-        records.response(visit, records.measure_http(content), record_id=f"urn:x:{number}"), content
+        records.response_headers(visit, records.describe_http_block(content), record_id=f"urn:x:{number}"), content
     )
     offset = out.tell()
     out.write(stored)
@@ -105,9 +105,9 @@ def _metadata(visit: records.CaptureEvent, number: int, language: str) -> bytes:
     """What Common Crawl notes beside a page: its languages, of which some pages have two."""
     codes = [language, "fra"] if number % 5 == 0 and language != "fra" else [language]
     said = json.dumps({"reliable": True, "languages": [{"code-iso-639-3": code} for code in codes]})
-    content = records.encode_fields([("languages-cld2", said)])
-    headers = records.metadata(
-        visit, records.measure(content), record_id=f"urn:m:{number}", concurrent_to=f"urn:x:{number}"
+    content = records.encode_warc_fields([("languages-cld2", said)])
+    headers = records.metadata_headers(
+        visit, records.describe_block(content), record_id=f"urn:m:{number}", concurrent_to=f"urn:x:{number}"
     )
     return compress_record(headers, content)
 

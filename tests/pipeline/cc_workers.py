@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from webmill.cli.cc.worker_flags import is_sealed
-from webmill.collection import PRIVATE
+from webmill.collection import STATE_FOLDER
 from webmill.commoncrawl.batch import QUEUE
 from webmill.extract.recipe import Recipe
 from webmill.infra.address import below
@@ -38,7 +38,7 @@ JSONL = Shape(recipe=Recipe(extractor="resiliparse"), format="jsonl")
 
 
 def output_at(place: Path | str, shape: Shape = JSONL) -> Output:
-    output = Output(str(place), below(str(place), PRIVATE), shape=shape)
+    output = Output(str(place), below(str(place), STATE_FOLDER), shape=shape)
     output.prepare()
     return output
 

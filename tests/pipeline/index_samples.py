@@ -15,7 +15,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from webmill.collection import Collection
-from webmill.formats.warc.record_headers import CaptureEvent, measure_http, response
+from webmill.formats.warc.record_headers import CaptureEvent, describe_http_block, response_headers
 from webmill.formats.warc.writer import compress_record
 from webmill.index.archives import find_archives
 from webmill.infra.executor.base import Executor
@@ -35,7 +35,7 @@ def record(number: int, *, encode: Callable[[Headers, bytes], bytes] = compress_
     visit = CaptureEvent(
         uri=f"http://h{number % 7}.example.org/{number % 100:03d}", date=START + timedelta(hours=number)
     )
-    return encode(response(visit, measure_http(content), record_id=f"urn:x:{number}"), content)
+    return encode(response_headers(visit, describe_http_block(content), record_id=f"urn:x:{number}"), content)
 
 
 def warc(*numbers: int) -> bytes:

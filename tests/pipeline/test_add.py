@@ -401,7 +401,7 @@ def test_a_file_whose_name_is_no_utf_8_comes_in(news: Path) -> None:
 def test_more_archives_than_ten_thousand_are_refused_before_they_fill_the_memory(
     news: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(zip_members, "MEMBERS_MOST", 10)
+    monkeypatch.setattr(zip_members, "MAX_MEMBERS", 10)
     many = {f"{number}.warc": warc(number, gzipped=False) for number in range(6)}
     parts = {f"{number}.wacz": zipped({f"archive/{name}": data for name, data in many.items()}) for number in range(5)}
     report = add(news, put(news.parent / "a.wacz", zipped(parts)), code=3)

@@ -15,7 +15,7 @@ from webmill.archive.segment import open_stored
 from webmill.collection import Collection
 from webmill.crawl.options import Limits, Rules
 from webmill.formats.warc import digest
-from webmill.formats.warc.single import read_record_at
+from webmill.formats.warc.single_record import read_record_at
 from webmill.testing import AnswerLimits as WebLimits
 from webmill.testing import TestWeb
 

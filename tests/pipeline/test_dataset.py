@@ -28,7 +28,7 @@ from tests.unit.commoncrawl.triples import CRAWL, WARC, WAT, WET, Spec, Writer, 
 from webmill.compat.index_record import IndexRecord
 from webmill.errors import BadInput, Conflict, Misconfigured, NotFound
 from webmill.extract.extractors import default_extractor
-from webmill.formats.cld2 import can_detect
+from webmill.formats.cld2 import can_detect_languages
 from webmill.formats.warc import record_headers as records
 from webmill.infra.executor.base import Executor
 from webmill.infra.executor.inline import InlineExecutor
@@ -499,7 +499,7 @@ def test_what_is_installed_later_does_not_change_how_documents_are_made(
     monkeypatch.setattr(extraction_plan, "default_extractor", lambda: "resiliparse")
     run(open_folder(folder.path))
     assert {document["extractor"] for document in lines_of(folder.path / "output")} == {"plain"}
-    monkeypatch.setattr(dataset_folder, "can_detect", lambda: False)
+    monkeypatch.setattr(dataset_folder, "can_detect_languages", lambda: False)
     if folder.making.recipe.detect:
         with pytest.raises(Misconfigured, match=r"webmill\[languages\]"):
             run(folder)
@@ -685,7 +685,9 @@ def test_a_triple_of_common_crawl(tmp_path: Path, shared_data: Path) -> None:
     with duckdb.connect() as database:
         columns = "count(distinct id), count(nullif(text, '')), count(distinct language)"
         found = database.execute(f"select {columns} from '{folder.path}/output/*.parquet'").fetchone()
-    languages = 18 if can_detect() else 17  # of the texts; of the pages, as grep counts languages-cld2 in the WARC file
+    languages = (
+        18 if can_detect_languages() else 17
+    )  # of the texts; of the pages, as grep counts languages-cld2 in the WARC file
     assert found == (1143, 1137, languages)
 
 

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from tests.contracts.range_server import RangeServer, serving
 from tests.pipeline.dispatch_samples import capture, captures, in_blocks, messages_of, read_plainly, write_index
-from webmill.commoncrawl.batch import number_of
-from webmill.commoncrawl.selection import Selection, merged
+from webmill.commoncrawl.batch import parse_batch_id
+from webmill.commoncrawl.selection import Selection, merge_ranges
 from webmill.errors import Conflict, Misconfigured, Unavailable
 from webmill.formats.cdx.query import key_range
 from webmill.index.lookup.sorted_file import Pages
@@ -140,7 +140,7 @@ def test_batches_are_full_across_blocks_and_the_rest_comes_last(tmp_path: Path, 
     expected = [found for found in read_plainly(cluster) if is_english(*found)]
     assert messages_of(bodies.values()) == expected
     assert sizes == [10] * (len(expected) // 10) + [len(expected) % 10] * bool(len(expected) % 10)
-    assert [number_of(id_) for id_ in bodies] == [(report.run, number + 1) for number in range(len(sizes))]
+    assert [parse_batch_id(id_) for id_ in bodies] == [(report.run, number + 1) for number in range(len(sizes))]
     counts = report.counts
     assert counts.lines == 500 == counts.accepted + sum(counts.filtered.values())
 
@@ -221,7 +221,7 @@ def test_patterns_give_each_capture_once_and_ask_only_for_their_blocks(
     hosts = ("h0007", "h0100", "h0149", "h9999")
     ranges = [key_range(f"{host}.com", "domain") for host in hosts]
     ranges += [key_range("h0007.com/p1", "prefix"), key_range("h0007.com", "host")]
-    report = run(source_at(cluster), Selection(ranges=merged(ranges)), queue, tmp_path)
+    report = run(source_at(cluster), Selection(ranges=merge_ranges(ranges)), queue, tmp_path)
     expected = [found for found in read_plainly(cluster) if re.match(r"com,(h0007|h0100|h0149)\)", found[0])]
     assert messages_of(taken(queue).values()) == expected
     assert report.counts.blocks < 20

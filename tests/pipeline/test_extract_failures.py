@@ -22,9 +22,9 @@ from tests.pipeline.cc_pages import (
 )
 from tests.pipeline.cc_workers import JSONL, output_at, queue_of, work, work_all
 from webmill.commoncrawl.batch import batch_id, encode_batch
-from webmill.commoncrawl.servers import open_crawls
+from webmill.commoncrawl.crawl_storage import open_crawl_storage
 from webmill.errors import Misconfigured
-from webmill.extract.capture import CHILD
+from webmill.extract.capture import SANDBOX_LIMITS
 from webmill.infra.executor.pool import PoolExecutor
 from webmill.infra.metrics import Metrics
 from webmill.infra.queue.base import Message
@@ -107,9 +107,9 @@ class OneRecord:
         from webmill.formats.warc.writer import compress_record
 
         visit = records.CaptureEvent(uri="http://example.org/", date=START)
-        headers = (records.response if kind == "response" else records.request)(
+        headers = (records.response_headers if kind == "response" else records.request_headers)(
             visit,
-            records.measure_http(content) if kind == "response" else records.measure(content),
+            records.describe_http_block(content) if kind == "response" else records.describe_block(content),
             record_id="urn:x:1",
         )
         stored = compress_record(headers, content)
@@ -169,7 +169,7 @@ def test_what_is_no_page_is_told(
 
 
 def test_a_page_that_freezes_the_parser_costs_only_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(maker, "CHILD", CHILD._replace(cpu=1))
+    monkeypatch.setattr(maker, "SANDBOX_LIMITS", SANDBOX_LIMITS._replace(cpu=1))
     row = OneRecord(HEAD + b"\r\n" + b"<div>" * 200_000).row(tmp_path / "out")
     assert (row["outcome"], row["text"]) == ("parse_limit", None)
 
@@ -177,7 +177,7 @@ def test_a_page_that_freezes_the_parser_costs_only_itself(tmp_path: Path, monkey
 def test_a_page_that_kills_the_parser_costs_only_itself(
     tmp_path: Path, pages: list[Page], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(maker, "FUNCTION", "tests.pipeline.cc_crashes:crash")
+    monkeypatch.setattr(maker, "SANDBOX_FUNCTION", "tests.pipeline.cc_crashes:crash")
     made = work_all(queue_of(next(batches(pages))), archive(tmp_path), output_at(tmp_path / "one"))
     again = work_all(queue_of(next(batches(pages))), archive(tmp_path), output_at(tmp_path / "two"))
     first = sum(page.fields["offset"] == "0" for page in pages[:10])
@@ -189,7 +189,7 @@ def test_a_page_that_kills_the_parser_costs_only_itself(
 def test_a_body_that_blows_up_is_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import brotli
 
-    monkeypatch.setattr(maker, "CHILD", CHILD._replace(cpu=5))
+    monkeypatch.setattr(maker, "SANDBOX_LIMITS", SANDBOX_LIMITS._replace(cpu=5))
     body = brotli.compress(b"<p>a</p>" * 2_000_000)
     row = OneRecord(HEAD + b"Content-Encoding: br\r\n\r\n" + body).row(tmp_path / "out")
     assert row["outcome"] in ("ok", "parse_limit")
@@ -216,7 +216,7 @@ def test_a_message_that_is_no_batch_is_buried_and_others_flow(tmp_path: Path, pa
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """A request is tried once: what follows is up to the queue."""
-    monkeypatch.setattr(places, "open_crawls", partial(open_crawls, policy=BackoffPolicy(attempts=1)))
+    monkeypatch.setattr(places, "open_crawl_storage", partial(open_crawl_storage, policy=BackoffPolicy(attempts=1)))
 
 
 def test_an_archive_that_is_out_of_reach_sends_the_batch_back_until_it_is_buried(

@@ -32,7 +32,7 @@ from tests.pipeline.index_samples import (
     webmill,
 )
 from tests.unit.infra.processes import nothing_left_behind
-from webmill.archive.segment import write_paths
+from webmill.archive.segment import write_paths_files
 from webmill.collection import Collection
 from webmill.errors import Misconfigured
 from webmill.formats.warc.writer import encode_record
@@ -389,6 +389,6 @@ def test_error_pages_and_robots_files_of_a_crawl_are_indexed_but_not_in_the_list
     ]
     assert len(lines_of(root)) == 3
     before = listed.read_bytes()
-    write_paths(Collection(root, NAME))
+    write_paths_files(Collection(root, NAME))
     assert listed.read_bytes() == before
     assert not index(root).published

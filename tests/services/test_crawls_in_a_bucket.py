@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from webmill.commoncrawl.servers import limiter_path, open_crawls
+from webmill.commoncrawl.crawl_storage import limiter_path, open_crawl_storage
 from webmill.infra.limiter import limiter_at
 from webmill.infra.storage.backends import open_storage
 from webmill.settings import CommonCrawlSettings, HttpSettings
@@ -21,7 +21,7 @@ def test_a_bucket_is_read_and_each_request_takes_a_turn(
     monkeypatch.setattr("tempfile.tempdir", None)
     open_storage(s3_url).write("paced/crawl-data/X/warc.paths.gz", b"0123456789")
     settings = CommonCrawlSettings(base_url=s3_url, rate=1000)
-    crawls = open_crawls(s3_url, http=HttpSettings(), commoncrawl=settings)
+    crawls = open_crawl_storage(s3_url, http=HttpSettings(), commoncrawl=settings)
     assert crawls.read("paced/crawl-data/X/warc.paths.gz", start=2, length=3) == b"234"
     with crawls.open("paced/crawl-data/X/warc.paths.gz", start=8) as stream:
         assert stream.read() == b"89"

@@ -17,7 +17,7 @@ import webmill
 from tests.thoroughness import examples
 from webmill.errors import BadInput
 from webmill.formats.cdx import cdxj
-from webmill.model import LONGEST_NAME, CaptureRef, checked_filename, checked_position, spelled_digest
+from webmill.model import MAX_FILENAME, CaptureRef, check_filename, check_position, normalise_digest
 
 ANYTHING = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
@@ -32,7 +32,7 @@ POSITIONS = ANYTHING | NUMBERS | NUMBERS.map(str) | st.sampled_from(["٣", "1_0"
 @settings(deadline=None, max_examples=examples(500))
 def test_any_value_is_a_position_or_refused(value: Any, least: int) -> None:
     with suppress(BadInput):
-        found = checked_position(value, name="offset", least=least)
+        found = check_position(value, name="offset", least=least)
         assert type(found) is int
         assert least <= found < 1 << 63
         assert found == int(value)
@@ -41,18 +41,18 @@ def test_any_value_is_a_position_or_refused(value: Any, least: int) -> None:
 @pytest.mark.parametrize("value", [10**5000, -1, 1 << 63, "9" * 19 + "0", True, 1.0, [[[]]], {}], ids=lambda _: "")
 def test_what_no_file_is_long_enough_for_is_refused_in_few_words(value: Any) -> None:
     with pytest.raises(BadInput) as refused:
-        checked_position(value, name="length")
+        check_position(value, name="length")
     assert refused.value.reason == "bad_length"
     assert len(refused.value.message) < 120
 
 
-@given(ANYTHING | st.text(min_size=LONGEST_NAME - 1, max_size=LONGEST_NAME + 1))
+@given(ANYTHING | st.text(min_size=MAX_FILENAME - 1, max_size=MAX_FILENAME + 1))
 @settings(deadline=None, max_examples=examples(500))
 def test_any_value_is_a_name_of_a_file_or_refused(value: Any) -> None:
     with suppress(BadInput):
-        found = checked_filename(value)
+        found = check_filename(value)
         assert found == value
-        assert 0 < len(found) <= LONGEST_NAME
+        assert 0 < len(found) <= MAX_FILENAME
         assert not set(found) & {"\0", "\n", "\r", "\x7f"}
 
 
@@ -61,8 +61,8 @@ def test_any_value_is_a_name_of_a_file_or_refused(value: Any) -> None:
     [("", ""), ("-", ""), ("ABC", "sha1:ABC"), ("sha1:ABC", "sha1:ABC"), ("sha256:0f", "sha256:0f")],
 )
 def test_a_digest_has_one_spelling(text: str, spelled: str) -> None:
-    assert spelled_digest(text) == spelled
-    assert spelled_digest(spelled) == spelled
+    assert normalise_digest(text) == spelled
+    assert normalise_digest(spelled) == spelled
 
 
 @given(st.dictionaries(st.sampled_from(["url", "filename", "offset", "length", "digest", "mime"]), POSITIONS))

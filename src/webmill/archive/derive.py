@@ -19,15 +19,15 @@ import msgspec
 
 from webmill import __version__
 from webmill.archive.capture import CapturedRecord, read_capture
-from webmill.archive.derive_wat import describe
+from webmill.archive.derive_wat import describe_record
 from webmill.archive.derive_wet import PageText, WetConverter
-from webmill.archive.language import must_find_languages
+from webmill.archive.language_detection import require_language_detector
 from webmill.errors import BadInput
-from webmill.formats.compression.gzip_frame import HEADER_MOST, TRAILER, GzipFrame, read_frame
+from webmill.formats.compression.gzip_frame import MAX_HEADER, TRAILER, GzipFrame, read_frame
 from webmill.formats.html.page import read_html, read_html_text
 from webmill.formats.timestamps import from_warc_date, to_datetime
 from webmill.formats.warc import record_headers as warc_records
-from webmill.formats.warc.fields import parse_fields
+from webmill.formats.warc.fields import parse_warc_fields
 from webmill.formats.warc.reader import read_records
 from webmill.formats.warc.writer import compress_dense, compress_record
 from webmill.infra import atomic
@@ -71,7 +71,7 @@ def derive(job: DeriveJob) -> DeriveReport:
     with ExitStack() as stack:
         source = stack.enter_context(job.warc.open("rb"))
         outs = {kind: stack.enter_context(atomic.writing(path)) for kind, path in job.outputs.items()}
-        detect = stack.enter_context(must_find_languages()) if job.detect_languages and "wet" in outs else None
+        detect = stack.enter_context(require_language_detector()) if job.detect_languages and "wet" in outs else None
         deriving = _WarcDeriver(job, source, outs, WetConverter(detect))
         for item in read_records(source):
             deriving.follow(item)
@@ -113,18 +113,18 @@ class _WarcDeriver:
         """Both kinds of file begin with a warcinfo about themselves."""
         if first.is_arc:
             raise BadInput("ARC records have no ids to refer to", reason="not_warc", source=str(self.job.warc))
-        date = self.job.date or date_of(first)
+        date = self.job.date or record_date(first)
         made = [("Software-Info", f"webmill/{__version__}"), ("Extracted-Date", format_datetime(date, usegmt=True))]
         for kind, out in self.outs.items():
-            fields = [*made, *(_FORMAT if kind == "wat" else kept_of_info(first))]
-            content = warc_records.encode_fields(fields) + b"\r\n"
-            headers = warc_records.warcinfo(
-                warc_records.measure(content),
+            fields = [*made, *(_FORMAT if kind == "wat" else warcinfo_fields_for_wet(first))]
+            content = warc_records.encode_warc_fields(fields) + b"\r\n"
+            headers = warc_records.warcinfo_headers(
+                warc_records.describe_block(content),
                 record_id=derived_id(f"{kind} info", first.record_id or self.job.warc.name),
                 date=date,
                 filename=self.job.outputs[kind].name,
             )
-            write(out, headers, content)
+            write_record(out, headers, content)
         return date
 
     def _derive(self, record: Record, date: datetime) -> None:
@@ -144,23 +144,23 @@ class _WarcDeriver:
     def _write_description(self, capture: CapturedRecord, date: datetime) -> None:
         record = capture.record
         assert record.record_id  # `_derive` saw to it
-        content = describe(capture, filename=self.job.warc.name, frame=self._frame(record))
+        content = describe_record(capture, filename=self.job.warc.name, frame=self._frame(record))
         uri = record.headers.get("WARC-Filename") if record.type == "warcinfo" else record.target_uri
-        headers = warc_records.description(
-            warc_records.measure(content),
+        headers = warc_records.wat_headers(
+            warc_records.describe_block(content),
             record_id=derived_id("wat", record.record_id),
             uri=uri or "",
             date=date,
             refers_to=record.record_id,
         )
-        write(self.outs["wat"], headers if uri else headers.without("WARC-Target-URI"), content)
+        write_record(self.outs["wat"], headers if uri else headers.without("WARC-Target-URI"), content)
 
     def _write_text(self, conversion: PageText | None) -> None:
         if not conversion:
             return
         record = conversion.record
         try:
-            write(self.outs["wet"], *conversion_record(conversion))
+            write_record(self.outs["wet"], *encode_page_text(conversion))
             self.texts += 1
         except BadInput as error:
             self._reject(record, error)
@@ -171,31 +171,31 @@ class _WarcDeriver:
             return None
         fd = self.source.fileno()
         end = record.offset + record.length
-        return read_frame(read_at(fd, HEADER_MOST, record.offset), read_at(fd, TRAILER, end - TRAILER))
+        return read_frame(read_at(fd, MAX_HEADER, record.offset), read_at(fd, TRAILER, end - TRAILER))
 
     def _reject(self, record: Record, error: BadInput) -> None:
         end = record.offset + record.length
         self.rejects.append(ArchiveReject(self.job.warc.name, error.reason, error.message, record.offset, end))
 
 
-def conversion_record(conversion: PageText) -> tuple[Headers, bytes]:
+def encode_page_text(conversion: PageText) -> tuple[Headers, bytes]:
     record = conversion.record
     content = conversion.text.encode("utf-8", "replace")
-    headers = warc_records.conversion(
-        warc_records.measure(content),
+    headers = warc_records.conversion_headers(
+        warc_records.describe_block(content),
         record_id=derived_id("wet", record.record_id or ""),
         uri=record.target_uri or "",
-        date=date_of(record),
+        date=record_date(record),
         refers_to=record.record_id or "",
         languages=conversion.languages,
     )
     return headers, content
 
 
-def kept_of_info(record: Record) -> Iterator[tuple[str, str]]:
+def warcinfo_fields_for_wet(record: Record) -> Iterator[tuple[str, str]]:
     """What a WET file repeats of its WARC's warcinfo."""
     if record.type == "warcinfo":
-        fields = parse_fields(record.content)
+        fields = parse_warc_fields(record.content)
         for name in _KEPT_OF_INFO:
             if value := fields.get(name):
                 yield name, " ".join(value.replace("\0", " ").split())
@@ -207,9 +207,9 @@ def derived_id(kind: str, record_id: str) -> str:
     return f"<{uuid5(_IDS, name).urn}>"
 
 
-def date_of(record: Record) -> datetime:
+def record_date(record: Record) -> datetime:
     return to_datetime(from_warc_date(record.date or ""))
 
 
-def write(out: BinaryIO, headers: Headers, content: bytes) -> None:
+def write_record(out: BinaryIO, headers: Headers, content: bytes) -> None:
     out.write(compress_record(headers, content, compress=compress_dense))

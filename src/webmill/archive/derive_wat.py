@@ -14,7 +14,7 @@ from webmill.archive.capture import CapturedRecord
 from webmill.formats.compression.gzip_frame import TRAILER, GzipFrame
 from webmill.formats.html.page import HtmlPage
 from webmill.formats.warc import digest
-from webmill.formats.warc.fields import parse_fields
+from webmill.formats.warc.fields import parse_warc_fields
 from webmill.formats.warc.http_records import HttpResponse, read_request
 from webmill.formats.warc.writer import encode_header
 from webmill.model import Record
@@ -25,7 +25,7 @@ _TERMINATOR = 4  # the two empty lines behind a record
 _encode = msgspec.json.Encoder().encode
 
 
-def describe(capture: CapturedRecord, *, filename: str, frame: GzipFrame | None) -> bytes:
+def describe_record(capture: CapturedRecord, *, filename: str, frame: GzipFrame | None) -> bytes:
     """The JSON about one record of `filename`; `frame` is that of its gzip member, when it has one to itself."""
     record = capture.record
     return _encode(
@@ -87,7 +87,7 @@ def _payload(capture: CapturedRecord) -> Json:
     if record.type == "warcinfo":
         return _info(record.content)
     if record.type == "metadata":
-        fields = [{"Name": _clean(name), "Value": _clean(value)} for name, value in parse_fields(record.content)]
+        fields = [{"Name": _clean(name), "Value": _clean(value)} for name, value in parse_warc_fields(record.content)]
         metadata = {"Metadata-Records": fields} if fields else {}
         return {"Actual-Content-Type": "application/metadata-fields", "WARC-Metadata-Metadata": metadata}
     return {}
@@ -96,7 +96,7 @@ def _payload(capture: CapturedRecord) -> Json:
 def _info(block: bytes) -> Json:
     info: Json = {
         "Actual-Content-Type": "application/warc-fields",
-        "WARC-Info-Metadata": _as_object(parse_fields(block)),
+        "WARC-Info-Metadata": _as_object(parse_warc_fields(block)),
     }
     # Their parser misses the empty line that ends a head; warcinfo blocks have none, and are not worse for it.
     return info if block.endswith(b"\n\r\n") else {"Headers-Corrupt": True, **info}

@@ -84,9 +84,9 @@ _CONTROLS = bytes({*range(32)} - {*b"\t\n\f\r\x1b"})  # not in text, but for ISO
 _TEXTUAL = re.compile(r"text/.*|.*[/+](?:json|xml|javascript|ecmascript|x-javascript|ld\+json|x-ndjson)")
 
 
-def identify(payload: bytes, content_type: str | None) -> str:
+def identify_media_type(payload: bytes, content_type: str | None) -> str:
     """`payload` is the decoded body, `content_type` what the server called it."""
-    declared = declared_type(content_type)
+    declared = declared_media_type(content_type)
     start = payload[:PREFIX]
     if not start:
         return declared or OCTETS
@@ -97,7 +97,7 @@ def identify(payload: bytes, content_type: str | None) -> str:
     return _markup(start, declared) or (declared if declared and declared != OCTETS else PLAIN)
 
 
-def declared_type(content_type: str | None) -> str | None:
+def declared_media_type(content_type: str | None) -> str | None:
     """Lower case, without parameters; None when it is no media type."""
     declared = (content_type or "")[:256].partition(";")[0].strip().lower()
     return declared if _TYPE.fullmatch(declared) else None

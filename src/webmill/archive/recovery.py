@@ -19,8 +19,8 @@ from typing import BinaryIO
 
 import msgspec
 
-from webmill.archive.segment import OPEN, find_open
-from webmill.archive.segment_file import is_at, lock, seal
+from webmill.archive.segment import OPEN_SUFFIX, find_open_files
+from webmill.archive.segment_file import is_file_at, lock_segment, seal_file
 from webmill.collection import Collection
 from webmill.formats.warc.reader import read_records
 from webmill.infra import atomic
@@ -60,7 +60,7 @@ class _IntactCaptures(msgspec.Struct):
 def recover(collection: Collection, *, segment: str | None = None, stem: str | None = None) -> list[Repair]:
     """`Unavailable` when the disk does not let it: repair that, and run it again."""
     repairs = []
-    for path in find_open(collection, segment=segment, stem=stem):
+    for path in find_open_files(collection, segment=segment, stem=stem):
         with _abandoned(path) as file:
             if file:
                 repairs.append(_repair(collection, path, file))
@@ -78,12 +78,12 @@ def _abandoned(path: Path) -> Iterator[BinaryIO | None]:
     except OSError as error:
         raise as_webmill_error(error, str(path)) from error
     with os.fdopen(fd, "rb") as file:
-        yield file if lock(fd, what=str(path)) and is_at(fd, path) else None
+        yield file if lock_segment(fd, what=str(path)) and is_file_at(fd, path) else None
 
 
 def _repair(collection: Collection, path: Path, file: BinaryIO) -> Repair:
     found = _look_through(file)
-    key = collection.key(path).removesuffix(OPEN)
+    key = collection.key(path).removesuffix(OPEN_SUFFIX)
     end = found.end if found.captures else 0
     torn = [damage for damage in found.damage if damage.end > found.end]
     repair = Repair(
@@ -99,7 +99,7 @@ def _repair(collection: Collection, path: Path, file: BinaryIO) -> Repair:
         repair = _keep_tail(collection, file, repair, start=found.end)
     with os_errors(str(path)):
         if end:
-            seal(file.fileno(), path, end=end)
+            seal_file(file.fileno(), path, end=end)
         else:
             path.unlink(missing_ok=True)  # its maker may have thought better of it
     return repair

@@ -24,9 +24,9 @@ from webmill.infra import atomic
 from webmill.infra.files import as_webmill_error
 
 # The lists of a crawl's files, by what Common Crawl calls them.
-LISTS: dict[Subset, str] = {"warc": "warc", "crawldiagnostics": "non200responses", "robotstxt": "robotstxt"}
-ENDING = ".warc.gz"
-OPEN = ".open"
+PATHS_FILES: dict[Subset, str] = {"warc": "warc", "crawldiagnostics": "non200responses", "robotstxt": "robotstxt"}
+WARC_SUFFIX = ".warc.gz"
+OPEN_SUFFIX = ".open"
 
 _WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,79}")
 
@@ -36,34 +36,38 @@ class Segment(msgspec.Struct, frozen=True):
     name: str
 
     def __post_init__(self) -> None:
-        check_word(self.name, what="segment")
+        check_name(self.name, what="segment")
 
     def folder(self, subset: Subset) -> Path:
         return self.collection.segments / self.name / subset
 
 
-def check_word(word: str, *, what: str) -> str:
+def check_name(word: str, *, what: str) -> str:
     if not _WORD.fullmatch(word):
         raise Misconfigured(f"no name for a {what}: {word!r}; use letters, digits, `-`, `_`, `.`, at most 80")
     return word
 
 
-def file_name(crawl: str, *, opened: datetime, stem: str, number: int) -> str:
-    return f"{crawl}-{opened.astimezone(UTC):%Y%m%d%H%M%S}-{stem}-{number:05}{ENDING}"
+def warc_file_name(crawl: str, *, opened: datetime, stem: str, number: int) -> str:
+    return f"{crawl}-{opened.astimezone(UTC):%Y%m%d%H%M%S}-{stem}-{number:05}{WARC_SUFFIX}"
 
 
-def find_open(collection: Collection, *, segment: str | None = None, stem: str | None = None) -> Iterator[Path]:
+def find_open_files(collection: Collection, *, segment: str | None = None, stem: str | None = None) -> Iterator[Path]:
     """Files that are being written, or were when their writer died; of any segment and stem unless one is named."""
-    which = re.escape(stem) if stem else ".+"
-    name = re.compile(rf"{re.escape(collection.name)}-\d{{14}}-{which}-\d{{5,}}{re.escape(ENDING + OPEN)}", re.ASCII)
-    for folder in _folders(collection, tuple(LISTS), segment=segment):
+    crawl, which = re.escape(collection.name), re.escape(stem) if stem else ".+"
+    name = re.compile(rf"{crawl}-\d{{14}}-{which}-\d{{5,}}{re.escape(WARC_SUFFIX + OPEN_SUFFIX)}", re.ASCII)
+    for folder in _folders(collection, tuple(PATHS_FILES), segment=segment):
         yield from sorted(file for file in folder.iterdir() if name.fullmatch(file.name))
 
 
 def open_stored(collection: Collection, key: str) -> BinaryIO:
     """The archive of this key for reading, be it finished or not. `NotFound` when there is none."""
     path = collection.root / key
-    for candidate in (path, path.with_name(path.name + OPEN), path):  # again: it may have been finished in between
+    for candidate in (
+        path,
+        path.with_name(path.name + OPEN_SUFFIX),
+        path,
+    ):  # again: it may have been finished in between
         try:
             return candidate.open("rb")
         except FileNotFoundError:
@@ -73,17 +77,17 @@ def open_stored(collection: Collection, key: str) -> BinaryIO:
     raise NotFound(f"no archive {key} in {collection.root}")
 
 
-def write_paths(collection: Collection) -> None:
+def write_paths_files(collection: Collection) -> None:
     """`warc.paths.gz`, `non200responses.paths.gz`, `robotstxt.paths.gz`: the finished files, one to a line.
 
     A list that says the same already is left alone; a kind of which there are no files has a list only if it had one.
     """
-    for subset, kind in LISTS.items():
+    for subset, kind in PATHS_FILES.items():
         files = [
             collection.key(file)
             for folder in _folders(collection, (subset,))
             for file in folder.iterdir()
-            if file.name.endswith(ENDING) and not file.name.startswith(".")
+            if file.name.endswith(WARC_SUFFIX) and not file.name.startswith(".")
         ]
         target = collection.paths_file(kind)
         lines = encode_block([file.encode("utf-8", "surrogateescape") + b"\n" for file in sorted(files)])

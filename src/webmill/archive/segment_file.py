@@ -14,7 +14,7 @@ import os
 import sys
 from pathlib import Path
 
-from webmill.archive.segment import OPEN
+from webmill.archive.segment import OPEN_SUFFIX
 from webmill.errors import Conflict, Misconfigured, WebmillError
 from webmill.infra import atomic
 from webmill.infra.files import os_errors
@@ -31,7 +31,7 @@ class SegmentFile:
         self.path = path
         self.key = key
         self.warcinfo_id = warcinfo_id
-        self.open_path = path.with_name(path.name + OPEN)
+        self.open_path = path.with_name(path.name + OPEN_SUFFIX)
         self.first = self.end = self.synced = 0
         atomic.make_folder(path.parent)
         with os_errors(str(path)):
@@ -48,8 +48,8 @@ class SegmentFile:
 
     def _claim(self) -> None:
         """Recovery may have found the new file before it was locked, and removed it as one that is empty."""
-        locked = lock(self._fd, what=str(self.path))
-        if not locked or not is_at(self._fd, self.open_path) or self.path.exists():
+        locked = lock_segment(self._fd, what=str(self.path))
+        if not locked or not is_file_at(self._fd, self.open_path) or self.path.exists():
             raise Conflict(f"{self.path} is somebody else's")
 
     @property
@@ -90,7 +90,7 @@ class SegmentFile:
                 self._remove()
                 return
             with os_errors(str(self.open_path)):
-                seal(self._fd, self.open_path, end=self.end)
+                seal_file(self._fd, self.open_path, end=self.end)
         finally:
             self.close()
 
@@ -102,7 +102,7 @@ class SegmentFile:
     def _remove(self) -> None:
         """Ours only if it is still there; a file that cannot be removed is removed by recovery."""
         try:
-            if is_at(self._fd, self.open_path):
+            if is_file_at(self._fd, self.open_path):
                 self.open_path.unlink()
         except OSError:
             pass
@@ -116,7 +116,7 @@ class SegmentFile:
             pass
 
 
-def lock(fd: int, *, what: str) -> bool:
+def lock_segment(fd: int, *, what: str) -> bool:
     """Until `fd` is closed. False: another has it."""
     try:
         return try_lock(fd)
@@ -125,7 +125,7 @@ def lock(fd: int, *, what: str) -> bool:
         raise Misconfigured(message) from error
 
 
-def is_at(fd: int, path: Path) -> bool:
+def is_file_at(fd: int, path: Path) -> bool:
     """Whether this is the file that has the name: it may have been sealed or removed after it was opened."""
     try:
         return os.path.samestat(os.fstat(fd), os.lstat(path))
@@ -133,9 +133,9 @@ def is_at(fd: int, path: Path) -> bool:
         return False
 
 
-def seal(fd: int, path: Path, *, end: int) -> None:
+def seal_file(fd: int, path: Path, *, end: int) -> None:
     """Cut to `end`, durably, then give it its final name."""
-    final = path.with_name(path.name.removesuffix(OPEN))
+    final = path.with_name(path.name.removesuffix(OPEN_SUFFIX))
     if final.exists():  # then it was put there by hand: we own the name as long as we have the open one
         raise Conflict(f"{final} exists beside {path.name}: move one of them away")
     if os.fstat(fd).st_size != end:

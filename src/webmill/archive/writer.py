@@ -23,10 +23,16 @@ from contextlib import ExitStack
 from datetime import datetime
 from typing import Self
 
-from webmill.archive.language import Detect, finding_languages
-from webmill.archive.segment import Segment, check_word, file_name
+from webmill.archive.capture_encoding import (
+    WarcinfoDetails,
+    encode_capture,
+    encode_warcinfo,
+    encode_warcinfo_fields,
+    new_record_id,
+)
+from webmill.archive.language_detection import LanguageDetector, open_language_detector
+from webmill.archive.segment import Segment, check_name, warc_file_name
 from webmill.archive.segment_file import SegmentFile
-from webmill.archive.writer_records import WarcinfoDetails, encode_capture, encode_info, new_id, warcinfo
 from webmill.collection import Collection
 from webmill.errors import Conflict, WebmillError
 from webmill.formats.timestamps import from_datetime
@@ -68,15 +74,17 @@ class WarcWriter:
         A file takes no more captures once it has `max_bytes`.
         """
         self._segment = Segment(collection, segment)
-        self._stem = check_word(stem, what="stem")
-        self._info = encode_info(software, crawl=collection.name)
+        self._stem = check_name(stem, what="stem")
+        self._info = encode_warcinfo_fields(software, crawl=collection.name)
         self._now = now
         self._max_bytes = max_bytes
         self._number = 0
         self._volume: WarcVolume | None = None
         self._full: list[WarcVolume] = []  # take no more, and are sealed when they are synced
         self._stack = ExitStack()
-        self._detect: Detect | None = self._stack.enter_context(finding_languages()) if languages else None
+        self._detect: LanguageDetector | None = (
+            self._stack.enter_context(open_language_detector()) if languages else None
+        )
 
     def append(self, capture: Capture) -> WrittenCapture:
         """Not durable before the next `sync`. `Unavailable` when the disk does not take it."""
@@ -134,7 +142,9 @@ class WarcWriter:
         while True:
             if self._volume is None:
                 opened = self._now()
-                name = file_name(self._segment.collection.name, opened=opened, stem=self._stem, number=self._number)
+                name = warc_file_name(
+                    self._segment.collection.name, opened=opened, stem=self._stem, number=self._number
+                )
                 self._volume = WarcVolume(name, opened=opened)
             if file := self._volume.files.get(subset):
                 return file
@@ -144,8 +154,8 @@ class WarcWriter:
                 self._roll()
 
     def _create(self, volume: WarcVolume, subset: Subset) -> SegmentFile:
-        record_id = new_id()
-        info = warcinfo(self._info, record_id=record_id, date=volume.opened, filename=volume.name)
+        record_id = new_record_id()
+        info = encode_warcinfo(self._info, record_id=record_id, date=volume.opened, filename=volume.name)
         path = self._segment.folder(subset) / volume.name
         return SegmentFile(path, key=self._segment.collection.key(path), warcinfo=info, warcinfo_id=record_id)
 

@@ -20,7 +20,7 @@ from webmill.boards.board_list import Board, Selectors
 from webmill.boards.cms_patterns import candidate_patterns, merge_selectors
 from webmill.boards.links import clean_link_or_empty, notice_number
 from webmill.errors import BadInput
-from webmill.formats.dates import read_day
+from webmill.formats.dates import parse_day
 from webmill.formats.html.charset import decode_page
 from webmill.formats.html.page import read_html
 from webmill.formats.url.normalise import host_of, join
@@ -194,7 +194,7 @@ def _dated(row: NoticeRow, item: Node, css: str, now: datetime) -> NoticeRow:
     """The first element that holds a date: selectors of patterns name several cells where it may be."""
     texts = [text for node in _find_all(item, css) for text in _date_texts(node)]
     for text in texts:
-        if day := read_day(text, now=now):
+        if day := parse_day(text, now=now):
             return replace(row, date=day.text, is_approximate=day.is_approximate)
     return replace(row, date_text=texts[0] if texts else "")
 

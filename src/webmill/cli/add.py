@@ -10,7 +10,7 @@ import msgspec
 
 from webmill.cli.context import Context, finish, hint, note, pass_context, warn
 from webmill.cli.text import escape_text, format_count, format_size, json_line
-from webmill.collection import Collection, crawl_name
+from webmill.collection import Collection, default_crawl_name
 from webmill.pipeline.add.run import Report, add_archives, check_archives
 
 NAMED = 20  # of each kind; --json has all
@@ -59,7 +59,7 @@ def add(
     unchanged below DIR/crawl-data. From then on it is treated as if webmill had crawled it.
     """
     root = root.resolve()
-    collection = Collection(root, name or crawl_name(root))
+    collection = Collection(root, name or default_crawl_name(root))
     is_new = not collection.crawl_data.is_dir()
     if dry_run:
         report = check_archives(collection, files, progress=context.progress)

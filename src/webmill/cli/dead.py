@@ -18,7 +18,7 @@ from webmill.cli.context import Context, note, pass_context
 from webmill.cli.dry_run import dry_run_option, format_amount
 from webmill.cli.options import together
 from webmill.cli.text import escape_text, format_count, replace_unprintable
-from webmill.collection import PRIVATE, Publishing
+from webmill.collection import STATE_FOLDER, PublishFolders
 from webmill.commoncrawl.batch import QUEUE as BATCHES
 from webmill.errors import BadInput, NotFound
 from webmill.infra.address import scheme_of
@@ -200,10 +200,10 @@ def queue_options(settings: QueueSettings, name: str) -> QueueOptions:
 
 def queue_files(folder: Path) -> Iterator[Path]:
     """Where a collection, a dataset or an output may have queues."""
-    yield Publishing(folder).extract_state / TASKS
-    yield folder / PRIVATE / "queue.sqlite"
+    yield PublishFolders(folder).extract_state / TASKS
+    yield folder / STATE_FOLDER / "queue.sqlite"
     yield folder / TASKS
-    yield Publishing(folder).queue
+    yield PublishFolders(folder).queue
     yield folder / "queue.sqlite"
     yield from sorted((folder / "datasets").glob(f"*/{TASKS}"))
 

@@ -11,7 +11,7 @@ import msgspec
 from webmill.cli.context import Context, finish, note, pass_context, warn
 from webmill.cli.extract import warn_refused_file
 from webmill.cli.text import format_count
-from webmill.collection import crawls_in
+from webmill.collection import list_crawls
 from webmill.errors import Conflict
 from webmill.formats.cdx.query import MatchType
 from webmill.index.archives import find_archives
@@ -102,7 +102,7 @@ def wacz(
             query = Query(range=url_range(url, match), start=start, end=end, filters=filters)
             done = work.found(index, query)
         else:
-            archives = {key for crawl in crawls_in(root) for key in find_archives(crawl, refuse=warn_refused_file)}
+            archives = {key for crawl in list_crawls(root) for key in find_archives(crawl, refuse=warn_refused_file)}
             done = work.everything(index, archives)
     if as_json:
         click.echo(msgspec.json.encode(done))

@@ -6,13 +6,13 @@ from collections.abc import Mapping
 
 from webmill.cli.context import note, warn
 from webmill.cli.text import format_count, spell_out
-from webmill.extract.extractors import advice
+from webmill.extract.extractors import install_advice
 from webmill.pipeline.extract.totals import ExtractReport, mostly_rejected, rejected_of
 
 
 def suggest_extractor(extractor: str) -> None:
     """Say once what would be better than the extractor that is used for want of it."""
-    words = advice() if extractor == "plain" else None
+    words = install_advice() if extractor == "plain" else None
     if words:
         note(words)
 

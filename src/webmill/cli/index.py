@@ -12,7 +12,7 @@ from webmill.cli.dry_run import dry_run_option, format_amount
 from webmill.cli.options import settings_options
 from webmill.cli.param_types import require_folder
 from webmill.cli.text import format_count
-from webmill.collection import Collection, crawl_name
+from webmill.collection import Collection, default_crawl_name
 from webmill.pipeline.index import IndexReport, check_archives, index_crawl
 from webmill.pipeline.status.files import added, amount_of
 from webmill.pipeline.status.stored import archives_of, index_of
@@ -68,7 +68,7 @@ def index(
     the old index until the new one is complete.
     """
     root = require_folder(collection_path(collections_dir, collection)).resolve()
-    where = Collection(root, name or crawl_name(root))
+    where = Collection(root, name or default_crawl_name(root))
     if dry_run:
         print_preview(where, from_scratch=not incremental)
         return

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from webmill.commoncrawl.groups import PageGroup, group_slots
-from webmill.commoncrawl.page import ErrorDocument, Flaw, Offsets, Page, Positions, WatRecords, has_text
-from webmill.commoncrawl.shelf import DerivedRecord, DerivedRecordReader
-from webmill.commoncrawl.slots import RecordSlot, read_slots
+from webmill.commoncrawl.derived_records import DerivedRecord, DerivedRecordReader
+from webmill.commoncrawl.page import ErrorDocument, Flaw, Offsets, Page, Positions, WatRecords, expects_text
+from webmill.commoncrawl.page_groups import PageGroup, group_slots
+from webmill.commoncrawl.record_slots import RecordSlot, read_slots
 from webmill.formats.warc import digest
 from webmill.formats.warc.head import WarcLimits
 from webmill.formats.warc.typed_records import FileType
@@ -116,7 +116,7 @@ class _PageJoiner:
     def _lost_text(self, capture: Record, wet: DerivedRecordReader) -> list[Flaw]:
         """No text was found. Is there none, or was it lost?"""
         damage = wet.first_damage() or (wet.any_damage() if self._blind else None)
-        if not (damage or wet.full or wet.exhausted) or not has_text(capture):
+        if not (damage or wet.full or wet.exhausted) or not expects_text(capture):
             return []
         if damage and damage.flaw:
             damage.claimed = True

@@ -18,7 +18,7 @@ from json.encoder import encode_basestring_ascii as quoted
 import msgspec
 
 from webmill.errors import BadInput
-from webmill.formats.cdx.cdxj import CdxjLine, as_text, capture_of, parse, parse_fields
+from webmill.formats.cdx.cdxj import CdxjLine, as_text, capture_of, parse, parse_json_fields
 from webmill.formats.timestamps import is_timestamp
 from webmill.model import CaptureRef
 
@@ -63,7 +63,7 @@ def batch_id(run: str, number: int) -> str:
     return f"{run}-{number:08d}"
 
 
-def number_of(id_: str) -> tuple[str, int] | None:
+def parse_batch_id(id_: str) -> tuple[str, int] | None:
     """The run and the number; None: the message is not from our batcher."""
     match = _ID.fullmatch(id_)
     return (match[1], int(match[2])) if match else None
@@ -80,17 +80,17 @@ def encode_batch(lines: Iterable[bytes]) -> bytes:
 def encode_item(line: bytes) -> bytes:
     """Return one line as an entry. BadInput as `parse`."""
     parse(line)
-    return splice(*line.rstrip(b"\r\n").split(b" ", 2))
+    return format_item(*line.rstrip(b"\r\n").split(b" ", 2))
 
 
-def splice(surt: bytes, timestamp: bytes, data: bytes) -> bytes:
+def format_item(surt: bytes, timestamp: bytes, data: bytes) -> bytes:
     """An entry of parts that are known to be right."""
-    if not are_plain([surt]):
+    if not are_json_safe([surt]):
         surt = quoted(surt.decode("utf-8", "replace")).encode()[1:-1]
     return ENTRY % (surt, timestamp, data)
 
 
-def are_plain(surts: Iterable[bytes]) -> bool:
+def are_json_safe(surts: Iterable[bytes]) -> bool:
     """Whether all of them stand in JSON as they are."""
     return not b"".join(surts).translate(None, _PLAIN)
 
@@ -117,7 +117,7 @@ def decode_batch(body: bytes) -> list[BatchItem | RejectedItem]:
 def _decode_item(raw: bytes, number: int) -> BatchItem | RejectedItem:
     try:
         entry = _entry.decode(raw)
-        fields = parse_fields(bytes(entry.metadata))
+        fields = parse_json_fields(bytes(entry.metadata))
         capture = capture_of(CdxjLine(entry.surt_url, entry.timestamp, fields), shortest=1)
         if entry.timestamp and not is_timestamp(entry.timestamp.encode()):
             raise BadInput(f"not 14 digits: {entry.timestamp[:40]!r}", reason="bad_timestamp")

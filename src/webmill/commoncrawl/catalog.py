@@ -20,7 +20,7 @@ COMMON_CRAWL_INDEX = "https://index.commoncrawl.org"
 COLLINFO = "collinfo.json"
 LATEST = "latest"
 MAX_COLLINFO = 16 << 20
-MOST_CRAWLS = 100_000
+MAX_CRAWLS = 100_000
 LAST = "\U0002fa1d"  # sorts behind every name that a crawl has in its folder, and may be in a key
 
 Kind = Literal["warc", "wat", "wet", "index", "robotstxt", "non200responses", "table"]
@@ -37,7 +37,7 @@ class Crawl(msgspec.Struct, frozen=True, rename={"start": "from", "end": "to"}):
     end: str = ""
 
 
-def crawls_in_collinfo(storage: Readable) -> list[Crawl]:
+def read_collinfo(storage: Readable) -> list[Crawl]:
     """Newest first. NotFound; BadInput (bad_collinfo)."""
     stat = storage.stat(COLLINFO)
     if stat.size > MAX_COLLINFO:
@@ -50,12 +50,12 @@ def crawls_in_collinfo(storage: Readable) -> list[Crawl]:
     return sorted(named, key=_age, reverse=True)
 
 
-def crawls_in_folders(storage: Storage) -> list[Crawl]:
+def list_crawl_folders(storage: Storage) -> list[Crawl]:
     """The folders of `crawl-data/`, the last name first."""
     return [Crawl(name) for name in sorted(_folders(storage), reverse=True)]
 
 
-def newest(crawls: list[Crawl]) -> str:
+def newest_crawl(crawls: list[Crawl]) -> str:
     if not crawls:
         raise NotFound("there is no crawl here: check --base-url, or make one (`webmill crawl`, `webmill index`)")
     return crawls[0].id
@@ -65,15 +65,15 @@ def paths_key(crawl: str, kind: Kind) -> str:
     """The list of a crawl's files of one kind."""
     if kind not in get_args(Kind):
         raise Misconfigured(f"no kind of file {kind!r}: use one of {', '.join(get_args(Kind))}")
-    return f"crawl-data/{checked_name(crawl)}/{_FILES.get(kind, kind)}.paths.gz"
+    return f"crawl-data/{validate_crawl_name(crawl)}/{_FILES.get(kind, kind)}.paths.gz"
 
 
 def cluster_key(crawl: str) -> str:
     """The summary of a crawl's index; its blocks are in the same folder."""
-    return f"cc-index/collections/{checked_name(crawl)}/indexes/cluster.idx"
+    return f"cc-index/collections/{validate_crawl_name(crawl)}/indexes/cluster.idx"
 
 
-def checked_name(crawl: str) -> str:
+def validate_crawl_name(crawl: str) -> str:
     if not _NAME.fullmatch(crawl):
         raise Misconfigured(f"no name of a crawl: {crawl!r}; `webmill cc crawls` lists them")
     return crawl
@@ -87,7 +87,7 @@ def _age(crawl: Crawl) -> tuple[str, str]:
 def _folders(storage: Storage) -> Iterator[str]:
     """One look per crawl, not one per file: behind the first file of a folder we ask for what follows the folder."""
     after = ""
-    for _ in range(MOST_CRAWLS):
+    for _ in range(MAX_CRAWLS):
         stat = next(iter(storage.list("crawl-data/", start_after=after)), None)
         if stat is None:
             return

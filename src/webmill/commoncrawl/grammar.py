@@ -14,11 +14,11 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
+from webmill.commoncrawl.lost_records import LostRecord, read_with_losses
 from webmill.commoncrawl.page import ErrorDocument, Flaw
-from webmill.commoncrawl.stored import LostRecord, read_stored
 from webmill.errors import BadInput
 from webmill.formats.warc.head import WarcLimits
-from webmill.formats.warc.typed_records import FileType, TypedRecord, WatRecord, read_typed
+from webmill.formats.warc.typed_records import FileType, TypedRecord, WatRecord, read_typed_record
 from webmill.formats.window import ByteSource
 
 # what stands before -> what may follow; "" is the beginning of the file
@@ -70,8 +70,8 @@ def read_documents(
     source: ByteSource, *, file_type: FileType, start: int = 0, limits: WarcLimits = DEFAULT
 ) -> Iterator[TypedRecord | ErrorDocument]:
     """Yield the records of one file alone, and error documents for what is damaged."""
-    for item in read_stored(source, start=start, limits=limits):
-        yield _error(item, file_type) if isinstance(item, LostRecord) else read_typed(item, file_type=file_type)
+    for item in read_with_losses(source, start=start, limits=limits):
+        yield _error(item, file_type) if isinstance(item, LostRecord) else read_typed_record(item, file_type=file_type)
 
 
 def _error(lost: LostRecord, file_type: FileType) -> ErrorDocument:

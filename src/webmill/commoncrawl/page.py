@@ -10,12 +10,21 @@ import msgspec
 from webmill.errors import BadInput
 from webmill.formats.html.page import HtmlPage, read_html, read_html_text
 from webmill.formats.languages import DetectedLanguages
-from webmill.formats.lenient_json import build
+from webmill.formats.lenient_json import build_object
 from webmill.formats.warc import wet as wet_format
-from webmill.formats.warc.fields import MetadataFields, parse_fields
+from webmill.formats.warc.fields import MetadataFields, parse_warc_fields
 from webmill.formats.warc.http_records import HttpRequest, HttpResponse, is_html, read_request, read_response
-from webmill.formats.warc.typed_records import FileType, TypedRecord, read_typed
-from webmill.formats.warc.wat import WatDescription, WatHead, WatHtml, WatLink, WatMeta, WatScript, read_title, read_wat
+from webmill.formats.warc.typed_records import FileType, TypedRecord, read_typed_record
+from webmill.formats.warc.wat import (
+    WatDescription,
+    WatHead,
+    WatHtml,
+    WatLink,
+    WatMeta,
+    WatScript,
+    read_wat,
+    read_wat_title,
+)
 from webmill.model import Record
 
 Offsets = Mapping[FileType, tuple[int, int]]
@@ -64,7 +73,7 @@ class Page(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def typed_capture(self) -> TypedRecord:
-        return read_typed(self.capture)
+        return read_typed_record(self.capture)
 
     @cached_property
     def http_request(self) -> HttpRequest | None:
@@ -79,7 +88,7 @@ class Page(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def findings(self) -> MetadataFields | None:
         """What the crawler noted: from the metadata record, or else from its description in the WAT file."""
         if self.metadata:
-            return MetadataFields(parse_fields(self.metadata.content))
+            return MetadataFields(parse_warc_fields(self.metadata.content))
         return read_wat(self.wat.metadata.content).findings if self.wat.metadata else None
 
     @cached_property
@@ -97,7 +106,7 @@ class Page(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     @cached_property
     def title(self) -> str | None:
         if self.wat.capture:
-            return read_title(self.wat.capture.content)  # without decoding the rest
+            return read_wat_title(self.wat.capture.content)  # without decoding the rest
         return self.html.head.title if self.html else None
 
     @property
@@ -206,7 +215,7 @@ def _is_page(capture: Record, http: HttpResponse) -> bool:
     return capture.type == "response" and is_html(capture, http)
 
 
-def has_text(capture: Record) -> bool:
+def expects_text(capture: Record) -> bool:
     """Should there be a WET record?"""
     try:
         return read_own_text(capture, read_response(capture.content)) is not None
@@ -218,8 +227,8 @@ def _as_metadata(page: HtmlPage) -> WatHtml:
     head = WatHead(
         title=page.title,
         base=page.base,
-        metas=tuple(build(WatMeta, msgspec.to_builtins(meta)) for meta in page.metas),
-        links=tuple(build(WatLink, msgspec.to_builtins(link)) for link in page.head_links),
-        scripts=tuple(build(WatScript, msgspec.to_builtins(script)) for script in page.scripts),
+        metas=tuple(build_object(WatMeta, msgspec.to_builtins(meta)) for meta in page.metas),
+        links=tuple(build_object(WatLink, msgspec.to_builtins(link)) for link in page.head_links),
+        scripts=tuple(build_object(WatScript, msgspec.to_builtins(script)) for script in page.scripts),
     )
-    return WatHtml(head=head, links=tuple(build(WatLink, msgspec.to_builtins(link)) for link in page.links))
+    return WatHtml(head=head, links=tuple(build_object(WatLink, msgspec.to_builtins(link)) for link in page.links))

@@ -52,5 +52,5 @@ def _merged(placed: Iterable[tuple[int, CaptureRef]], *, limits: RangeLimits) ->
         yield open_
 
 
-def wanted_bytes(ranges: Iterable[ByteRange]) -> int:
+def total_bytes(ranges: Iterable[ByteRange]) -> int:
     return sum(part.length for part in ranges)

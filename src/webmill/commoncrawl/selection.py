@@ -1,10 +1,11 @@
-"""Which captures are wanted: a range of keys and filters on the fields of a CDX line, applied to whole blocks of lines.
+"""Which captures are wanted: ranges of keys and filters on the fields of CDX lines, applied to whole blocks of lines.
 
-Millions of lines a minute go through `sift`, so each is cut and decoded once, and only as far as the filters look. What
-is kept leaves as an entry of a message, its JSON copied from the line. Only the first filter that says no is counted.
+`filter_block` handles millions of lines a minute, so each line is split and decoded once, and only the fields that a
+filter reads. A kept line becomes an item of a batch, its JSON copied as it is. A dropped line is counted under the
+first filter that rejects it.
 
-Blocks of ordinary lines take the short way; a block with any other line is sifted line by line, which tells what is
-wrong with each. Both give the same wherever the short way gives anything.
+Blocks of ordinary lines take a fast path; a block with any other line is filtered line by line, which reports what is
+wrong with each. Where the fast path returns something, both return the same.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import Any, NamedTuple
 import msgspec
 import re2
 
-from webmill.commoncrawl.batch import ENTRY, are_plain, splice
+from webmill.commoncrawl.batch import ENTRY, are_json_safe, format_item
 from webmill.errors import BadInput
 from webmill.formats.cdx.cdxj import MAX_LINE, parse
 from webmill.formats.cdx.query import KeyRange
@@ -30,13 +31,13 @@ from webmill.formats.url.surt import without_surrogates
 
 FILTERS = ("blank", "status", "language", "mime", "mime_detected", "charset", "date", "url", "sample")
 FIELDS = {"mime_detected": "mime-detected"}
-MOST_REMEMBERED = 100_000
+MAX_REMEMBERED = 100_000
 
 
 class Selection(msgspec.Struct, frozen=True, kw_only=True):
     """What is empty does not filter. Of several values one must hold; all filters must hold."""
 
-    ranges: tuple[KeyRange, ...] = ()  # as from `merged`
+    ranges: tuple[KeyRange, ...] = ()  # as from `merge_ranges`
     statuses: tuple[str, ...] = ()
     languages: tuple[str, ...] = ()  # ISO 639-3; a token of the comma list …
     primary: bool = False  # … or only its first
@@ -68,7 +69,7 @@ class FilteredBlock(msgspec.Struct):
     bad: list[RejectedLine]
 
 
-def merged(ranges: Iterable[KeyRange]) -> tuple[KeyRange, ...]:
+def merge_ranges(ranges: Iterable[KeyRange]) -> tuple[KeyRange, ...]:
     """Sorted, and none overlaps another: a capture that two patterns mean is there once."""
     found: list[KeyRange] = []
     for part in sorted(ranges, key=lambda part: (part.start, part.end)):
@@ -79,33 +80,33 @@ def merged(ranges: Iterable[KeyRange]) -> tuple[KeyRange, ...]:
     return tuple(found)
 
 
-def between(ranges: Sequence[KeyRange], first: bytes, last: bytes) -> Sequence[KeyRange]:
+def ranges_between(ranges: Sequence[KeyRange], first: bytes, last: bytes) -> Sequence[KeyRange]:
     """Those of the merged ranges that may have lines from `first` to `last`, both included, as may lines they begin."""
     low = bisect_right(ranges, first, key=lambda part: part.end)
     high = bisect_right(ranges, last, lo=low, key=lambda part: part.start[: len(last)])
     return ranges[low:high]
 
 
-def within(lines: list[bytes], ranges: Sequence[KeyRange]) -> list[bytes]:
+def lines_within(lines: list[bytes], ranges: Sequence[KeyRange]) -> list[bytes]:
     """Of sorted lines, those in the ranges."""
     if not ranges or not lines:
         return lines
     found: list[bytes] = []
-    for part in between(ranges, lines[0], lines[-1]):
+    for part in ranges_between(ranges, lines[0], lines[-1]):
         found += lines[bisect_left(lines, part.start) : bisect_left(lines, part.end)]
     return found
 
 
-def sift(text: bytes, wanted: Selection) -> FilteredBlock:
+def filter_block(text: bytes, wanted: Selection) -> FilteredBlock:
     """The lines of one block that are wanted."""
-    sieve = sieve_for(wanted)
+    sieve = compile_selection(wanted)
     decode = sieve.decode if text.isascii() else sieve.decode_text
     if wanted.ranges:
-        text = b"\n".join([*within(split_lines(text), wanted.ranges), b""])
-    return sift_ordinary(text, sieve, decode) or sift_each(split_lines(text), sieve, decode)
+        text = b"\n".join([*lines_within(split_lines(text), wanted.ranges), b""])
+    return filter_ordinary_lines(text, sieve, decode) or filter_each_line(split_lines(text), sieve, decode)
 
 
-def sift_ordinary(text: bytes, sieve: BlockFilter, decode: Decode) -> FilteredBlock | None:
+def filter_ordinary_lines(text: bytes, sieve: BlockFilter, decode: Decode) -> FilteredBlock | None:
     """All lines, if each is as nearly all are; None: one is not.
 
     Nothing but what is kept lives longer than its line: what is sifted stays in the processor's cache.
@@ -122,7 +123,7 @@ def sift_ordinary(text: bytes, sieve: BlockFilter, decode: Decode) -> FilteredBl
                 by_status += 1
             elif memo is not None and not memo[fields.languages]:
                 by_language += 1
-            elif others and (why := refusal(others, LineParts(line[:-1], timestamp, fields))):
+            elif others and (why := first_failed_check(others, LineParts(line[:-1], timestamp, fields))):
                 filtered[why] += 1
             elif len(timestamp) != 14 or not timestamp.isdigit() or not surt or len(line) > MAX_LINE:
                 return None
@@ -133,14 +134,14 @@ def sift_ordinary(text: bytes, sieve: BlockFilter, decode: Decode) -> FilteredBl
                     sifted.digests.append(fields.digest)
     except (ValueError, msgspec.DecodeError, RecursionError):
         return None
-    if not are_plain(surts):
+    if not are_json_safe(surts):
         return None
     filtered["status"], filtered["language"] = by_status, by_language
     sifted.lines = len(surts) + sum(filtered.values())
     return sifted
 
 
-def sift_each(lines: Sequence[bytes], sieve: BlockFilter, decode: Decode) -> FilteredBlock:
+def filter_each_line(lines: Sequence[bytes], sieve: BlockFilter, decode: Decode) -> FilteredBlock:
     """One after the other, each with all it may have: this decides what is right."""
     sifted = FilteredBlock(len(lines), [], [], dict.fromkeys(FILTERS, 0), [])
     checks = [*sieve.checks()]
@@ -150,16 +151,16 @@ def sift_each(lines: Sequence[bytes], sieve: BlockFilter, decode: Decode) -> Fil
             fields = decode(data)
         except (ValueError, msgspec.DecodeError, RecursionError):
             # Blank, damaged, or spelled as nobody spells it: the slow way tells which.
-            fields = reread(line, sieve, number, sifted)
+            fields = reparse_line(line, sieve, number, sifted)
             if fields is None:
                 continue
             surt, timestamp, data = line.split(b" ", 2)
-        if why := refusal(checks, LineParts(line, timestamp, fields)):
+        if why := first_failed_check(checks, LineParts(line, timestamp, fields)):
             sifted.filtered[why] += 1
         elif len(line) > MAX_LINE or not surt or not is_timestamp(timestamp):
-            reread(line, sieve, number, sifted)  # says what is wrong with it
+            reparse_line(line, sieve, number, sifted)  # says what is wrong with it
         else:
-            sifted.items.append(splice(surt, timestamp, data))
+            sifted.items.append(format_item(surt, timestamp, data))
             if sieve.digests:
                 sifted.digests.append(fields.digest)
     return sifted
@@ -186,7 +187,7 @@ class LanguageFilter(dict[str, bool]):
         self._most = 1 if primary else None
 
     def __missing__(self, languages: str) -> bool:
-        if len(self) >= MOST_REMEMBERED:
+        if len(self) >= MAX_REMEMBERED:
             self.clear()
         verdict = self[languages] = not self._wanted.isdisjoint(languages.split(",")[: self._most])
         return verdict
@@ -212,7 +213,7 @@ class BlockFilter(NamedTuple):
 
 
 @lru_cache(maxsize=16)
-def sieve_for(wanted: Selection) -> BlockFilter:
+def compile_selection(wanted: Selection) -> BlockFilter:
     """Decodes the fields that are looked at and no other. BadInput (bad_filter): the regular expression."""
     values = {"mime": wanted.mimes, "mime_detected": wanted.mimes_detected, "charset": wanted.charsets}
     looked_at = [name for name, accepted in values.items() if accepted]
@@ -231,7 +232,7 @@ def sieve_for(wanted: Selection) -> BlockFilter:
     )
 
 
-def refusal(checks: Iterable[tuple[str, Check]], parts: LineParts) -> str | None:
+def first_failed_check(checks: Iterable[tuple[str, Check]], parts: LineParts) -> str | None:
     return next((name for name, holds in checks if not holds(parts)), None)
 
 
@@ -245,19 +246,19 @@ def _others(wanted: Selection) -> Iterable[tuple[str, Check]]:
         first, last = wanted.start.encode(), wanted.end.encode() or b"9" * 14
         yield "date", lambda parts: first <= parts.timestamp <= last
     if wanted.url_regex:
-        pattern = compiled(wanted.url_regex)
+        pattern = compile_url_regex(wanted.url_regex)
         yield "url", lambda parts: pattern.search(without_surrogates(parts.fields.url)) is not None
     if wanted.sample < 1:
-        yield "sample", sampler(wanted.sample, seed=wanted.seed)
+        yield "sample", make_sampler(wanted.sample, seed=wanted.seed)
 
 
-def sampler(share: float, *, seed: int) -> Check:
+def make_sampler(share: float, *, seed: int) -> Check:
     """By the line's own bytes: the same on every machine, whatever comes before it."""
     most, key = int(share * 2.0**64), b"%d" % seed
     return lambda parts: int.from_bytes(blake2b(parts.line, digest_size=8, key=key).digest()) < most
 
 
-def compiled(pattern: str) -> re2._Regexp:
+def compile_url_regex(pattern: str) -> re2._Regexp:
     try:
         return compile_pattern(pattern)
     except BadInput as error:
@@ -265,7 +266,7 @@ def compiled(pattern: str) -> re2._Regexp:
         raise BadInput(message, reason="bad_filter") from error
 
 
-def reread(line: bytes, sieve: BlockFilter, number: int, sifted: FilteredBlock) -> Any | None:
+def reparse_line(line: bytes, sieve: BlockFilter, number: int, sifted: FilteredBlock) -> Any | None:
     """The fields of a line that the quick way could not take; None when it is no capture, which is then counted."""
     if not line.strip():
         sifted.filtered["blank"] += 1

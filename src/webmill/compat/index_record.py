@@ -12,7 +12,7 @@ import msgspec
 
 from webmill.commoncrawl.page import Page
 from webmill.errors import BadInput
-from webmill.extract.head import absolute, clean, media_type
+from webmill.extract.cleaning import absolute_url, clean_text, media_type
 from webmill.formats.warc.wat import WatHead
 
 
@@ -70,13 +70,13 @@ def decode(line: bytes) -> IndexRecord:
 def make_index_record(page: Page) -> IndexRecord:
     """Return the record of a page, from its WAT and WET records where they were read, else from the page itself."""
     head = page.html.head if page.html else WatHead()
-    url, text, found = clean(page.target_uri) or "", page.text, page.languages
-    base = absolute(url, head.base) or url
+    url, text, found = clean_text(page.target_uri) or "", page.text, page.languages
+    base = absolute_url(url, head.base) or url
     return IndexRecord(
         document_id=url,
         partition_key=url,
         url=url,
-        title=clean(head.title),
+        title=clean_text(head.title),
         description=_meta(head, "description"),
         keywords=_meta(head, "keywords"),
         icon=_related(base, head, "icon", "apple-touch-icon"),
@@ -93,7 +93,7 @@ def make_index_record(page: Page) -> IndexRecord:
         languages=tuple(LanguageShare(one.score, one.name, one.covered) for one in found.languages) if found else None,
         doc_text_content_length=None if text is None else len(text.encode()),
         doc_text=text,
-        charset=clean(page.charset),
+        charset=clean_text(page.charset),
     )
 
 
@@ -102,7 +102,7 @@ def _meta(head: WatHead, name: str) -> str | None:
     for meta in reversed(head.metas):
         names = (meta.name, meta.property, meta.http_equiv)
         if (meta.content or "").strip() and any(one and one.lower() == name for one in names):
-            return clean(meta.content)
+            return clean_text(meta.content)
     return None
 
 
@@ -111,5 +111,5 @@ def _related(base: str, head: WatHead, *relations: str) -> str | None:
     for relation in relations:
         for link in head.links:
             if link.url and relation in (link.rel or "").lower().split():
-                return absolute(base, link.url) or clean(link.url)
+                return absolute_url(base, link.url) or clean_text(link.url)
     return None

@@ -6,8 +6,8 @@
 What the record says counts; what an index or the crawler said, only where it says nothing. So the same capture gives
 the same document, whichever way it came.
 
-To be called in a sandbox, as `FUNCTION` with the limits `CHILD`: all of this is hostile. PDF is read by the same child
-as pages are, so that a worker has one; it asks for more CPU than a page may take.
+Call it in a sandbox, as `SANDBOX_FUNCTION` with `SANDBOX_LIMITS`: the input is hostile. PDF files are read by the same
+child as pages, so that a worker needs only one; they are granted more CPU time than a page.
 """
 
 from __future__ import annotations
@@ -19,30 +19,33 @@ from email.utils import parsedate_to_datetime
 import msgspec
 
 from webmill.errors import BadInput
+from webmill.extract.body import CaptureBody, read_body
+from webmill.extract.cleaning import absolute_url, clean_text, clean_texts, media_type
 from webmill.extract.content import ExtractedContent, UnreadableContent
-from webmill.extract.head import absolute, clean, clean_all, media_type
-from webmill.extract.kinds import READABLE, ContentKind, is_robots_url, kind_by
+from webmill.extract.kinds import READABLE, ContentKind, content_kind, is_robots_url
 from webmill.extract.outcomes import PARSER
-from webmill.extract.reading import CaptureBody, read_body
-from webmill.extract.recipe import CaptureInput, ExtractResult, HasCapture, Recipe, input_of, record_in
+from webmill.extract.recipe import CaptureInput, ExtractResult, HasCapture, Recipe, capture_input, rebuild_record
 from webmill.formats import timestamps
-from webmill.formats.cld2 import find_languages, suffix_of
+from webmill.formats.cld2 import detect_languages, top_level_domain
 from webmill.formats.http.head import end_of_head
 from webmill.formats.url.surt import surt
 from webmill.formats.warc import digest
 from webmill.formats.warc.head import WarcLimits
 from webmill.formats.warc.http_records import HttpResponse, read_response
-from webmill.formats.warc.single import read_record_at
+from webmill.formats.warc.single_record import read_record_at
 from webmill.infra.child import ChildLimits
 from webmill.infra.child_loop import grant_cpu
-from webmill.model import Document, DocumentLink, Record, spelled_digest
+from webmill.model import Document, DocumentLink, Record, normalise_digest
 
-FUNCTION = "webmill.extract.capture:make_in_child"
+SANDBOX_FUNCTION = "webmill.extract.capture:make_in_child"
 MIB = 1 << 20
-CHILD = ChildLimits(cpu=10, wall=300, memory=1024 * MIB, output=64 * MIB, written=MIB, may_fork=False)
-RECORD = WarcLimits(block=32 * MIB)
-ENOUGH = 200  # characters of text to tell its language by
-MOST_TEXT, MOST_PAGE = 1 << 15, 1 << 17  # of text or page in which languages are looked for: more changes hardly any
+SANDBOX_LIMITS = ChildLimits(cpu=10, wall=300, memory=1024 * MIB, output=64 * MIB, written=MIB, may_fork=False)
+RECORD_LIMITS = WarcLimits(block=32 * MIB)
+MIN_LANGUAGE_TEXT = 200  # characters of text to tell its language by
+MAX_LANGUAGE_TEXT, MAX_LANGUAGE_PAGE = (
+    1 << 15,
+    1 << 17,
+)  # of text or page in which languages are looked for: more changes hardly any
 
 Allow = Callable[[float], None]
 
@@ -58,7 +61,7 @@ def document_of(page: HasCapture, *, recipe: Recipe | None = None) -> Document:
     Without a recipe it has the text of the WET record where there is one, else plain text.
     """
     recipe = recipe or Recipe(extractor="wet" if page.wet else "plain")
-    return make_document(page.capture.content, capture=input_of(page, recipe=recipe)).document
+    return make_document(page.capture.content, capture=capture_input(page, recipe=recipe)).document
 
 
 def make_document(payload: bytes, *, capture: CaptureInput, allow: Allow = lambda _: None) -> ExtractResult:
@@ -66,11 +69,11 @@ def make_document(payload: bytes, *, capture: CaptureInput, allow: Allow = lambd
 
     BadInput: the bytes are not the capture that was asked for; `outcomes.failed` makes its row.
     """
-    record = read_capture(payload, capture)
+    record = read_requested_record(payload, capture)
     http = read_response(record.content) if record.type in ("response", "revisit") else None
-    document = describe(record, http, capture)
+    document = describe_record(record, http, capture)
     kind = kind_of(document, capture)
-    if why := reason_against(document, kind):
+    if why := skip_reason(document, kind):
         return ExtractResult(document=msgspec.structs.replace(document, outcome=why), kind=kind)
     try:
         body = CaptureBody(
@@ -84,12 +87,12 @@ def make_document(payload: bytes, *, capture: CaptureInput, allow: Allow = lambd
     except MemoryError:
         raise  # of the process, not of the page
     except Exception as error:  # noqa: BLE001 - a page that breaks its parser is a row, too
-        outcome, message = broken(error)
+        outcome, message = parse_failure(error)
         return ExtractResult(document=msgspec.structs.replace(document, outcome=outcome, error=message), kind=kind)
     if isinstance(found, UnreadableContent):
         refused = msgspec.structs.replace(document, outcome="other_type", error=found.error)
         return ExtractResult(document=refused, kind=found.kind)
-    return ExtractResult(document=completed(document, found, http, capture), kind=found.kind)
+    return ExtractResult(document=add_content(document, found, http, capture), kind=found.kind)
 
 
 def kind_of(document: Document, capture: CaptureInput) -> ContentKind:
@@ -98,10 +101,10 @@ def kind_of(document: Document, capture: CaptureInput) -> ContentKind:
         return "robots"
     if not document.url.lower().startswith("http"):  # notes of a crawler about itself
         return "other"
-    return kind_by(identified=document.mime_detected, declared=document.mime or media_type(capture.mime))
+    return content_kind(identified=document.mime_detected, declared=document.mime or media_type(capture.mime))
 
 
-def reason_against(document: Document, kind: ContentKind) -> str | None:
+def skip_reason(document: Document, kind: ContentKind) -> str | None:
     """Return the outcome of a capture that is not looked into."""
     if document.type not in ("response", "resource", "revisit"):
         return "not_response"
@@ -113,11 +116,11 @@ def reason_against(document: Document, kind: ContentKind) -> str | None:
     return "revisit" if document.type == "revisit" else None
 
 
-def broken(error: Exception) -> tuple[str, str]:
+def parse_failure(error: Exception) -> tuple[str, str]:
     """Return the outcome of a page that broke its parser, and why: in our words, which are the same every time."""
     if isinstance(error, BadInput):
         outcome = "parse_limit" if error.reason == "parse_limit" else "parse_error"
-        return outcome, clean(f"{error.reason}: {error.message}") or ""
+        return outcome, clean_text(f"{error.reason}: {error.message}") or ""
     outcome = "parse_limit" if isinstance(error, RecursionError) else "parse_error"
     return outcome, PARSER[outcome]
 
@@ -125,35 +128,35 @@ def broken(error: Exception) -> tuple[str, str]:
 # --- the record -------------------------------------------------------------------------------------------------------
 
 
-def read_capture(payload: bytes, capture: CaptureInput) -> Record:
+def read_requested_record(payload: bytes, capture: CaptureInput) -> Record:
     """Return the record, of the URL that was asked for."""
     if capture.headers is None:
-        record = read_record_at(payload, limits=RECORD, offset=capture.ref.offset)
+        record = read_record_at(payload, limits=RECORD_LIMITS, offset=capture.ref.offset)
     else:
-        record = record_in(payload[: RECORD.block], capture)
-    found, wanted = clean(record.target_uri) or "", capture.ref.url
+        record = rebuild_record(payload[: RECORD_LIMITS.block], capture)
+    found, wanted = clean_text(record.target_uri) or "", capture.ref.url
     if wanted and found != wanted and surt(found) != surt(wanted):  # indexes may spell a URL a little differently
         raise BadInput(f"the record is of {found[:200]!r}", reason="wrong_record")
     return record
 
 
-def describe(record: Record, http: HttpResponse | None, capture: CaptureInput) -> Document:
+def describe_record(record: Record, http: HttpResponse | None, capture: CaptureInput) -> Document:
     """Return all that is known before the content is looked into."""
-    ref, url, headers = capture.ref, clean(record.target_uri) or "", record.headers
-    languages, is_revisit = clean_all(capture.languages), record.type == "revisit"
+    ref, url, headers = capture.ref, clean_text(record.target_uri) or "", record.headers
+    languages, is_revisit = clean_texts(capture.languages), record.type == "revisit"
     return Document(
-        id=clean(record.record_id) or f"{ref.filename}#{ref.offset}",
+        id=clean_text(record.record_id) or f"{ref.filename}#{ref.offset}",
         url=url,
         urlkey=surt(url),
         date=_date(record.date),
         status=http.status if http else None,
         mime=media_type(http.content_type if http else record.content_type),
         mime_detected=media_type(headers.get("WARC-Identified-Payload-Type")),
-        digest=digest_of(record) or clean(spelled_digest(ref.digest)) or None,
-        type=clean(record.type),
-        truncated=clean(headers.get("WARC-Truncated")),
+        digest=digest_of(record) or clean_text(normalise_digest(ref.digest)) or None,
+        type=clean_text(record.type),
+        truncated=clean_text(headers.get("WARC-Truncated")),
         redirect=_redirect(url, http),
-        refers_to=clean(headers.get("WARC-Refers-To-Target-URI")) if is_revisit else None,
+        refers_to=clean_text(headers.get("WARC-Refers-To-Target-URI")) if is_revisit else None,
         last_modified=_http_date(http.last_modified) if http else None,
         language=languages[0] if languages else None,
         languages=languages,
@@ -165,9 +168,9 @@ def describe(record: Record, http: HttpResponse | None, capture: CaptureInput) -
 
 def digest_of(record: Record) -> str | None:
     """Return the payload's digest as the record states it; computed where it does not and the payload is all there."""
-    if stated := clean(record.payload_digest):
-        return spelled_digest(stated)
-    if record.type not in ("response", "resource") or record.cut or len(record.content) == RECORD.block:
+    if stated := clean_text(record.payload_digest):
+        return normalise_digest(stated)
+    if record.type not in ("response", "resource") or record.cut or len(record.content) == RECORD_LIMITS.block:
         return None
     start = end_of_head(record.content) or 0 if record.type == "response" else 0
     return digest.compute(memoryview(record.content)[start:])
@@ -175,7 +178,7 @@ def digest_of(record: Record) -> str | None:
 
 def _redirect(url: str, http: HttpResponse | None) -> str | None:
     is_redirect = http and http.status and 300 <= http.status < 400
-    return absolute(url, http.location) if http and is_redirect else None
+    return absolute_url(url, http.location) if http and is_redirect else None
 
 
 def _date(date: str | None) -> datetime | None:
@@ -196,13 +199,13 @@ def _http_date(text: str | None) -> datetime | None:
 # --- its content ------------------------------------------------------------------------------------------------------
 
 
-def completed(
+def add_content(
     document: Document, found: ExtractedContent, http: HttpResponse | None, capture: CaptureInput
 ) -> Document:
     """Return the document with what was found in the content."""
     text, recipe = found.text, capture.recipe
     flaw = http.content.flaw if http and not http.content.complete else None
-    language = told_language(document, found, http) if recipe.detect else {}
+    language = language_columns(document, found, http) if recipe.detect else {}
     return msgspec.structs.replace(
         document,
         text=text,
@@ -211,26 +214,32 @@ def completed(
         outcome="none" if text is None else "ok" if text.strip() else "empty",
         error=f"the body is not whole: {flaw}" if flaw else None,
         charset=found.charset,
-        links=tuple(links_of(document.url, found)) if recipe.links else None,
+        links=tuple(document_links(document.url, found)) if recipe.links else None,
         **msgspec.structs.asdict(found.about),
         **language,
     )
 
 
-def links_of(url: str, found: ExtractedContent) -> Iterator[DocumentLink]:
+def document_links(url: str, found: ExtractedContent) -> Iterator[DocumentLink]:
     """Return the http and https links of a content, absolute."""
     for link in found.links:
-        if address := absolute(found.base or url, link.url):
-            yield DocumentLink(address, clean(link.text), clean(link.rel), clean(link.path))
+        if address := absolute_url(found.base or url, link.url):
+            yield DocumentLink(address, clean_text(link.text), clean_text(link.rel), clean_text(link.path))
 
 
-def told_language(document: Document, found: ExtractedContent, http: HttpResponse | None) -> dict[str, object]:
+def language_columns(document: Document, found: ExtractedContent, http: HttpResponse | None) -> dict[str, object]:
     """Return the columns of the language, by the text where there is enough of it: that is quicker than the page, and
     menus are in other languages at times."""
     text = found.text or ""
-    words = text[:MOST_TEXT] if len(text) >= ENOUGH or not found.source else found.source[:MOST_PAGE]
+    words = (
+        text[:MAX_LANGUAGE_TEXT]
+        if len(text) >= MIN_LANGUAGE_TEXT or not found.source
+        else found.source[:MAX_LANGUAGE_PAGE]
+    )
     said = found.language or (http.fields.get("Content-Language") if http else None) or ""
-    languages = find_languages(words.encode("utf-8", "replace"), suffix=suffix_of(document.url), said=said[:256])
+    languages = detect_languages(
+        words.encode("utf-8", "replace"), suffix=top_level_domain(document.url), said=said[:256]
+    )
     codes = languages.codes
     score = languages.share(codes[0]) if codes else None
     return {"language": codes[0] if codes else None, "language_score": score, "languages": codes}

@@ -15,9 +15,9 @@ from itertools import islice
 import msgspec
 
 from webmill.errors import BadInput
-from webmill.extract.head import clean
+from webmill.extract.cleaning import clean_text
 from webmill.extract.kinds import ContentKind
-from webmill.formats.html.charset import decode_page, decode_plain, spelled
+from webmill.formats.html.charset import decode_page, decode_plain, iana_name
 from webmill.formats.html.links import HtmlLink
 from webmill.formats.html.page import MAX_PAGE
 from webmill.formats.html.plain_text import PlainText
@@ -76,26 +76,26 @@ def read_plain(body: bytes, *, content_type: str | None = None) -> ExtractedCont
     if len(text.text) > MAX_PAGE:
         raise BadInput(f"a text of {len(text.text):,} characters", reason="parse_limit")
     is_markdown = "markdown" in (content_type or "").lower()
-    title = heading_of(text.text) if is_markdown else None
+    title = first_heading(text.text) if is_markdown else None
     return ExtractedContent(
         kind="text",
-        text=tidied(text.text),
+        text=tidy_text(text.text),
         extractor="text",
-        about=PageMetadata(title=clean(title)),
-        charset=spelled(text.encoding),
+        about=PageMetadata(title=clean_text(title)),
+        charset=iana_name(text.encoding),
     )
 
 
-def tidied(text: str) -> str:
+def tidy_text(text: str) -> str:
     """Return text as that of a page is: white space collapsed, no empty lines; the lines stay."""
     out = PlainText()
     for line in text.splitlines():
         out.add(line)
         out.end_line()
-    return clean(out.text()) or ""
+    return clean_text(out.text()) or ""
 
 
-def heading_of(markdown: str) -> str | None:
+def first_heading(markdown: str) -> str | None:
     """Return the first heading."""
     for line in islice(markdown.splitlines(), _LOOKED_AT):
         if found := _HEADING.fullmatch(line[:_LONGEST].rstrip()):
@@ -106,7 +106,7 @@ def heading_of(markdown: str) -> str | None:
 # --- feeds ---
 
 
-def read_maybe_feed(
+def read_feed_or_refuse(
     body: bytes, kind: ContentKind, *, content_type: str | None = None
 ) -> ExtractedContent | UnreadableContent:
     """Return the texts of a feed, of which each entry is a link. They are called XML and JSON more often than feeds."""
@@ -121,10 +121,10 @@ def read_maybe_feed(
         return UnreadableContent("xml" if kind == "feed" else kind)
     return ExtractedContent(
         kind="feed",
-        text=clean(feed.text),
+        text=clean_text(feed.text),
         extractor="feed",
-        about=PageMetadata(title=clean(feed.title) or None, description=clean(feed.about) or None),
-        charset=spelled(text.encoding),
+        about=PageMetadata(title=clean_text(feed.title) or None, description=clean_text(feed.about) or None),
+        charset=iana_name(text.encoding),
         links=tuple(HtmlLink("ENTRY@/link", url=one.url, text=one.title or None) for one in feed.entries if one.url),
         language=feed.language,
     )
@@ -151,5 +151,7 @@ def read_pdf(body: bytes) -> ExtractedContent:
         if room <= 0:
             break
     title = reader.metadata.title if reader.metadata else None  # of whatever type
-    title = clean(title[:_LONGEST_TITLE].strip() or None) if isinstance(title, str) else None
-    return ExtractedContent(kind="pdf", text=tidied("\n".join(texts)), extractor="pdf", about=PageMetadata(title=title))
+    title = clean_text(title[:_LONGEST_TITLE].strip() or None) if isinstance(title, str) else None
+    return ExtractedContent(
+        kind="pdf", text=tidy_text("\n".join(texts)), extractor="pdf", about=PageMetadata(title=title)
+    )

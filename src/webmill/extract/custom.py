@@ -30,7 +30,7 @@ class CustomFunction(msgspec.Struct, frozen=True, kw_only=True):
     source: str = ""
 
 
-def parse_name(text: str) -> tuple[str, str]:
+def parse_function_name(text: str) -> tuple[str, str]:
     """`FILE.py:function` or `module:function`."""
     place, colon, name = text.rpartition(":")
     if not colon or not place or not name.isidentifier():
@@ -40,7 +40,7 @@ def parse_name(text: str) -> tuple[str, str]:
 
 def read_function(text: str, *, beside: Path = Path()) -> CustomFunction:
     """Return the function of that name, with its source if it is in a file. Misconfigured: it cannot be read."""
-    place, name = parse_name(text)
+    place, name = parse_function_name(text)
     if not place.endswith(".py"):
         return CustomFunction(name=name, module=place)
     try:
@@ -49,7 +49,7 @@ def read_function(text: str, *, beside: Path = Path()) -> CustomFunction:
         raise Misconfigured(f"{beside / place}: {error}") from None
 
 
-def load(function: CustomFunction) -> MakeDocument:
+def load_function(function: CustomFunction) -> MakeDocument:
     where = function.file or function.module
     try:
         module = _run(function) if function.source else importlib.import_module(function.module)

@@ -41,14 +41,14 @@ def default_extractor() -> str:
     return BEST if find_spec(BEST) else "plain"
 
 
-def advice() -> str | None:
+def install_advice() -> str | None:
     """Return what would be better than the default, and how to install it, to be told once. None: nothing."""
     if default_extractor() == BEST:
         return None
     return f"text includes menus and footers; for the article alone ({BEST}): pip install 'webmill[text]'"
 
 
-def require(name: str) -> None:
+def require_extractor(name: str) -> None:
     """Misconfigured, before any work is begun. It is loaded: one that lacks a part of its own fails on every page."""
     if name in WITHOUT_HTML:
         return
@@ -63,7 +63,7 @@ def require(name: str) -> None:
         raise Misconfigured(f"{name} is installed, but cannot be loaded: {error}") from error
 
 
-def text_by(name: str, html: str) -> str:
+def extract_text(name: str, html: str) -> str:
     """Return the text of a page; the empty string when there is none."""
     found = _extractor(name)(html)
     if found is not None and not isinstance(found, str):

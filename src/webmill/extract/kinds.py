@@ -16,7 +16,7 @@ from __future__ import annotations
 import re
 from typing import Literal
 
-from webmill.extract.head import HTML
+from webmill.extract.cleaning import HTML
 
 ContentKind = Literal[
     "html", "text", "feed", "pdf", "xml", "json",
@@ -48,11 +48,11 @@ _FAMILIES: tuple[tuple[re.Pattern[str], ContentKind], ...] = (
 _ROBOTS = re.compile(r"https?://[^/?#]*/robots\.txt", re.IGNORECASE)
 
 
-def kind_by(*, identified: str | None, declared: str | None) -> ContentKind:
+def content_kind(*, identified: str | None, declared: str | None) -> ContentKind:
     """Return the kind of a capture by its media types, as the crawler identified it and as the server declared it."""
     if not identified and "html" in (declared or ""):
         return "html"
-    return kind_of_type(identified or declared or "")
+    return kind_of_media_type(identified or declared or "")
 
 
 def is_robots_url(url: str) -> bool:
@@ -60,7 +60,7 @@ def is_robots_url(url: str) -> bool:
     return _ROBOTS.fullmatch(url) is not None
 
 
-def kind_of_type(type_: str) -> ContentKind:
+def kind_of_media_type(type_: str) -> ContentKind:
     """Return the kind of a media type."""
     if found := _KINDS.get(type_):
         return found

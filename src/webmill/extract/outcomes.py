@@ -7,10 +7,10 @@ from datetime import datetime
 import msgspec
 
 from webmill.errors import BadInput, NotFound
-from webmill.extract.head import clean
+from webmill.extract.cleaning import clean_text
 from webmill.formats import timestamps
 from webmill.formats.url.surt import surt
-from webmill.model import CaptureRef, Document, spelled_digest
+from webmill.model import CaptureRef, Document, normalise_digest
 
 
 class Outcome(msgspec.Struct, frozen=True):
@@ -49,33 +49,33 @@ PARSER = {
 }
 
 
-def failure(error: BadInput | NotFound) -> tuple[str, str]:
+def outcome_of_error(error: BadInput | NotFound) -> tuple[str, str]:
     """Return the outcome of a capture that could not be read, and why, in words that are the same every time."""
     if isinstance(error, NotFound):
         return "not_found", "the WARC file is not there"
     if error.reason in PARSER:
         return error.reason, PARSER[error.reason]
-    message = clean(f"{error.reason}: {error.message}") or ""
+    message = clean_text(f"{error.reason}: {error.message}") or ""
     return ("bad_place" if error.reason in PLACES else "bad_record"), message
 
 
-def failed(ref: CaptureRef, error: BadInput | NotFound) -> Document:
+def failed_document(ref: CaptureRef, error: BadInput | NotFound) -> Document:
     """Return the row of a capture that could not be read."""
-    outcome, message = failure(error)
-    return unread(ref, outcome=outcome, error=message)
+    outcome, message = outcome_of_error(error)
+    return unread_document(ref, outcome=outcome, error=message)
 
 
-def unread(ref: CaptureRef, *, outcome: str, error: str) -> Document:
+def unread_document(ref: CaptureRef, *, outcome: str, error: str) -> Document:
     """Return a row that says no more than where a capture should be, and why it was not read."""
-    url, filename = clean(ref.url) or "", clean(ref.filename) or ""
+    url, filename = clean_text(ref.url) or "", clean_text(ref.filename) or ""
     return Document(
         id=f"{filename}#{ref.offset}",
         url=url,
-        urlkey=clean(ref.urlkey) or (surt(url) if url else ""),
+        urlkey=clean_text(ref.urlkey) or (surt(url) if url else ""),
         date=_date(ref.timestamp),
-        digest=clean(spelled_digest(ref.digest)) or None,
+        digest=clean_text(normalise_digest(ref.digest)) or None,
         outcome=outcome,
-        error=clean(error),
+        error=clean_text(error),
         warc_filename=filename,
         warc_offset=ref.offset,
         warc_length=ref.length,

@@ -7,12 +7,12 @@ from typing import Protocol
 import msgspec
 
 from webmill.errors import BadInput
-from webmill.extract.head import clean
+from webmill.extract.cleaning import clean_text
 from webmill.extract.kinds import ContentKind
 from webmill.formats import timestamps
 from webmill.formats.languages import DetectedLanguages
 from webmill.formats.warc import wet
-from webmill.model import CaptureRef, Document, Headers, Record, spelled_digest
+from webmill.model import CaptureRef, Document, Headers, Record, normalise_digest
 
 
 class Recipe(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,13 +61,13 @@ class HasCapture(Protocol):
     def languages(self) -> DetectedLanguages | None: ...
 
 
-def input_of(page: HasCapture, *, recipe: Recipe) -> CaptureInput:
+def capture_input(page: HasCapture, *, recipe: Recipe) -> CaptureInput:
     """Return what is asked of a page of a whole file, whose payload is the content of its capture."""
     record = page.capture
     return CaptureInput(
-        ref=ref_of(record, filename=page.filename),
+        ref=capture_ref(record, filename=page.filename),
         recipe=recipe,
-        languages=() if recipe.detect else languages_told(page),
+        languages=() if recipe.detect else stated_languages(page),
         version=record.version,
         headers=record.headers.pairs,
         cut=record.cut,
@@ -75,15 +75,15 @@ def input_of(page: HasCapture, *, recipe: Recipe) -> CaptureInput:
     )
 
 
-def ref_of(record: Record, *, filename: str) -> CaptureRef:
+def capture_ref(record: Record, *, filename: str) -> CaptureRef:
     """Return where a record lies, with what an index would say of it."""
     return CaptureRef(
-        url=clean(record.target_uri) or "",
+        url=clean_text(record.target_uri) or "",
         timestamp=_timestamp(record.date),
         filename=filename,
         offset=record.offset,
         length=record.length,
-        digest=spelled_digest(clean(record.payload_digest) or ""),
+        digest=normalise_digest(clean_text(record.payload_digest) or ""),
     )
 
 
@@ -94,13 +94,13 @@ def _timestamp(date: str | None) -> str:
         return ""
 
 
-def languages_told(page: HasCapture) -> tuple[str, ...]:
+def stated_languages(page: HasCapture) -> tuple[str, ...]:
     """Return the languages in the header of the WET record; else those that CLD2 told the crawler."""
-    told = wet.languages_of(page.wet) if page.wet else ()
+    told = wet.header_languages(page.wet) if page.wet else ()
     return told or (page.languages.codes if page.languages else ())
 
 
-def record_in(payload: bytes, capture: CaptureInput) -> Record:
+def rebuild_record(payload: bytes, capture: CaptureInput) -> Record:
     """Return the record whose content is the payload."""
     assert capture.headers is not None
     ref = capture.ref

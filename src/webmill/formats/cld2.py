@@ -14,9 +14,9 @@ from urllib.parse import urlsplit
 from webmill.formats.languages import DetectedLanguage, DetectedLanguages
 
 PACKAGE = "pycld2"
-MOST_BYTES = 1 << 20  # of a page; what follows does not change its languages
-LEAST_BYTES = 10
-LEAST_PERCENT = 2
+MAX_BYTES = 1 << 20  # of a page; what follows does not change its languages
+MIN_BYTES = 10
+MIN_PERCENT = 2
 _CONTROLS = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")  # it refuses them
 _SUFFIX = re.compile(r"[a-z]{2,18}")
 
@@ -38,18 +38,18 @@ _CODES = (
 ISO_639_3: dict[str, str] = dict(pair.split(":") for pair in _CODES.split())
 
 
-def can_detect() -> bool:
+def can_detect_languages() -> bool:
     """Return whether languages can be detected here."""
     return find_spec(PACKAGE) is not None
 
 
-def find_languages(page: bytes, *, suffix: str = "", said: str = "") -> DetectedLanguages:
+def detect_languages(page: bytes, *, suffix: str = "", said: str = "") -> DetectedLanguages:
     """Return what CLD2 says of UTF-8 text or HTML: three languages at most, without those that hardly occur.
 
     `suffix` is that of the host (`de`), `said` the value of Content-Language.
     """
-    sure, size, found = _ask(page[:MOST_BYTES], suffix=suffix, said=said)
-    kept = [one for one in found if one[2] >= LEAST_PERCENT and size * one[2] >= LEAST_BYTES * 100]
+    sure, size, found = _ask(page[:MAX_BYTES], suffix=suffix, said=said)
+    kept = [one for one in found if one[2] >= MIN_PERCENT and size * one[2] >= MIN_BYTES * 100]
     languages = tuple(
         DetectedLanguage(code=code, iso=ISO_639_3[code], covered=percent / 100, score=float(score), name=name)
         for name, code, percent, score in kept
@@ -78,7 +78,7 @@ def _cleaned(page: bytes) -> bytes:
     return _CONTROLS.sub(b"", page.decode("utf-8", "ignore").encode())
 
 
-def suffix_of(uri: str) -> str:
+def top_level_domain(uri: str) -> str:
     """`de` of http://www.example.de/; nothing of an address."""
     try:
         suffix = (urlsplit(uri).hostname or "").rpartition(".")[2]

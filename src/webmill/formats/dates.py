@@ -61,7 +61,7 @@ class ParsedDay(Struct, frozen=True):
     is_approximate: bool = False
 
 
-def read_day(text: str, *, now: datetime) -> ParsedDay | None:
+def parse_day(text: str, *, now: datetime) -> ParsedDay | None:
     """None when it is no date, or one that there is not."""
     text = _LABEL.sub("", " ".join(text[:MAX_TEXT].lower().split()))
     if not text:

@@ -42,7 +42,7 @@ def decode_object(content: bytes) -> dict[str, Json]:
     return cast("dict[str, Json]", value)
 
 
-def build(kind: type[Kind], value: dict[str, Any]) -> Kind:
+def build_object(kind: type[Kind], value: dict[str, Any]) -> Kind:
     plan, found, rest = _plan(kind), {}, {}
     for name, part in value.items():
         step = plan.get(name)
@@ -88,7 +88,7 @@ def _reader(wanted: Any) -> Callable[[Any], object]:
 def _object(kind: type[Kind], value: Any) -> Kind:
     if not isinstance(value, dict):
         raise _WrongType
-    return build(kind, value)
+    return build_object(kind, value)
 
 
 def _list(value: Any) -> list[Any]:

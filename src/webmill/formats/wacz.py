@@ -29,7 +29,7 @@ INDEX, SUMMARY = "indexes/index.cdx.gz", "indexes/index.idx"
 PAGES, PACKAGE, DIGEST = "pages/pages.jsonl", "datapackage.json", "datapackage-digest.json"
 PAGES_HEAD = b'{"format": "json-pages-1.0", "id": "pages", "title": "All Pages"}\n'
 SUMMARY_HEAD = b'!meta 0 {"format": "cdxj-gzip-1.0", "filename": "index.cdx.gz"}\n'
-PACKAGE_MOST = 8 << 20  # bytes: some ten thousand files
+MAX_PACKAGE = 8 << 20  # bytes: some ten thousand files
 _HTML = frozenset({"text/html", "application/xhtml+xml"})
 _ARCHIVE = re.compile(r".+\.w?arc(\.gz|\.zst)?", re.IGNORECASE | re.DOTALL)
 _HASH = re.compile(r"(sha256:[0-9a-f]{64}|md5:[0-9a-f]{32})", re.IGNORECASE)
@@ -49,20 +49,20 @@ def is_page(capture: CdxjLine) -> bool:
     return capture.text("status") == "200" and kind in _HTML
 
 
-def page_line(capture: CdxjLine, *, number: int) -> bytes:
+def encode_page_line(capture: CdxjLine, *, number: int) -> bytes:
     date = to_datetime(capture.timestamp)
     page = {"id": f"{number:08x}", "url": capture.text("url"), "ts": f"{date:%Y-%m-%dT%H:%M:%SZ}"}
     return json.dumps(page).encode() + b"\n"
 
 
-def summary_line(first: bytes, *, offset: int, block: bytes) -> bytes:
+def encode_summary_line(first: bytes, *, offset: int, block: bytes) -> bytes:
     """Of the block that begins with this line."""
     digest = f"sha256:{hashlib.sha256(block).hexdigest()}"
     fields = {"offset": offset, "length": len(block), "digest": digest, "filename": "index.cdx.gz"}
     return prefix_of(first) + b" " + json.dumps(fields).encode() + b"\n"
 
 
-def package(resources: Iterable[WaczResource], *, title: str, created: datetime, software: str) -> bytes:
+def encode_package(resources: Iterable[WaczResource], *, title: str, created: datetime, software: str) -> bytes:
     described = {
         "profile": "data-package",
         "wacz_version": VERSION,
@@ -74,7 +74,7 @@ def package(resources: Iterable[WaczResource], *, title: str, created: datetime,
     return json.dumps(described, indent=2, ensure_ascii=False).encode() + b"\n"
 
 
-def digest_of(package_: bytes) -> bytes:
+def encode_package_digest(package_: bytes) -> bytes:
     fields = {"path": PACKAGE, "hash": f"sha256:{hashlib.sha256(package_).hexdigest()}"}
     return json.dumps(fields, indent=2).encode() + b"\n"
 
@@ -117,7 +117,7 @@ def is_archive(name: str) -> bool:
 
 def read_package(data: bytes) -> dict[str, ListedResource]:
     """The files that `datapackage.json` lists, by their paths."""
-    listed = lenient.build(_WaczPackage, _decoded(data, PACKAGE)).resources
+    listed = lenient.build_object(_WaczPackage, _decoded(data, PACKAGE)).resources
     if listed is None:
         raise BadInput(f"{PACKAGE} lists no resources", reason="bad_package")
     return {entry.path: entry for entry in listed if entry.path}
@@ -125,7 +125,7 @@ def read_package(data: bytes) -> dict[str, ListedResource]:
 
 def check_digest(data: bytes, package_: bytes) -> None:
     """`datapackage-digest.json` against what it is about. Who signed it, if anybody did, is not looked at."""
-    entry = lenient.build(ListedResource, _decoded(data, DIGEST))
+    entry = lenient.build_object(ListedResource, _decoded(data, DIGEST))
     hexdigest = hashlib.new(entry.algorithm, package_, usedforsecurity=False).hexdigest()
     if entry.digest not in (None, f"{entry.algorithm}:{hexdigest}"):
         raise BadInput(f"{PACKAGE} is not the one that {DIGEST} is about", reason="bad_package")

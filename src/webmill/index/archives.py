@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from webmill.collection import Collection, crawls_in
+from webmill.collection import Collection, list_crawls
 
 ENDINGS = (".warc", ".warc.gz", ".warc.zst", ".arc", ".arc.gz")
 UNPRINTABLE = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")  # a list of paths has one to a line, in UTF-8
@@ -61,4 +61,4 @@ def printable_path(key: str) -> str:
 
 def crawls_with_archives(root: Path) -> list[Collection]:
     """Return the crawls of a collection that have archives."""
-    return [crawl for crawl in crawls_in(root) if any(find_archives(crawl, refuse=lambda *_: None))]
+    return [crawl for crawl in list_crawls(root) if any(find_archives(crawl, refuse=lambda *_: None))]

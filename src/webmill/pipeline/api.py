@@ -20,7 +20,7 @@ from typing import Any
 
 import msgspec
 
-from webmill.collection import Collection, crawl_name
+from webmill.collection import Collection, default_crawl_name
 from webmill.crawl import kept_settings as kept
 from webmill.crawl.progress import Snapshot
 from webmill.crawl.scheduler.process_group import Crew
@@ -87,7 +87,7 @@ def index(
     """
     root = _existing(place)
     chosen = sources_of(place, ("index", "executor.jobs"), settings, keywords).settings()
-    collection = Collection(root, name or crawl_name(root))
+    collection = Collection(root, name or default_crawl_name(root))
     return index_crawl(collection, chosen, progress=progress_to(progress), from_scratch=from_scratch)
 
 

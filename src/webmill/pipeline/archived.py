@@ -12,15 +12,15 @@ import msgspec
 from webmill.errors import BadInput, NotFound
 from webmill.formats.cdx.cdxj import REVISIT, IndexLine
 from webmill.formats.compression import content_coding
-from webmill.formats.http import ResponseHead, end_of_head, split_message
+from webmill.formats.http import ResponseHead, end_of_head, split_response
 from webmill.formats.http.chunked import ChunkedReader
 from webmill.formats.http.head import MAX_HEAD_BYTES
 from webmill.formats.timestamps import from_warc_date
-from webmill.formats.warc.single import BlockStream, open_block
+from webmill.formats.warc.single_record import BlockStream, open_block
 from webmill.index.lookup.indexes import CaptureIndex
 from webmill.index.lookup.query import Query, run_query, url_range
 from webmill.infra.storage.base import Readable
-from webmill.model import CaptureRef, Headers, Record, spelled_digest
+from webmill.model import CaptureRef, Headers, Record, normalise_digest
 from webmill.pipeline.captures import CANDIDATES, lines_of
 
 log = logging.getLogger(__name__)
@@ -78,10 +78,10 @@ class Archived:
         return self._size if {*self._codings(), *self._transfer()} <= {"identity"} else None
 
     def _codings(self) -> Sequence[str]:
-        return content_coding.codings_of(self.headers)
+        return content_coding.parse_codings(self.headers)
 
     def _transfer(self) -> Sequence[str]:
-        return content_coding.codings_of(self.headers, "Transfer-Encoding")
+        return content_coding.parse_codings(self.headers, "Transfer-Encoding")
 
     def under(self, capture: CaptureRef, head: ResponseHead | None) -> Archived:
         """The body of this one for a revisit, under its head, unless that says no more than that nothing changed."""
@@ -212,7 +212,7 @@ def _opened(capture: CaptureRef, block: BlockStream) -> Archived:
     start = b""
     while end_of_head(start) is None and len(start) <= MAX_HEAD_BYTES and (piece := block.read(PIECE)):
         start += piece
-    message = split_message(start)
+    message = split_response(start)
     body = message.body
     if message.head and body.startswith(b"\r\n"):  # crawls of 2018 wrote two empty lines
         rest = block.length - (len(start) - len(body)) - 2
@@ -229,7 +229,7 @@ def _originals(index: CaptureIndex, revisit: Archived, searched: set[tuple[str, 
     `searched` are addresses and digests that need not be looked through again.
     """
     headers = revisit.record.headers
-    digest = spelled_digest(revisit.record.payload_digest or "")
+    digest = normalise_digest(revisit.record.payload_digest or "")
     uri = headers.get("WARC-Refers-To-Target-URI") or revisit.capture.url
     referred = _referred(index, uri, headers.get("WARC-Refers-To-Date"), digest)
     found = [line.capture for line in referred if not line.is_revisit]

@@ -14,7 +14,7 @@ import msgspec
 
 from webmill import collection as collections
 from webmill.archive.recovery import Repair, recover
-from webmill.archive.segment import write_paths
+from webmill.archive.segment import write_paths_files
 from webmill.archive.writer import WarcinfoDetails, WarcWriter
 from webmill.crawl import kept_settings as kept
 from webmill.crawl.backends import crawl_backends, open_meeting
@@ -76,7 +76,7 @@ class WarcArchive:
 
     def finish(self) -> None:
         self.recover()
-        write_paths(self._collection)
+        write_paths_files(self._collection)
 
 
 class CrawlReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -139,7 +139,7 @@ def crawl_archive(
     if not crawl.frontier and (crawl.shards or crawl.nodes > 1):
         raise WrongUse("--shards and --nodes are for many machines: name a Redis with --frontier")
     archive = WarcArchive(
-        collections.Collection(root, crawl.name or collections.crawl_name(root)),
+        collections.Collection(root, crawl.name or collections.default_crawl_name(root)),
         operator=settings.http.contact or "",
         max_bytes=crawl.file_size,
         languages=crawl.languages,
@@ -183,7 +183,7 @@ def on_nodes(
     archive: WarcArchive,
 ) -> Report:
     folder, redis = root / "frontier", settings.crawl.frontier
-    name = settings.crawl.name or collections.crawl_name(root)
+    name = settings.crawl.name or collections.default_crawl_name(root)
     with closing(open_meeting(redis, name=name)) as meeting:
         running = meeting.limits(is_gone=gone_from(folder))
         agreement = kept.agree(sources, folder, stored=meeting.flags(), running=running, forget=forget)
@@ -223,7 +223,7 @@ def options_of(
         )
     must_be_patterns(*crawl.include, *crawl.exclude)
     return Options(
-        collection=collections.Collection(root, crawl.name or collections.crawl_name(root)),
+        collection=collections.Collection(root, crawl.name or collections.default_crawl_name(root)),
         archive=archive,
         backends=backends,
         settings=msgspec.structs.replace(crawl, exclude_domains=excluded(crawl.exclude_domains)),

@@ -23,7 +23,7 @@ from typing import Any, BinaryIO, TypeAlias
 import msgspec
 import zstandard
 
-from webmill.collection import Publishing
+from webmill.collection import PublishFolders
 from webmill.errors import BadInput, Misconfigured, NotFound
 from webmill.formats.compression.decompressors import ERRORS, Decompressor, GzipDecompressor
 from webmill.formats.timestamps import from_datetime
@@ -32,7 +32,7 @@ from webmill.infra.files import as_webmill_error
 from webmill.infra.storage.backends import open_storage
 from webmill.infra.storage.base import RawStream, Storage, buffered, chunks_of
 from webmill.infra.storage.local import LocalStorage
-from webmill.model import PLACE, Document, place_in
+from webmill.model import CAPTURE_COLUMNS, Document, capture_columns
 
 ENDINGS = (".parquet", ".jsonl", ".jsonl.gz", ".jsonl.zst")
 LONGEST = 64 << 20  # bytes of one line
@@ -94,7 +94,7 @@ def open_documents(place: str) -> DocumentFiles:
     if scheme != "file":
         return DocumentFiles(open_storage(place), folder=None)
     folder = Path(path).resolve()
-    own = Publishing(folder).documents
+    own = PublishFolders(folder).documents
     folder = own if own.is_dir() else folder
     if not folder.is_dir():
         raise NotFound(f"no folder {folder}: make documents with `webmill extract`, or name them with --from")
@@ -205,7 +205,7 @@ def _strangers_row(row: Row) -> Document:
     for name in ("type", "mime", "digest"):
         if not isinstance(known.get(name, ""), str):
             del known[name]
-    known = {name: value for name, value in known.items() if name not in PLACE} | place_in(known)
+    known = {name: value for name, value in known.items() if name not in CAPTURE_COLUMNS} | capture_columns(known)
     document = msgspec.convert({"url": "", **known, "id": str(known.get("id", ""))}, Document)
     date = document.date and _in_utc(document.date)
     return msgspec.structs.replace(document, id=document.id or id_of(document), date=date)

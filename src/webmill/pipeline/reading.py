@@ -14,10 +14,10 @@ from typing import Self
 import msgspec
 
 from webmill.commoncrawl.catalog import cluster_key
-from webmill.commoncrawl.servers import HURRIED, list_crawls, open_crawls
+from webmill.commoncrawl.crawl_storage import INTERACTIVE_RETRIES, list_crawls, open_crawl_storage
 from webmill.errors import Misconfigured, NotFound
 from webmill.formats.cdx.cdxj import IndexLine
-from webmill.formats.cdx.query import read_pattern
+from webmill.formats.cdx.query import split_url_pattern
 from webmill.formats.compression.content_coding import DecodedBody, DecodeLimits, decode_body
 from webmill.formats.html.charset import decode_page
 from webmill.formats.timestamps import earliest
@@ -67,7 +67,7 @@ def open_collection(
     name = crawl or next((one.id for one in list_crawls(base, http=http, commoncrawl=commoncrawl)), None)
     if name is None:
         raise NotFound("there is no crawl here: `webmill crawl` makes one")
-    files = open_crawls(base, http=http, commoncrawl=commoncrawl, policy=HURRIED)
+    files = open_crawl_storage(base, http=http, commoncrawl=commoncrawl, policy=INTERACTIVE_RETRIES)
     index = ZipNumIndex(files, cluster_key(name))
     try:
         index.current()
@@ -96,7 +96,7 @@ class OpenCollection:
         `https://example.org/news/*` asks for all below, `*.example.org` for a domain. `since` and `until` are periods,
         included whole: `2024`, `2024-03`, 14 digits.
         """
-        _address(read_pattern(url)[0])
+        _address(split_url_pattern(url)[0])
         query = Query(range=url_range(url), start=since, end=until, limit=limit)
         return lines_of(run_query(self._opened()[0], query))
 

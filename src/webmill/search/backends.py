@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager, closing, contextmanager
 from pathlib import Path
 from typing import Protocol, TypeAlias
 
-from webmill.collection import Publishing
+from webmill.collection import PublishFolders
 from webmill.infra.address import scheme_of
 from webmill.infra.registry import Registry
 from webmill.search.base import SearchEngine
@@ -54,7 +54,7 @@ REPLACERS = Registry[ReplaceIndex](
 def search_address(url: str, root: Path) -> str:
     """Return where the index of the collection in `root` is: at `url`, which may be a path in it; else in `search/`."""
     if not url:
-        return str(Publishing(root).search)
+        return str(PublishFolders(root).search)
     scheme, path = scheme_of(url)
     return str(root / path) if scheme == "file" else url
 

@@ -13,7 +13,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from webmill.errors import BadInput
-from webmill.formats.html.charset import charset_of
+from webmill.formats.html.charset import charset_label
 from webmill.formats.timestamps import to_datetime
 from webmill.model import Headers
 from webmill.pipeline.archived import Archived
@@ -62,7 +62,7 @@ def without_control(value: str) -> str:
 def read_type(content_type: str) -> tuple[str, str | None]:
     """The type in lower case, and the label of the charset. Nothing that is not clean gets through."""
     found = _TYPE.match(content_type[:1000])
-    label = charset_of(content_type)
+    label = charset_label(content_type)
     kind = found[1].lower() if found else "application/octet-stream"
     return kind, label if label and _CHARSET.fullmatch(label) else None
 

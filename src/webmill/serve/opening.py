@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from pathlib import Path
 
-from webmill.collection import Publishing
+from webmill.collection import PublishFolders
 from webmill.infra.address import hide_secrets
 from webmill.infra.queue.backends import existing_queue, viewed_queue
 from webmill.infra.queue.base import QueueOptions
@@ -31,7 +31,7 @@ def open_site(
     `storage`: where versions are, when not in `root`. `numbers`: where the processes count together.
     """
     serve = settings.serve
-    place = Publishing(root.resolve())
+    place = PublishFolders(root.resolve())
     queues = {"publish": place.queue, "extract": place.root / "queue.sqlite"}
     options = QueueOptions(name="", attempts=settings.queue.attempts, lease=settings.queue.lease)
     return Site(

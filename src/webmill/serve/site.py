@@ -13,7 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from webmill.collection import Collection, Publishing
+from webmill.collection import Collection, PublishFolders
 from webmill.errors import NotFound
 from webmill.index.lookup.block_cache import BlockCache
 from webmill.index.lookup.indexes import CaptureIndex, MergedIndex
@@ -94,8 +94,8 @@ class Site:
         return LocalStorage(self.root)
 
     @property
-    def publishing(self) -> Publishing:
-        return Publishing(self.root)
+    def publishing(self) -> PublishFolders:
+        return PublishFolders(self.root)
 
     @property
     def title(self) -> str:

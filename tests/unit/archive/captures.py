@@ -18,7 +18,7 @@ from webmill.formats.warc.capture import Capture, Subset, WrittenCapture
 from webmill.formats.warc.digest import DigestVerdict, check
 from webmill.formats.warc.reader import read_records
 from webmill.formats.warc.record_headers import OriginalCapture
-from webmill.formats.warc.single import read_record_at
+from webmill.formats.warc.single_record import read_record_at
 from webmill.model import Exchange, Record
 
 with warnings.catch_warnings():

@@ -20,15 +20,15 @@ def record_id(name: str) -> str:
 
 
 def info(filename: str = "made.warc.gz") -> Record:
-    content = warc_records.encode_fields([("isPartOf", "TEST-2024"), ("publisher", "us"), ("robots", "obeyed")])
-    block = warc_records.measure(content)
-    return warc_records.warcinfo(block, record_id=INFO_ID, date=DATE, filename=filename), content
+    content = warc_records.encode_warc_fields([("isPartOf", "TEST-2024"), ("publisher", "us"), ("robots", "obeyed")])
+    block = warc_records.describe_block(content)
+    return warc_records.warcinfo_headers(block, record_id=INFO_ID, date=DATE, filename=filename), content
 
 
 def request(name: str) -> Record:
     content = f"GET /{name} HTTP/1.1\r\nHost: site.example\r\n\r\n".encode()
-    return warc_records.request(
-        visit(name), warc_records.measure_http(content), record_id=record_id(f"q {name}")
+    return warc_records.request_headers(
+        visit(name), warc_records.describe_http_block(content), record_id=record_id(f"q {name}")
     ), content
 
 
@@ -36,18 +36,20 @@ def response(
     name: str, body: bytes, *, head: str = "Content-Type: text/html", payload_type: str | None = None
 ) -> Record:
     content = f"HTTP/1.1 200 OK\r\n{head}\r\n\r\n".encode("latin-1") + body
-    block = warc_records.measure_http(content)
-    headers = warc_records.response(
+    block = warc_records.describe_http_block(content)
+    headers = warc_records.response_headers(
         visit(name), block, record_id=record_id(name), concurrent_to=record_id(f"q {name}"), payload_type=payload_type
     )
     return headers, content
 
 
 def metadata(name: str, *fields: tuple[str, str], of: str | None = None) -> Record:
-    content = warc_records.encode_fields(fields)
-    block = warc_records.measure(content)
+    content = warc_records.encode_warc_fields(fields)
+    block = warc_records.describe_block(content)
     number = record_id(f"m {name}")
-    return warc_records.metadata(visit(name), block, record_id=number, concurrent_to=record_id(of or name)), content
+    return warc_records.metadata_headers(
+        visit(name), block, record_id=number, concurrent_to=record_id(of or name)
+    ), content
 
 
 def visit(name: str) -> warc_records.CaptureEvent:

@@ -21,7 +21,7 @@ from webmill.errors import BadInput
 from webmill.formats.html.page import MAX_PAGE
 from webmill.formats.warc.reader import read_records
 from webmill.formats.warc.wat import read_wat
-from webmill.formats.warc.wet import languages_of
+from webmill.formats.warc.wet import header_languages
 from webmill.model import Record as Read
 
 HELLO = b"<title>T</title><p>Hello <a href=/x>world</a></p>"
@@ -221,14 +221,14 @@ def test_languages_come_from_the_metadata_record_of_the_page(tmp_path: Path) -> 
         response("d", HELLO),
         metadata("d", ("languages-cld2", '{"languages":[{"code-iso-639-3":"a\\r\\nb"}]}')),
     )
-    assert [languages_of(record) for record in derive_both(warc).wet[1:]] == [("deu", "eng"), (), ()]
+    assert [header_languages(record) for record in derive_both(warc).wet[1:]] == [("deu", "eng"), (), ()]
 
 
 def test_languages_of_the_response_itself_are_taken_first(tmp_path: Path) -> None:
     headers, content = response("a", HELLO)
     stated = headers.adding(("WARC-Identified-Content-Language", "fra"))
     result = derive_both(write_warc(tmp_path / "made.warc.gz", info(), (stated, content)))
-    assert languages_of(result.wet[1]) == ("fra",)
+    assert header_languages(result.wet[1]) == ("fra",)
 
 
 def test_languages_are_detected_on_request(tmp_path: Path) -> None:
@@ -237,7 +237,7 @@ def test_languages_are_detected_on_request(tmp_path: Path) -> None:
     warc = write_warc(tmp_path / "made.warc.gz", info(), response("a", german.encode()), response("b", b"<p>\x00\xff"))
     wet = tmp_path / "made.warc.wet.gz"
     derive(DeriveJob(warc=warc, outputs={"wet": wet}, detect_languages=True))
-    assert [languages_of(record) for record in records_of(wet)[1:]] == [("deu",), ()]
+    assert [header_languages(record) for record in records_of(wet)[1:]] == [("deu",), ()]
 
 
 @pytest.mark.parametrize(

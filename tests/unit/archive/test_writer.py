@@ -26,16 +26,16 @@ from tests.unit.archive.captures import (
     sealed,
     writer,
 )
+from webmill.archive.capture_encoding import EncodedCapture, encode_capture
 from webmill.archive.derive import DeriveJob, derive
 from webmill.archive.recovery import recover
-from webmill.archive.segment import open_stored, write_paths
+from webmill.archive.segment import open_stored, write_paths_files
 from webmill.archive.writer import WarcinfoDetails, WarcWriter
-from webmill.archive.writer_records import EncodedCapture, encode_capture
 from webmill.collection import Collection
 from webmill.errors import BadInput, Misconfigured, NotFound
 from webmill.formats.warc import digest
 from webmill.formats.warc.capture import Capture, WrittenCapture
-from webmill.formats.warc.fields import MetadataFields, parse_fields
+from webmill.formats.warc.fields import MetadataFields, parse_warc_fields
 from webmill.formats.warc.http_records import read_response
 from webmill.formats.warc.reader import read_records
 from webmill.formats.warc.record_headers import IDENTICAL_DIGEST, NOT_MODIFIED, OriginalCapture
@@ -97,7 +97,7 @@ def test_the_first_record_says_who_made_the_file(tmp_path: Path) -> None:
     written(tmp_path, capture(), software=made)
     info = records_of(tmp_path)[0]
     assert info.headers.get("WARC-Filename") == names(tmp_path)[0]
-    assert [name for name, _ in parse_fields(info.content)] == [
+    assert [name for name, _ in parse_warc_fields(info.content)] == [
         "isPartOf",
         "publisher",
         "description",
@@ -108,13 +108,13 @@ def test_the_first_record_says_who_made_the_file(tmp_path: Path) -> None:
         "format",
         "conformsTo",
     ]
-    assert parse_fields(info.content).get("isPartOf") == NAME
+    assert parse_warc_fields(info.content).get("isPartOf") == NAME
 
 
 def test_the_note_has_time_charset_and_what_the_crawler_adds(tmp_path: Path) -> None:
     written(tmp_path, capture(extra=(("depth", "3"), ("via", "http://site.example/a\r\nX-Evil: 1\ud800\udcff"))))
     metadata = records_of(tmp_path)[-1]
-    assert list(parse_fields(metadata.content)) == [
+    assert list(parse_warc_fields(metadata.content)) == [
         ("fetchTimeMs", "250"),
         ("charset-detected", "UTF-8"),
         ("depth", "3"),
@@ -132,7 +132,9 @@ def test_languages_are_noted_as_common_crawl_does(tmp_path: Path) -> None:
     )
     written(tmp_path, *places, languages=True)
     notes = [
-        MetadataFields(parse_fields(record.content)) for record in records_of(tmp_path) if record.type == "metadata"
+        MetadataFields(parse_warc_fields(record.content))
+        for record in records_of(tmp_path)
+        if record.type == "metadata"
     ]
     found = [note.languages and [language.iso for language in note.languages.languages] for note in notes]
     assert sorted(found, key=str) == [None, None, ["deu"]]
@@ -252,12 +254,12 @@ def test_a_name_taken_by_a_finished_file_is_left_alone(tmp_path: Path) -> None:
 
 def test_the_lists_of_paths_name_what_is_finished(tmp_path: Path) -> None:
     collection = Collection(tmp_path, NAME)
-    write_paths(collection)
+    write_paths_files(collection)
     assert list(tmp_path.iterdir()) == []
     places = written(tmp_path, capture(1), capture(2, subset="crawldiagnostics"))
     with writer(tmp_path, stem="b") as out:
         out.append(capture(3))
-        write_paths(collection)
+        write_paths_files(collection)
     listed = {
         kind: gzip.decompress(collection.paths_file(kind).read_bytes()).decode().splitlines()
         for kind in ("warc", "non200responses")
@@ -265,7 +267,7 @@ def test_the_lists_of_paths_name_what_is_finished(tmp_path: Path) -> None:
     assert listed == {"warc": [places[0].capture.filename], "non200responses": [places[1].capture.filename]}
     assert not collection.paths_file("robotstxt").exists()
     before = collection.paths_file("non200responses").stat()
-    write_paths(collection)
+    write_paths_files(collection)
     assert collection.paths_file("non200responses").stat() == before
     assert len(gzip.decompress(collection.paths_file("warc").read_bytes()).splitlines()) == 2
 
@@ -318,8 +320,8 @@ def test_nothing_the_web_says_can_add_a_header_or_a_record(
     if kind == "response":
         assert answered.content == exchange.response
     assert (answered.offset, answered.length) == (out.start, out.length)
-    assert [name for name, _ in parse_fields(noted.content)][-1] == "via"
-    assert len([name for name, _ in parse_fields(noted.content)]) <= 3
+    assert [name for name, _ in parse_warc_fields(noted.content)][-1] == "via"
+    assert len([name for name, _ in parse_warc_fields(noted.content)]) <= 3
     assert len(out.data) == asked.length + answered.length + noted.length
 
 

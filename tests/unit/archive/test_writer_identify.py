@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from webmill.archive.identify import identify
-from webmill.archive.metadata_record import spelled
-from webmill.formats.html.charset import _ENCODINGS
+from webmill.archive.identify import identify_media_type
+from webmill.formats.html.charset import _ENCODINGS, iana_name
 from webmill.formats.warc.http_records import read_response
 from webmill.formats.warc.reader import read_records
 from webmill.model import Record
@@ -49,13 +48,13 @@ CASES = {
 @pytest.mark.parametrize("case", CASES)
 def test_a_payload_is_known_by_its_bytes_and_its_label(case: str) -> None:
     payload, said, expected = CASES[case]
-    assert identify(payload, said) == expected
+    assert identify_media_type(payload, said) == expected
 
 
 @given(payload=st.binary(max_size=300), said=st.none() | st.text(max_size=80))
 @settings(deadline=None)
 def test_whatever_comes_a_media_type_is_the_answer(payload: bytes, said: str | None) -> None:
-    answer = identify(payload, said)
+    answer = identify_media_type(payload, said)
     assert answer.count("/") == 1
     assert answer.isascii()
     assert answer.isprintable()
@@ -64,7 +63,7 @@ def test_whatever_comes_a_media_type_is_the_answer(payload: bytes, said: str | N
 
 @pytest.mark.parametrize("piece", [b"<!--", b"<!doctype ", b"<?", b" ", b"<!-- --> "], ids=repr)
 def test_a_prolog_without_end_costs_little(piece: bytes) -> None:
-    assert identify(piece * 1_000_000, "text/html") in ("text/html", "application/octet-stream")
+    assert identify_media_type(piece * 1_000_000, "text/html") in ("text/html", "application/octet-stream")
 
 
 def test_common_crawl_says_the_same_of_its_pages(shared_data: Path) -> None:
@@ -74,13 +73,13 @@ def test_common_crawl_says_the_same_of_its_pages(shared_data: Path) -> None:
             if isinstance(record, Record) and record.type == "response":
                 response = read_response(record.content)
                 expected = record.headers.get("WARC-Identified-Payload-Type")
-                assert identify(response.content.data, response.content_type) == expected
+                assert identify_media_type(response.content.data, response.content_type) == expected
                 seen += 1
     assert seen > 1000
 
 
 def test_encodings_are_spelled_as_iana_does() -> None:
-    assert [spelled(name) for name in ("utf-8", "windows-1252", "iso-8859-2", "shift_jis", "big5", "koi8-r")] == [
+    assert [iana_name(name) for name in ("utf-8", "windows-1252", "iso-8859-2", "shift_jis", "big5", "koi8-r")] == [
         "UTF-8",
         "windows-1252",
         "ISO-8859-2",
@@ -88,4 +87,4 @@ def test_encodings_are_spelled_as_iana_does() -> None:
         "Big5",
         "KOI8-R",
     ]
-    assert all(spelled(name).lower() == name for name in _ENCODINGS)
+    assert all(iana_name(name).lower() == name for name in _ENCODINGS)

@@ -23,7 +23,7 @@ def run(*arguments: str | Path) -> Result:
 def response(url: str, body: bytes) -> bytes:
     content = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n" + body
     visit = records.CaptureEvent(uri=url, date=WHEN)
-    headers = records.response(visit, records.measure_http(content), record_id=f"urn:x:{len(body)}")
+    headers = records.response_headers(visit, records.describe_http_block(content), record_id=f"urn:x:{len(body)}")
     return compress_record(headers, content)
 
 
@@ -53,8 +53,10 @@ def test_a_torn_file_names_the_bytes_and_exits_3(warc: Path) -> None:
 
 def test_a_changed_payload_is_a_digest_mismatch(tmp_path: Path) -> None:
     content = b"HTTP/1.1 200 OK\r\n\r\nabc"
-    headers = records.response(
-        records.CaptureEvent(uri="http://a.example/", date=WHEN), records.measure_http(content), record_id="urn:x:1"
+    headers = records.response_headers(
+        records.CaptureEvent(uri="http://a.example/", date=WHEN),
+        records.describe_http_block(content),
+        record_id="urn:x:1",
     )
     file = tmp_path / "x.warc.gz"
     file.write_bytes(compress_record(headers, content.replace(b"abc", b"abd")))

@@ -15,7 +15,7 @@ from webmill.commoncrawl.batch import (
     batch_id,
     decode_batch,
     encode_batch,
-    number_of,
+    parse_batch_id,
 )
 from webmill.errors import BadInput
 from webmill.model import CaptureRef
@@ -175,10 +175,10 @@ def test_a_batch_cut_anywhere_is_refused(cut: int) -> None:
 
 def test_ids_tell_run_and_number() -> None:
     assert batch_id("0123456789ab", 7) == "0123456789ab-00000007"
-    assert number_of("0123456789ab-00000007") == ("0123456789ab", 7)
-    assert number_of(batch_id("0123456789ab", 123_456_789)) == ("0123456789ab", 123_456_789)
+    assert parse_batch_id("0123456789ab-00000007") == ("0123456789ab", 7)
+    assert parse_batch_id(batch_id("0123456789ab", 123_456_789)) == ("0123456789ab", 123_456_789)
 
 
 @pytest.mark.parametrize("foreign", ["", "7", "0123456789ab-7", "0123456789AB-00000007", "x-00000007", "a\n"])
 def test_foreign_ids_are_not_ours(foreign: str) -> None:
-    assert number_of(foreign) is None
+    assert parse_batch_id(foreign) is None

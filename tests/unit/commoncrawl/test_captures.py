@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.contracts.range_server import RangeServer, serving
-from webmill.commoncrawl.captures import CaptureFetcher, WholeFileRule
+from webmill.commoncrawl.capture_fetcher import CaptureFetcher, WholeFileRule
 from webmill.commoncrawl.ranges import RangeLimits
 from webmill.commoncrawl.whole_files import WholeFiles
 from webmill.errors import BadInput, NotFound, Unavailable

@@ -17,12 +17,12 @@ from tests.pipeline.dispatch_samples import capture, captures
 from webmill.commoncrawl.selection import (
     FILTERS,
     Selection,
-    merged,
-    sieve_for,
-    sift,
-    sift_each,
-    sift_ordinary,
-    within,
+    compile_selection,
+    filter_block,
+    filter_each_line,
+    filter_ordinary_lines,
+    lines_within,
+    merge_ranges,
 )
 from webmill.errors import BadInput
 from webmill.formats.cdx.query import KeyRange, key_range
@@ -70,7 +70,7 @@ def plainly(line: bytes) -> tuple[str, str, dict[str, Any]]:
 
 
 def passed(text: bytes, wanted: Selection) -> list[tuple[str, str, dict[str, Any]]]:
-    found = map(json.loads, sift(text, wanted).items)
+    found = map(json.loads, filter_block(text, wanted).items)
     return [(item["surt_url"], item["timestamp"], item["metadata"]) for item in found]
 
 
@@ -82,7 +82,7 @@ def test_a_filter_lets_pass_what_plain_python_says(case: str) -> None:
 
 @pytest.mark.parametrize("case", CASES)
 def test_every_line_is_passed_filtered_or_bad(case: str) -> None:
-    sifted = sift(TEXT + b"\n  \nbroken\n", CASES[case][0])
+    sifted = filter_block(TEXT + b"\n  \nbroken\n", CASES[case][0])
     assert sifted.lines == len(sifted.items) + sum(sifted.filtered.values()) + len(sifted.bad)
     assert sifted.filtered.keys() == set(FILTERS)
 
@@ -143,7 +143,7 @@ def test_json_is_understood_however_it_is_spelled(line: bytes) -> None:
 )
 def test_a_bad_line_is_told_with_its_number_and_the_others_pass(line: bytes, reason: str) -> None:
     good = capture("com,b)/")
-    sifted = sift(b"\n".join([good, line, good]), Selection())
+    sifted = filter_block(b"\n".join([good, line, good]), Selection())
     assert [(bad.number, bad.reason) for bad in sifted.bad] == [(1, reason)]
     assert len(sifted.items) == 2
 
@@ -159,14 +159,14 @@ def test_a_sample_is_a_share_and_the_same_every_time() -> None:
 
 
 def test_digests_are_told_beside_the_items() -> None:
-    sifted = sift(TEXT, Selection(statuses=("200",), digests=True))
+    sifted = filter_block(TEXT, Selection(statuses=("200",), digests=True))
     assert sifted.digests == [json.loads(item)["metadata"]["digest"] for item in sifted.items]
 
 
 def test_a_wrong_regular_expression_is_refused() -> None:
     for pattern in ("(", r"(a)\1", "(?=a)"):
         with pytest.raises(BadInput):
-            sift(b"", Selection(url_regex=pattern))
+            filter_block(b"", Selection(url_regex=pattern))
 
 
 KEYS = st.binary(min_size=1, max_size=3).map(lambda raw: bytes(b"abc"[byte % 3] for byte in raw))
@@ -178,22 +178,22 @@ RANGES = st.lists(st.tuples(KEYS, KEYS).map(lambda ends: KeyRange(min(ends), max
 def test_merged_ranges_hold_each_line_once(ranges: list[KeyRange], lines: list[bytes]) -> None:
     ordered = sorted(lines)
     expected = [line for line in ordered if any(line in part for part in ranges)]
-    whole = merged(ranges)
+    whole = merge_ranges(ranges)
     assert all(before.end < after.start for before, after in pairwise(whole))
-    assert within(ordered, whole) == (expected if ranges else ordered)
+    assert lines_within(ordered, whole) == (expected if ranges else ordered)
 
 
 @settings(deadline=None)
 @given(st.binary(max_size=200))
 def test_any_bytes_are_sifted(text: bytes) -> None:
-    sifted = sift(text, Selection(statuses=("200",)))
+    sifted = filter_block(text, Selection(statuses=("200",)))
     assert sifted.lines == len(sifted.items) + sum(sifted.filtered.values()) + len(sifted.bad)
 
 
 @settings(deadline=None)
 @given(st.integers(0, len(LINES[0])))
 def test_a_line_cut_anywhere_is_bad_or_blank(at: int) -> None:
-    sifted = sift(LINES[0][:at], Selection())
+    sifted = filter_block(LINES[0][:at], Selection())
     assert len(sifted.items) == (at == len(LINES[0]))
 
 
@@ -236,16 +236,16 @@ def spoiled_lines(draw: st.DrawFn) -> bytes:
 )
 def test_the_short_way_gives_what_the_long_way_gives(lines: list[bytes], case: str, digests: bool, end: bytes) -> None:
     wanted = msgspec.structs.replace(CASES[case][0], ranges=(), digests=digests)
-    text, sieve = b"\n".join(lines) + end * bool(lines), sieve_for(wanted)
+    text, sieve = b"\n".join(lines) + end * bool(lines), compile_selection(wanted)
     decode = sieve.decode if text.isascii() else sieve.decode_text
-    expected = sift_each(split_lines(text), sieve, decode)
-    assert sift_ordinary(text, sieve, decode) in (None, expected)
-    assert sift(text, wanted) == expected
+    expected = filter_each_line(split_lines(text), sieve, decode)
+    assert filter_ordinary_lines(text, sieve, decode) in (None, expected)
+    assert filter_block(text, wanted) == expected
 
 
 @pytest.mark.parametrize("case", CASES)
 def test_ordinary_lines_take_the_short_way(case: str) -> None:
-    sieve = sieve_for(CASES[case][0])
-    found = sift_ordinary(TEXT, sieve, sieve.decode)
+    sieve = compile_selection(CASES[case][0])
+    found = filter_ordinary_lines(TEXT, sieve, sieve.decode)
     assert found
-    assert found == sift_each(LINES, sieve, sieve.decode)
+    assert found == filter_each_line(LINES, sieve, sieve.decode)

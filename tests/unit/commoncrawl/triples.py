@@ -93,9 +93,11 @@ class Writer:
 
     def begin(self) -> None:
         for file_type in FileType:
-            content = records.encode_fields([("isPartOf", "TEST"), ("format", "WARC File Format 1.1")])
+            content = records.encode_warc_fields([("isPartOf", "TEST"), ("format", "WARC File Format 1.1")])
             name = record_id(f"info-{file_type}")
-            headers = records.warcinfo(records.measure(content), record_id=name, date=CRAWL, filename="test.warc.gz")
+            headers = records.warcinfo_headers(
+                records.describe_block(content), record_id=name, date=CRAWL, filename="test.warc.gz"
+            )
             place = self.put(file_type, "warcinfo", headers, content)
             if file_type is WARC:
                 described = headers, place
@@ -107,8 +109,8 @@ class Writer:
     ) -> None:
         content = json.dumps(describing(headers, place, payload)).encode()
         about = headers.get("WARC-Record-ID") or ""
-        made = records.description(
-            records.measure(content),
+        made = records.wat_headers(
+            records.describe_block(content),
             record_id=record_id(f"wat-{about[10:-1]}"),
             uri=uri or headers.get("WARC-Target-URI") or "",
             date=CRAWL,
@@ -130,15 +132,17 @@ class Writer:
 
     def _request(self, spec: Spec, visit: records.CaptureEvent) -> None:
         content = b"GET / HTTP/1.1\r\nHost: example.org\r\nUser-Agent: test\r\n\r\n"
-        headers = records.request(visit, records.measure(content), record_id=record_id(f"req-{spec.name}"))
+        headers = records.request_headers(
+            visit, records.describe_block(content), record_id=record_id(f"req-{spec.name}")
+        )
         place = self.put(WARC, spec.name, headers, content)
         self.describe(spec.name, headers, place, {"HTTP-Request-Metadata": {"Request-Message": {"Method": "GET"}}})
 
     def _response(self, spec: Spec, visit: records.CaptureEvent) -> None:
         content = f"HTTP/1.1 200 OK\r\nContent-Type: {spec.kind}\r\n\r\n{spec.body.format(spec.name)}".encode()
-        headers = records.response(
+        headers = records.response_headers(
             visit,
-            records.measure_http(content),
+            records.describe_http_block(content),
             record_id=record_id(f"res-{spec.name}"),
             concurrent_to=record_id(f"req-{spec.name}") if spec.request else None,
             payload_type=spec.kind,
@@ -149,10 +153,10 @@ class Writer:
 
     def _metadata(self, spec: Spec, visit: records.CaptureEvent) -> None:
         fields = [("fetchTimeMs", "56"), ("charset-detected", "UTF-8"), ("languages-cld2", CLD2)]
-        content = records.encode_fields(fields)
-        headers = records.metadata(
+        content = records.encode_warc_fields(fields)
+        headers = records.metadata_headers(
             visit,
-            records.measure(content),
+            records.describe_block(content),
             record_id=record_id(f"met-{spec.name}"),
             concurrent_to=record_id(f"res-{spec.name}"),
         )
@@ -162,8 +166,8 @@ class Writer:
 
     def _text(self, spec: Spec, visit: records.CaptureEvent) -> None:
         content = (spec.text or "").format(spec.name).encode()
-        headers = records.conversion(
-            records.measure(content),
+        headers = records.conversion_headers(
+            records.describe_block(content),
             record_id=record_id(f"wet-{spec.name}"),
             uri=spec.target,
             date=visit.date,

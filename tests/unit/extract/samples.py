@@ -68,7 +68,7 @@ def description(head: object = HEAD, links: object = LINKS) -> Record:
 
 def metadata() -> Record:
     fields = [("fetchTimeMs", "56"), ("charset-detected", "UTF-8"), ("languages-cld2", CLD2)]
-    return record([("WARC-Type", "metadata")], records.encode_fields(fields))
+    return record([("WARC-Type", "metadata")], records.encode_warc_fields(fields))
 
 
 def conversion(text: str = "Grüße\n", languages: str = "deu,eng") -> Record:

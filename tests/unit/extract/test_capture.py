@@ -14,8 +14,8 @@ from tests.unit.extract.samples import URL, conversion, metadata, page, record, 
 from webmill.commoncrawl.page import Page
 from webmill.errors import BadInput, NotFound
 from webmill.extract.capture import document_of, make_document
-from webmill.extract.outcomes import OUTCOMES, REJECTED, failed, unread
-from webmill.extract.recipe import CaptureInput, ExtractResult, Recipe, input_of
+from webmill.extract.outcomes import OUTCOMES, REJECTED, failed_document, unread_document
+from webmill.extract.recipe import CaptureInput, ExtractResult, Recipe, capture_input
 from webmill.model import CaptureRef, Document, DocumentLink, Headers, Record
 
 ARTICLE = (
@@ -237,7 +237,7 @@ def test_a_revisit_says_which_capture_has_its_content(type_: bytes) -> None:
 
 
 def test_a_pdf_without_a_reader_names_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("webmill.extract.reading.find_spec", lambda _: None)
+    monkeypatch.setattr("webmill.extract.body.find_spec", lambda _: None)
     document = made(answer("application/pdf", b"%PDF-")).document
     assert document.outcome == "other_type"
     assert document.error == "no reader for application/pdf: pip install 'webmill[pdf]'"
@@ -256,9 +256,9 @@ def test_an_extractor_that_fails_costs_its_page_only(monkeypatch: pytest.MonkeyP
 
         return text_by
 
-    monkeypatch.setattr("webmill.extract.reading.text_by", fail(ZeroDivisionError))
+    monkeypatch.setattr("webmill.extract.body.extract_text", fail(ZeroDivisionError))
     assert made(response()).document.error == "the parser failed on the page"
-    monkeypatch.setattr("webmill.extract.reading.text_by", fail(RecursionError))
+    monkeypatch.setattr("webmill.extract.body.extract_text", fail(RecursionError))
     assert made(response()).document.outcome == "parse_limit"
 
 
@@ -277,7 +277,7 @@ def test_the_record_of_another_url_is_refused() -> None:
         else:
             with pytest.raises(BadInput) as caught:
                 make_document(stored(capture), capture=wanted)
-            assert failed(wanted.ref, caught.value).outcome == "bad_record"
+            assert failed_document(wanted.ref, caught.value).outcome == "bad_record"
 
 
 # --- languages --------------------------------------------------------------------------------------------------------
@@ -309,16 +309,16 @@ def test_without_a_detector_the_languages_are_those_that_were_told() -> None:
 
 def test_a_page_of_a_whole_file_tells_what_its_crawler_told() -> None:
     whole: Page = page(wet=conversion(), meta=metadata())
-    assert input_of(whole, recipe=PLAIN).languages == ("deu", "eng")
+    assert capture_input(whole, recipe=PLAIN).languages == ("deu", "eng")
     told = page(wet=conversion(languages=""), meta=metadata())
     assert document_of(told, recipe=PLAIN).languages == ("deu",)
     assert document_of(whole, recipe=Recipe(extractor="wet")).text == "Grüße\n"
 
 
 def test_a_page_of_a_whole_file_says_where_it_is_as_an_index_does() -> None:
-    ref = input_of(page(), recipe=PLAIN).ref
+    ref = capture_input(page(), recipe=PLAIN).ref
     assert (ref.url, ref.timestamp, ref.digest, ref.offset) == (URL, "20240712100002", "sha1:AAAA", 100)
-    assert failed(ref, BadInput("", reason="parse_crash")).date == datetime(2024, 7, 12, 10, 0, 2, tzinfo=UTC)
+    assert failed_document(ref, BadInput("", reason="parse_crash")).date == datetime(2024, 7, 12, 10, 0, 2, tzinfo=UTC)
 
 
 def test_a_function_of_yours_is_given_the_wet_text_where_there_is_some() -> None:
@@ -337,7 +337,7 @@ def test_the_text_is_not_that_of_another_page() -> None:
 
 def test_the_row_of_a_capture_that_could_not_be_read_says_where_it_should_be() -> None:
     ref = CaptureRef(url=URL, timestamp="20240712100002", filename="f", offset=7, length=9, digest="AAAA")
-    assert failed(ref, NotFound("gone")) == Document(
+    assert failed_document(ref, NotFound("gone")) == Document(
         id="f#7",
         url=URL,
         urlkey="example,a)/dir/page",
@@ -362,14 +362,14 @@ def test_the_row_of_a_capture_that_could_not_be_read_says_where_it_should_be() -
     ],
 )
 def test_failures_have_the_same_words_every_time(reason: str, outcome: str, error: str) -> None:
-    row = failed(REF, BadInput("so it was", reason=reason))
+    row = failed_document(REF, BadInput("so it was", reason=reason))
     assert (row.outcome, row.error) == (outcome, error)
     assert outcome in REJECTED
 
 
 def test_odd_values_of_an_index_do_not_keep_a_row_from_being_written() -> None:
     ref = CaptureRef(url="http://\ud800/", timestamp="20249999999999", filename="\udc00", offset=0, length=0)
-    row = unread(ref, outcome="bad_item", error="\ud800")
+    row = unread_document(ref, outcome="bad_item", error="\ud800")
     assert msgspec.json.decode(msgspec.json.encode(row), type=Document) == row
     assert row.date is None
 
@@ -386,7 +386,7 @@ def outcome_of(data: bytes) -> str:
     try:
         return make_document(data, capture=CaptureInput(ref=REF, recipe=PLAIN)).document.outcome
     except BadInput as error:
-        return failed(REF, error).outcome
+        return failed_document(REF, error).outcome
 
 
 @given(st.integers(0, len(ARTICLE)), st.sampled_from(["text/html", "text/plain", "text/xml", "application/pdf"]))

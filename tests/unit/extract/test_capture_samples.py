@@ -10,10 +10,10 @@ import pytest
 from webmill.commoncrawl.aligned import read_pages
 from webmill.commoncrawl.page import Page
 from webmill.errors import BadInput
-from webmill.extract.capture import CHILD, FUNCTION, make_document
-from webmill.extract.outcomes import REJECTED, failed
-from webmill.extract.recipe import CaptureInput, ExtractResult, Recipe, input_of
-from webmill.formats.cld2 import can_detect
+from webmill.extract.capture import SANDBOX_FUNCTION, SANDBOX_LIMITS, make_document
+from webmill.extract.outcomes import REJECTED, failed_document
+from webmill.extract.recipe import CaptureInput, ExtractResult, Recipe, capture_input
+from webmill.formats.cld2 import can_detect_languages
 from webmill.infra.sandbox import Sandbox
 from webmill.model import CaptureRef
 
@@ -30,21 +30,21 @@ def both_ways(page: Page, data: bytes, recipe: Recipe) -> tuple[ExtractResult, E
     record = page.capture
     ref = CaptureRef(url=record.target_uri or "", filename=page.filename, offset=record.offset, length=record.length)
     stored = data[record.offset : record.offset + record.length]
-    given = input_of(page, recipe=recipe)
+    given = capture_input(page, recipe=recipe)
     selected = CaptureInput(ref=ref, recipe=recipe, languages=given.languages)
     return make_document(record.content, capture=given), make_document(stored, capture=selected)
 
 
 def test_all_captures_of_a_real_file_give_the_same_both_ways(shared_data: Path) -> None:
     file = shared_data / TRIPLE
-    recipe, data = Recipe(extractor="resiliparse", detect=can_detect()), file.read_bytes()
+    recipe, data = Recipe(extractor="resiliparse", detect=can_detect_languages()), file.read_bytes()
     found = [both_ways(page, data, recipe) for page in pages_of(file)]
     assert len(found) == 1143
     assert [whole for whole, _ in found] == [selected for _, selected in found]
     documents = [whole.document for whole, _ in found]
     assert sum(one.outcome in REJECTED for one in documents) == 1  # a PDF that is none
     assert len({one.id for one in documents}) == len(documents)
-    if can_detect():
+    if can_detect_languages():
         assert sum(bool(one.language) for one in documents if one.text) >= 1120
 
 
@@ -72,7 +72,7 @@ def test_hostile_pages_give_an_outcome_each(shared_data: Path, extractor: str, o
         version="WARC/1.0",
         headers=(("WARC-Type", "response"), ("WARC-Target-URI", "http://a.example/")),
     )
-    with Sandbox(FUNCTION, returns=ExtractResult, limits=CHILD._replace(cpu=2)) as sandbox:
+    with Sandbox(SANDBOX_FUNCTION, returns=ExtractResult, limits=SANDBOX_LIMITS._replace(cpu=2)) as sandbox:
         for file in sorted((shared_data / "hostile").rglob("*.html.gz")):
             assert outcome_of(sandbox, head + gzip.decompress(file.read_bytes()), given) in outcomes
 
@@ -81,4 +81,4 @@ def outcome_of(sandbox: Sandbox[ExtractResult], data: bytes, given: CaptureInput
     try:
         return sandbox.call(data, capture=given).document.outcome
     except BadInput as error:
-        return failed(given.ref, error).outcome
+        return failed_document(given.ref, error).outcome

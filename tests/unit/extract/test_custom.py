@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from webmill.extract.custom import CustomFunction, load, result_type
+from webmill.extract.custom import CustomFunction, load_function, result_type
 
 
 @pytest.mark.parametrize("future", ["", "from __future__ import annotations\n"])
@@ -21,7 +21,7 @@ class Outer(msgspec.Struct):
 def document(page) -> Outer | None:
     return Outer([Inner(1)])
 """
-    made = load(CustomFunction(name="document", file="mine.py", source=source))
+    made = load_function(CustomFunction(name="document", file="mine.py", source=source))
     kind = result_type(made)
     assert kind is not None
     assert msgspec.json.decode(b'{"many": [{"n": 1}]}', type=kind) == made(None)  # type: ignore[arg-type]

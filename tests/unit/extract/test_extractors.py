@@ -15,7 +15,7 @@ import pytest
 from tests.conftest import SHARED_DATA
 from webmill.errors import Misconfigured
 from webmill.extract import extractors
-from webmill.extract.extractors import EXTRACTORS, advice, default_extractor, require, text_by
+from webmill.extract.extractors import EXTRACTORS, default_extractor, extract_text, install_advice, require_extractor
 
 PAGE = """<!doctype html><html><head><title> Bread &amp;
  salt </title></head><body><nav><a href="/">home</a></nav><main><article><h1>Bread</h1>
@@ -26,49 +26,49 @@ PAGE = """<!doctype html><html><head><title> Bread &amp;
 
 @pytest.mark.parametrize("extractor", ["resiliparse", "trafilatura"])
 def test_the_text_is_the_article_without_its_frame(extractor: str) -> None:
-    text = text_by(extractor, PAGE)
+    text = extract_text(extractor, PAGE)
     assert "good bread needs time" in text
     assert "imprint" not in text
 
 
 def test_plain_text_is_all_of_the_page() -> None:
-    text = text_by("plain", PAGE)
+    text = extract_text("plain", PAGE)
     assert "good bread needs time" in text
     assert "imprint" in text
 
 
 def test_texts_of_pictures_and_comments_of_readers_are_no_part_of_an_article() -> None:
     picture = PAGE.replace("</article>", '<img alt="a loaf of bread"><p>And so on, and on, and on.</p></article>')
-    assert "a loaf of bread" not in text_by("resiliparse", picture)
+    assert "a loaf of bread" not in extract_text("resiliparse", picture)
 
 
 @pytest.mark.parametrize("extractor", ["resiliparse", "trafilatura", "plain"])
 @pytest.mark.parametrize("page", ["", "\0", "<", "<p>", "&#xD800;"])
 def test_odd_pages_give_text(extractor: str, page: str) -> None:
-    assert isinstance(text_by(extractor, page), str)
+    assert isinstance(extract_text(extractor, page), str)
 
 
 # --- what is installed ------------------------------------------------------------------------------------------------
 
 
 def test_the_default_is_the_best_that_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert (default_extractor(), advice()) == ("trafilatura", None)
+    assert (default_extractor(), install_advice()) == ("trafilatura", None)
     monkeypatch.setattr(extractors, "find_spec", lambda _: None)
     assert default_extractor() == "plain"
-    assert "pip install 'webmill[text]'" in (advice() or "")
+    assert "pip install 'webmill[text]'" in (install_advice() or "")
 
 
 def test_a_missing_extractor_is_told_with_the_repair(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "trafilatura", None)
     for name in ("resiliparse", "plain", "wet", "none"):
-        require(name)
+        require_extractor(name)
     with pytest.raises(Misconfigured, match=r"pip install 'webmill\[text\]'"):
-        require("trafilatura")
+        require_extractor("trafilatura")
 
 
 def test_an_extractor_that_nobody_has_is_told_with_those_that_there_are() -> None:
     with pytest.raises(Misconfigured, match="unknown extractor best: use trafilatura, resiliparse, plain, wet or none"):
-        require("best")
+        require_extractor("best")
 
 
 @pytest.mark.parametrize(
@@ -81,7 +81,7 @@ def test_an_extractor_that_is_there_and_cannot_be_loaded_is_told_as_that(
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.delitem(sys.modules, "trafilatura", raising=False)
     with pytest.raises(Misconfigured, match="trafilatura is installed, but cannot be loaded: "):
-        require("trafilatura")
+        require_extractor("trafilatura")
 
 
 @pytest.fixture
@@ -102,22 +102,22 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.mark.usefixtures("package")
 def test_another_package_adds_its_own() -> None:
-    require("shout")
-    assert text_by("shout", "<p>a") == "<P>A"
+    require_extractor("shout")
+    assert extract_text("shout", "<p>a") == "<P>A"
     assert EXTRACTORS.schemes()[-2:] == ["gone", "shout"]
 
 
 @pytest.mark.usefixtures("package")
 def test_ours_cannot_be_taken_over() -> None:
-    assert text_by("plain", "<p>a") == "a"
+    assert extract_text("plain", "<p>a") == "a"
 
 
 @pytest.mark.usefixtures("package")
 def test_what_gives_no_text_or_is_not_there_is_told() -> None:
     with pytest.raises(TypeError, match="count gave int"):
-        text_by("count", "<p>a")
+        extract_text("count", "<p>a")
     with pytest.raises(Misconfigured, match="others:gone"):
-        require("gone")
+        require_extractor("gone")
 
 
 # --- how good they are ------------------------------------------------------------------------------------------------
@@ -133,7 +133,7 @@ def test_the_text_of_real_pages_is_as_good_as_we_say(extractor: str, least: floa
     truth = json.loads((PAGES / "ground-truth.json").read_bytes())
     pages = {name: (PAGES / "html" / f"{name}.html.gz").read_bytes() for name in truth}
     scores = [
-        overlap(text_by(extractor, gzip.decompress(pages[name]).decode("utf-8", "replace")), known["articleBody"])
+        overlap(extract_text(extractor, gzip.decompress(pages[name]).decode("utf-8", "replace")), known["articleBody"])
         for name, known in truth.items()
     ]
     assert f1(scores) >= least

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from webmill.extract.kinds import is_robots_url, kind_by, kind_of_type
+from webmill.extract.kinds import content_kind, is_robots_url, kind_of_media_type
 
 
 @pytest.mark.parametrize(
@@ -26,14 +26,14 @@ from webmill.extract.kinds import is_robots_url, kind_by, kind_of_type
     ],
 )
 def test_kinds(type_: str, kind: str) -> None:
-    assert kind_of_type(type_) == kind
+    assert kind_of_media_type(type_) == kind
 
 
 def test_what_the_crawler_found_counts_more_than_what_the_server_said() -> None:
-    assert kind_by(identified="image/png", declared="text/plain") == "image"
-    assert kind_by(identified="text/html", declared="image/png") == "html"
-    assert kind_by(identified=None, declared="application/x-html") == "html"
-    assert kind_by(identified=None, declared=None) == "other"
+    assert content_kind(identified="image/png", declared="text/plain") == "image"
+    assert content_kind(identified="text/html", declared="image/png") == "html"
+    assert content_kind(identified=None, declared="application/x-html") == "html"
+    assert content_kind(identified=None, declared=None) == "other"
 
 
 def test_robots_are_told_by_their_address() -> None:

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.formats.framed import damages, gz, items, records
-from webmill.formats.warc.single import open_block, read_record_at
+from webmill.formats.warc.single_record import open_block, read_record_at
 
 HEADER = b"filedesc://a.arc 127.0.0.1 20140216050221 text/plain 75\n1 0 LiveWeb Capture\n"
 HEADER += b"URL IP-address Archive-date Content-type Archive-length\n"

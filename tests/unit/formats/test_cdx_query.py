@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from tests.thoroughness import examples
 from webmill.errors import BadInput
 from webmill.formats.cdx.cdxj import CdxjLine, format_line
-from webmill.formats.cdx.query import KeyRange, MatchType, compile_filter, compile_filters, key_range, read_pattern
+from webmill.formats.cdx.query import KeyRange, MatchType, compile_filter, compile_filters, key_range, split_url_pattern
 from webmill.formats.url.surt import surt
 
 HOSTS = st.lists(
@@ -62,9 +62,9 @@ def test_an_unknown_match_type_is_refused() -> None:
 
 
 def test_stars_ask_for_a_domain_or_a_prefix() -> None:
-    assert read_pattern("*.example.com") == ("example.com", "domain")
-    assert read_pattern("example.com/a*") == ("example.com/a", "prefix")
-    assert read_pattern("example.com/a") == ("example.com/a", None)
+    assert split_url_pattern("*.example.com") == ("example.com", "domain")
+    assert split_url_pattern("example.com/a*") == ("example.com/a", "prefix")
+    assert split_url_pattern("example.com/a") == ("example.com/a", None)
 
 
 PAGE = CdxjLine("com,example)/", "20240101000000", {"url": "http://example.com/", "mime": "text/html", "status": "200"})

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from webmill.formats.html.charset import charset_of, decode_as, decode_page, lookup
+from webmill.formats.html.charset import charset_label, decode_as, decode_page, lookup_encoding
 
 HTML = "text/html; charset="
 
@@ -32,7 +32,7 @@ def test_the_http_charset_rules_over_meta() -> None:
     ["utf-7", "unicode_escape", "idna", "undefined", "utf-32", "rot13", "hex", "a\0b", "x" * 99, "\u212aoi8-r", ""],
 )
 def test_a_label_that_is_not_the_webs_means_nothing(label: str) -> None:
-    assert lookup(label) is None
+    assert lookup_encoding(label) is None
     page = decode_page(b"\xc3\xa9+AGE-", content_type=HTML + label)
     assert (page.text, page.encoding, page.source) == ("é+AGE-", "utf-8", "fallback")
 
@@ -52,7 +52,7 @@ def test_a_label_that_is_not_the_webs_means_nothing(label: str) -> None:
     ],
 )
 def test_labels_mean_what_browsers_mean(label: str, name: str) -> None:
-    assert lookup(label) == name
+    assert lookup_encoding(label) == name
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ def test_without_a_label_utf8_is_recognised_even_when_it_is_cut() -> None:
     ],
 )
 def test_the_charset_of_a_content_type(value: str | None, label: str | None) -> None:
-    assert charset_of(value) == label
+    assert charset_label(value) == label
 
 
 @settings(deadline=None, max_examples=300)

@@ -21,12 +21,12 @@ from webmill.formats.compression.content_coding import (
     ContentDecoder,
     DecodedBody,
     DecodeLimits,
-    codings_of,
-    dechunk,
-    decode,
     decode_body,
+    decode_chunked,
+    decode_codings,
+    parse_codings,
 )
-from webmill.formats.http import split_message
+from webmill.formats.http import split_response
 from webmill.model import Headers
 
 MIB = 1024 * 1024
@@ -60,7 +60,7 @@ def test_what_was_packed_is_unpacked(data: bytes, chain: list[tuple[str, object]
     packed = data
     for _, pack in chain:
         packed = pack(packed)  # type: ignore[operator]
-    assert decode(packed, [coding for coding, _ in chain]) == DecodedBody(data, True, None)
+    assert decode_codings(packed, [coding for coding, _ in chain]) == DecodedBody(data, True, None)
 
 
 def in_steps(packed: bytes, codings: list[str], step: int) -> DecodedBody:
@@ -82,7 +82,7 @@ def test_bytes_in_pieces_decode_as_all_at_once(coding: str, pack: object) -> Non
 def test_a_stream_cut_anywhere_gives_a_shorter_answer(coding: str, pack: object) -> None:
     packed = pack(PAGE[:3000])  # type: ignore[operator]
     for end in range(1, len(packed)):
-        decoded = decode(packed[:end], [coding])
+        decoded = decode_codings(packed[:end], [coding])
         assert (decoded.complete, decoded.flaw) == (False, "truncated")
         assert PAGE.startswith(decoded.data)
 
@@ -90,7 +90,7 @@ def test_a_stream_cut_anywhere_gives_a_shorter_answer(coding: str, pack: object)
 @pytest.mark.parametrize(("coding", "pack"), PACKERS[:-2])  # zstd decodes by blocks, and this page is one
 def test_a_cut_page_is_readable_up_to_the_cut(coding: str, pack: object) -> None:
     packed = pack(PAGE)  # type: ignore[operator]
-    assert len(decode(packed[: len(packed) // 2], [coding]).data) > len(PAGE) // 10
+    assert len(decode_codings(packed[: len(packed) // 2], [coding]).data) > len(PAGE) // 10
 
 
 @settings(deadline=None, max_examples=300)
@@ -100,7 +100,7 @@ def test_damage_never_raises(packer: tuple[str, object], data: st.DataObject) ->
     packed = bytearray(pack(PAGE[:5000]))  # type: ignore[operator]
     at = data.draw(st.integers(0, len(packed) - 1))
     packed[at] ^= data.draw(st.integers(1, 255))
-    decoded = decode(bytes(packed), [coding])
+    decoded = decode_codings(bytes(packed), [coding])
     assert len(decoded.data) <= MIB
     assert decoded.flaw is not None or decoded.data == PAGE[:5000] or pack is raw_deflate or coding == "br"
 
@@ -108,7 +108,7 @@ def test_damage_never_raises(packer: tuple[str, object], data: st.DataObject) ->
 def test_a_wrong_checksum_costs_no_byte_of_the_page() -> None:
     packed = bytearray(gzip.compress(PAGE))
     packed[-6] ^= 1
-    assert decode(bytes(packed), ["gzip"]) == DecodedBody(PAGE, False, "corrupt")
+    assert decode_codings(bytes(packed), ["gzip"]) == DecodedBody(PAGE, False, "corrupt")
 
 
 @COMPRESSED
@@ -118,63 +118,63 @@ def test_a_body_that_is_not_what_its_label_says_is_given_as_it_is(coding: str, p
 
 
 def test_one_label_too_many_is_forgiven() -> None:
-    assert decode(gzip.compress(PAGE), ["gzip", "gzip"]) == DecodedBody(PAGE, True, "not_as_labelled")
+    assert decode_codings(gzip.compress(PAGE), ["gzip", "gzip"]) == DecodedBody(PAGE, True, "not_as_labelled")
 
 
 @COMPRESSED
 def test_an_empty_body_is_whole(coding: str, pack: object) -> None:
-    assert decode(b"", [coding]) == DecodedBody(b"", True, None)
+    assert decode_codings(b"", [coding]) == DecodedBody(b"", True, None)
 
 
 def test_members_and_frames_in_a_row_are_one_body() -> None:
-    assert decode(gzip.compress(b"a") + gzip.compress(b"b"), ["gzip"]) == DecodedBody(b"ab", True, None)
-    assert decode(zstd(b"a") + zstd(b"b"), ["zstd"]) == DecodedBody(b"ab", True, None)
+    assert decode_codings(gzip.compress(b"a") + gzip.compress(b"b"), ["gzip"]) == DecodedBody(b"ab", True, None)
+    assert decode_codings(zstd(b"a") + zstd(b"b"), ["zstd"]) == DecodedBody(b"ab", True, None)
     noise = random.Random(0).randbytes(20_000)
-    assert decode(gzip.compress(noise) * 3, ["gzip"]) == DecodedBody(noise * 3, True, None)
-    assert decode(zstd(noise) * 3, ["zstd"]) == DecodedBody(noise * 3, True, None)
+    assert decode_codings(gzip.compress(noise) * 3, ["gzip"]) == DecodedBody(noise * 3, True, None)
+    assert decode_codings(zstd(noise) * 3, ["zstd"]) == DecodedBody(noise * 3, True, None)
     assert in_steps(gzip.compress(b"a") + gzip.compress(b"b"), ["gzip"], 1) == DecodedBody(b"ab", True, None)
     assert in_steps(zstd(b"a") + zstd(b"b"), ["zstd"], 1) == DecodedBody(b"ab", True, None)
 
 
 def test_a_body_of_countless_empty_members_is_read_in_one_pass() -> None:
-    assert decode(gzip.compress(b"") * 20_000, ["gzip"]) == DecodedBody(b"", True, None)
-    assert decode(zstd(b"") * 20_000, ["zstd"]) == DecodedBody(b"", True, None)
+    assert decode_codings(gzip.compress(b"") * 20_000, ["gzip"]) == DecodedBody(b"", True, None)
+    assert decode_codings(zstd(b"") * 20_000, ["zstd"]) == DecodedBody(b"", True, None)
 
 
 def test_bytes_after_the_end_are_told() -> None:
     for coding, packed in (("gzip", gzip.compress(b"a")), ("zstd", zstd(b"a")), ("deflate", zlib.compress(b"a"))):
         for tail in (b"\0", b"\x1f", b"\n\n\n\n\n"):
-            assert decode(packed + tail, [coding]) == DecodedBody(b"a", True, "trailing_bytes")
+            assert decode_codings(packed + tail, [coding]) == DecodedBody(b"a", True, "trailing_bytes")
             assert in_steps(packed + tail, [coding], 1) == DecodedBody(b"a", True, "trailing_bytes")
 
 
 def test_an_unknown_coding_leaves_the_body() -> None:
-    assert decode(PAGE, ["utf-8"]) == DecodedBody(PAGE, True, "unknown_coding")
-    assert decode(gzip.compress(PAGE), ["sdch", "gzip"]) == DecodedBody(PAGE, True, "unknown_coding")
-    assert decode(gzip.compress(PAGE)[:-9], ["sdch", "gzip"]).complete is False
+    assert decode_codings(PAGE, ["utf-8"]) == DecodedBody(PAGE, True, "unknown_coding")
+    assert decode_codings(gzip.compress(PAGE), ["sdch", "gzip"]) == DecodedBody(PAGE, True, "unknown_coding")
+    assert decode_codings(gzip.compress(PAGE)[:-9], ["sdch", "gzip"]).complete is False
 
 
 def test_more_than_three_codings_are_refused() -> None:
-    assert decode(PAGE, ["gzip"] * 4) == DecodedBody(b"", False, "decode_limit")
-    assert decode(PAGE, ["identity"] * 9) == DecodedBody(PAGE, True, None)
+    assert decode_codings(PAGE, ["gzip"] * 4) == DecodedBody(b"", False, "decode_limit")
+    assert decode_codings(PAGE, ["identity"] * 9) == DecodedBody(PAGE, True, None)
 
 
 @COMPRESSED
 def test_the_output_limit_is_exact(coding: str, pack: object) -> None:
     packed = pack(PAGE)  # type: ignore[operator]
     for limit in (0, 1, 1000, len(PAGE) - 1):
-        assert decode(packed, [coding], limits=DecodeLimits(output=limit)) == DecodedBody(
+        assert decode_codings(packed, [coding], limits=DecodeLimits(output=limit)) == DecodedBody(
             PAGE[:limit], False, "decode_limit"
         )
-    assert decode(packed, [coding], limits=DecodeLimits(output=len(PAGE))) == DecodedBody(PAGE, True, None)
+    assert decode_codings(packed, [coding], limits=DecodeLimits(output=len(PAGE))) == DecodedBody(PAGE, True, None)
 
 
 @COMPRESSED
 def test_the_ratio_counts_from_the_first_mebibyte_on(coding: str, pack: object) -> None:
     packed = pack(bytes(MIB))  # type: ignore[operator]
-    assert decode(packed, [coding]) == DecodedBody(bytes(MIB), True, None)
+    assert decode_codings(packed, [coding]) == DecodedBody(bytes(MIB), True, None)
     packed = pack(bytes(8 * MIB))  # type: ignore[operator]
-    decoded = decode(packed, [coding])
+    decoded = decode_codings(packed, [coding])
     assert decoded == DecodedBody(bytes(max(MIB, 200 * len(packed))), False, "decode_limit")
 
 
@@ -182,17 +182,17 @@ def test_a_window_that_is_too_large_is_refused_before_it_is_allocated() -> None:
     packer = zstandard.ZstdCompressor(compression_params=zstandard.ZstdCompressionParameters(window_log=27))
     stream = packer.compressobj()
     packed = stream.compress(PAGE) + stream.flush()
-    assert decode(packed, ["zstd"]) == DecodedBody(b"", False, "decode_limit")
+    assert decode_codings(packed, ["zstd"]) == DecodedBody(b"", False, "decode_limit")
     assert in_steps(packed, ["zstd"], 1) == DecodedBody(b"", False, "decode_limit")
 
 
 CHILD = """
 import resource, sys
-from webmill.formats.compression.content_coding import DecodeLimits, decode
+from webmill.formats.compression.content_coding import DecodeLimits, decode_codings
 body = open(sys.argv[1], "rb").read()
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-decode(body, sys.argv[2].split(","))
-decoded = decode(body, sys.argv[2].split(","), limits=DecodeLimits(output=1 << 24, ratio=1 << 40))
+decode_codings(body, sys.argv[2].split(","))
+decoded = decode_codings(body, sys.argv[2].split(","), limits=DecodeLimits(output=1 << 24, ratio=1 << 40))
 print(len(decoded.data), decoded.complete, decoded.flaw)
 """
 
@@ -223,7 +223,7 @@ def test_a_bomb_stays_within_a_small_address_space(shared_data: Path, name: str,
 
 def test_codings_are_listed_in_the_order_of_application() -> None:
     headers = Headers([("content-encoding", "GZIP , br"), ("Content-Encoding", ",zstd")])
-    assert codings_of(headers) == ("gzip", "br", "zstd")
+    assert parse_codings(headers) == ("gzip", "br", "zstd")
 
 
 def chunked(data: bytes) -> bytes:
@@ -231,15 +231,15 @@ def chunked(data: bytes) -> bytes:
 
 
 def test_an_archived_chunked_body_is_put_together() -> None:
-    assert dechunk(chunked(b"hello")) == DecodedBody(b"hello", True, None)
-    assert dechunk(b"") == DecodedBody(b"", True, None)
-    assert dechunk(b"5\r\nhello\r\n3\r\nab") == DecodedBody(b"helloab", False, "truncated")
-    assert dechunk(chunked(b"hello") + b"x") == DecodedBody(b"hello", True, "trailing_bytes")
+    assert decode_chunked(chunked(b"hello")) == DecodedBody(b"hello", True, None)
+    assert decode_chunked(b"") == DecodedBody(b"", True, None)
+    assert decode_chunked(b"5\r\nhello\r\n3\r\nab") == DecodedBody(b"helloab", False, "truncated")
+    assert decode_chunked(chunked(b"hello") + b"x") == DecodedBody(b"hello", True, "trailing_bytes")
 
 
 @pytest.mark.parametrize("body", [b"<html>\r\n", PAGE, b"5\r\nhelloworld\r\n0\r\n\r\n", b"5\r\nhello\r\nzz\r\n"])
 def test_wrong_chunks_leave_the_body_as_it_is(body: bytes) -> None:
-    assert dechunk(body) == DecodedBody(body, True, "not_as_labelled")
+    assert decode_chunked(body) == DecodedBody(body, True, "not_as_labelled")
 
 
 def test_a_message_is_unchunked_then_decoded() -> None:
@@ -270,7 +270,7 @@ def test_archived_bodies_are_decoded_as_warcio_decodes_them(
             ArchiveIterator(blocks, no_record_parse=True), ArchiveIterator(contents), strict=True
         ):
             if block.rec_type == "response":
-                message = split_message(block.raw_stream.read())
+                message = split_response(block.raw_stream.read())
                 assert message.head is not None
                 decoded = decode_body(message.head.headers, message.body)
                 assert decoded.data == content.content_stream().read()

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from webmill.formats.dates import ParsedDay, read_day
+from webmill.formats.dates import ParsedDay, parse_day
 
 KST = timezone(timedelta(hours=9))
 NOW = datetime(2024, 5, 20, 0, 10, tzinfo=KST)
@@ -55,7 +55,7 @@ MAY_DAY = "2024-05-01"
 )
 def test_a_whole_date_is_read(text: str) -> None:
     expected = "2023-09-01" if "Sept" in text else MAY_DAY
-    assert read_day(text, now=NOW) == ParsedDay(expected)
+    assert parse_day(text, now=NOW) == ParsedDay(expected)
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_a_whole_date_is_read(text: str) -> None:
     ],
 )
 def test_what_is_not_said_is_completed_by_now_and_told_apart(text: str, expected: str) -> None:
-    assert read_day(text, now=NOW) == ParsedDay(expected, is_approximate=True)
+    assert parse_day(text, now=NOW) == ParsedDay(expected, is_approximate=True)
 
 
 @pytest.mark.parametrize(
@@ -129,13 +129,13 @@ def test_what_is_not_said_is_completed_by_now_and_told_apart(text: str, expected
     ],
 )
 def test_what_is_no_date_is_not_made_one(text: str) -> None:
-    assert read_day(text, now=NOW) is None
+    assert parse_day(text, now=NOW) is None
 
 
 def test_a_moment_is_a_day_of_the_zone_of_the_board() -> None:
     here = NOW.astimezone(timezone(timedelta(hours=-8)))
-    assert read_day("2024-05-01T20:00:00Z", now=NOW) == ParsedDay("2024-05-02")
-    assert read_day("2024-05-01T20:00:00Z", now=here) == ParsedDay("2024-05-01")
+    assert parse_day("2024-05-01T20:00:00Z", now=NOW) == ParsedDay("2024-05-02")
+    assert parse_day("2024-05-01T20:00:00Z", now=here) == ParsedDay("2024-05-01")
 
 
 @given(day=st.dates(date(1970, 1, 1), date(2024, 6, 1)))
@@ -147,7 +147,7 @@ def test_every_day_is_read_as_it_was_written(day: date) -> None:
         f"{day:%Y%m%d}",
         f"{day:%B} {day.day}, {day.year}",
     ):
-        assert read_day(text, now=NOW) == ParsedDay(day.isoformat())
+        assert parse_day(text, now=NOW) == ParsedDay(day.isoformat())
 
 
 @given(
@@ -156,5 +156,5 @@ def test_every_day_is_read_as_it_was_written(day: date) -> None:
 )
 @settings(deadline=None, max_examples=300)
 def test_any_text_is_a_day_that_there_is_or_none(text: str) -> None:
-    found = read_day(text, now=NOW)
+    found = parse_day(text, now=NOW)
     assert found is None or date.fromisoformat(found.text).isoformat() == found.text

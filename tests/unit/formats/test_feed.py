@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from webmill.errors import BadInput
-from webmill.formats.site.feed import MOST_ENTRIES, Feed, FeedEntry, read_feed
+from webmill.formats.site.feed import MAX_ENTRIES, Feed, FeedEntry, read_feed
 
 RSS = """<?xml version="1.0"?>
 <rss version="2.0" xmlns:content="http://purl.org/rss/1.0/modules/content/" xmlns:media="m" xmlns:atom="a"><channel>
@@ -100,8 +100,8 @@ def test_an_entry_in_an_entry_is_not_told_twice() -> None:
 
 
 def test_limits() -> None:
-    many = read_feed("<rss>" + "<item><title>x</title></item>" * (MOST_ENTRIES + 1) + "</rss>")
-    assert (len(many.entries), many.flaw) == (MOST_ENTRIES, "too_many_entries")
+    many = read_feed("<rss>" + "<item><title>x</title></item>" * (MAX_ENTRIES + 1) + "</rss>")
+    assert (len(many.entries), many.flaw) == (MAX_ENTRIES, "too_many_entries")
     deep = read_feed("<rss><channel><title>t</title>" + "<a>" * 100)
     assert (deep.title, deep.flaw) == ("t", "too_deep")
     with pytest.raises(BadInput) as caught:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from webmill.formats.compression.gzip_members import DamagedMember, GzipMemberReader, begins_with, inflate_whole
+from webmill.formats.compression.gzip_members import DamagedMember, GzipMemberReader, inflate_prefix, inflate_whole
 from webmill.formats.window import ByteWindow
 
 MOST = 1 << 20
@@ -110,6 +110,6 @@ def test_a_member_cut_at_any_byte_is_truncated() -> None:
 
 def test_a_look_at_the_beginning_moves_nothing() -> None:
     raw = window(gzip.compress(b"hello" * 1000))
-    assert begins_with(raw).startswith(b"hellohello")
+    assert inflate_prefix(raw).startswith(b"hellohello")
     assert raw.position == 0
-    assert begins_with(window(b"\x1f\x8b\x08\x00 no member")) == b""
+    assert inflate_prefix(window(b"\x1f\x8b\x08\x00 no member")) == b""

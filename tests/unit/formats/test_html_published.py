@@ -7,14 +7,14 @@ from datetime import UTC, datetime
 import pytest
 
 from webmill.formats.html.head import read_head
-from webmill.formats.html.published_date import published_of
+from webmill.formats.html.published_date import find_published_date
 
 MAY = datetime(2024, 5, 1, 10, 30, tzinfo=UTC)
 DAY = datetime(2024, 5, 1, tzinfo=UTC)
 
 
 def found(html: str) -> datetime | None:
-    return published_of(html, read_head(html))
+    return find_published_date(html, read_head(html))
 
 
 @pytest.mark.parametrize(

@@ -16,8 +16,8 @@ from webmill.formats.http import (
     encode_response_head,
     parse_request_head,
     parse_response_head,
-    split_message,
     split_request,
+    split_response,
 )
 from webmill.model import Headers
 
@@ -150,7 +150,7 @@ def test_a_value_beyond_latin1_is_not_written() -> None:
 def test_a_response_cut_anywhere_is_a_shorter_answer_or_bad_input() -> None:
     raw = b"\r\nHTTP/1.1 200 OK\r\nA: b\r\n c\r\nContent-Length: 5\r\n\r\nhello"
     for end in range(len(raw)):
-        message = split_message(raw[:end])
+        message = split_response(raw[:end])
         assert message.body in raw[:end]
         if end < len(raw) - 5:
             with pytest.raises(BadInput):
@@ -161,39 +161,39 @@ def test_a_response_cut_anywhere_is_a_shorter_answer_or_bad_input() -> None:
 @given(st.binary(max_size=300))
 def test_any_bytes_can_be_split(block: bytes) -> None:
     for data in (block, b"HTTP/1.1 200 OK\r\n" + block):
-        for message in (split_message(data), split_request(data)):
+        for message in (split_response(data), split_request(data)):
             assert data.endswith(message.body)
             if message.head is not None:
                 assert message.head.raw + message.body == data
 
 
 def test_an_archived_response_gives_head_and_body() -> None:
-    message = split_message(b"HTTP/1.0 404 Not Found\nServer: x\n\n<html>")
+    message = split_response(b"HTTP/1.0 404 Not Found\nServer: x\n\n<html>")
     assert message.head is not None
     assert (message.head.status, message.body, message.flaws) == (404, b"<html>", ("lf_only",))
 
 
 def test_a_second_empty_line_is_noted_when_the_length_proves_it() -> None:
-    proven = split_message(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n\r\nhi")
+    proven = split_response(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n\r\nhi")
     assert (proven.body, proven.flaws) == (b"\r\nhi", ("double_empty_line",))
-    assert split_message(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\n\r\nhi").flaws == ()
+    assert split_response(b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\n\r\nhi").flaws == ()
 
 
 def test_a_block_without_a_head_is_all_body() -> None:
-    message = split_message(b"<html>\r\n\r\n</html>")
+    message = split_response(b"<html>\r\n\r\n</html>")
     assert (message.head, message.body, message.flaws) == (None, b"<html>\r\n\r\n</html>", ("no_start_line",))
 
 
 def test_a_head_that_cannot_be_read_still_ends_where_it_ends() -> None:
-    assert split_message(b"HTTP/1.1 99999 X\r\n\r\nbody").body == b"body"
+    assert split_response(b"HTTP/1.1 99999 X\r\n\r\nbody").body == b"body"
     large = b"HTTP/1.1 200 OK\r\n" + b"A: b\r\n" * 20_000 + b"\r\nbody"
-    assert (split_message(large).head, split_message(large).body) == (None, b"body")
+    assert (split_response(large).head, split_response(large).body) == (None, b"body")
     binary = b"\x89PNG" + b"x" * 70_000 + b"\r\n\r\nrest"
-    assert split_message(binary).body == binary
+    assert split_response(binary).body == binary
 
 
 def test_a_capture_cut_inside_its_head_keeps_what_is_there() -> None:
-    message = split_message(b"HTTP/1.1 301 Moved\r\nLocation: /x")
+    message = split_response(b"HTTP/1.1 301 Moved\r\nLocation: /x")
     assert message.head is not None
     assert (message.head.headers.get("location"), message.body, message.flaws) == ("/x", b"", ("truncated_head",))
 
@@ -206,7 +206,7 @@ def test_real_heads_are_read_as_warcio_reads_them(shared_data: Path) -> None:
         for block, theirs, _ in pairs:
             if block.rec_type != "response":
                 continue
-            message = split_message(block.raw_stream.read())
+            message = split_response(block.raw_stream.read())
             assert message.head is not None
             assert str(message.head.status) == theirs.http_headers.get_statuscode()
             assert message.head.headers.pairs == tuple(theirs.http_headers.headers)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from webmill.formats.warc import typed_records as typed
-from webmill.formats.warc.fields import MetadataFields, parse_fields
+from webmill.formats.warc.fields import MetadataFields, parse_warc_fields
 from webmill.formats.warc.http_records import read_request, read_response
-from webmill.formats.warc.typed_records import FileType, read_typed
+from webmill.formats.warc.typed_records import FileType, read_typed_record
 from webmill.model import Headers, Record
 
 
@@ -36,7 +36,7 @@ def record(kind: str | None, content: bytes = b"", *fields: tuple[str, str]) -> 
 def test_every_type_has_its_struct_and_its_name(
     kind: str | None, file_type: FileType, struct: type, document: str
 ) -> None:
-    read = read_typed(record(kind), file_type=file_type)
+    read = read_typed_record(record(kind), file_type=file_type)
     assert type(read) is struct
     assert read.document_kind == document
     assert (read.offset, read.length) == (10, 20)
@@ -45,21 +45,21 @@ def test_every_type_has_its_struct_and_its_name(
 @pytest.mark.parametrize("described", ["warcinfo", "request", "response", "metadata"])
 def test_a_wat_record_is_named_by_what_it_describes(described: str) -> None:
     content = b'{"Envelope":{"WARC-Header-Metadata":{"WARC-Type":"%s"}}}' % described.encode()
-    read = read_typed(record("metadata", content), file_type=FileType.WAT)
+    read = read_typed_record(record("metadata", content), file_type=FileType.WAT)
     assert isinstance(read, typed.WatRecord)
     assert read.document_kind == f"WAT_METADATA_WARC_{described.upper()}_PAYLOAD"
 
 
 def test_known_fields_are_attributes_whatever_their_case_and_unknown_ones_are_kept() -> None:
     fields = (("warc-truncated", "length"), ("X-New", "1"), ("WARC-Protocol", "h2"), ("WARC-Protocol", "tls/1.3"))
-    read = read_typed(record("response", b"HTTP/1.1 404 Not Found\r\nX: y\r\n\r\nbody", *fields))
+    read = read_typed_record(record("response", b"HTTP/1.1 404 Not Found\r\nX: y\r\n\r\nbody", *fields))
     assert isinstance(read, typed.ResponseRecord)
     assert (read.truncated, read.fields.get("x-new"), read.protocols) == ("length", "1", ["h2", "tls/1.3"])
     assert (read.http.status, read.http.reason, read.http.body) == (404, "Not Found", b"body")
 
 
 def test_two_languages_in_a_wet_header_are_two() -> None:
-    read = read_typed(
+    read = read_typed_record(
         record("conversion", b"text\xff", ("WARC-Identified-Content-Language", "eng,fra")), file_type=FileType.WET
     )
     assert isinstance(read, typed.ConversionRecord)
@@ -67,7 +67,7 @@ def test_two_languages_in_a_wet_header_are_two() -> None:
 
 
 def test_a_revisit_names_what_it_stands_for() -> None:
-    read = read_typed(
+    read = read_typed_record(
         record(
             "revisit",
             b"HTTP/1.1 304 Not Modified\r\n\r\n",
@@ -104,7 +104,7 @@ def test_a_block_that_is_no_http_is_all_body() -> None:
 
 
 def test_fields_are_read_leniently_and_in_any_order() -> None:
-    fields = parse_fields(b"languages-cld2: {broken\r\nno colon\nfetchTimeMs: -1\r\na: b\r\n c\r\n\r\n")
+    fields = parse_warc_fields(b"languages-cld2: {broken\r\nno colon\nfetchTimeMs: -1\r\na: b\r\n c\r\n\r\n")
     assert fields.pairs == (("languages-cld2", "{broken"), ("", "no colon"), ("fetchTimeMs", "-1"), ("a", "b c"))
     findings = MetadataFields(fields)
     assert (findings.languages, findings.fetch_time_ms, findings.charset) == (None, None, None)
@@ -116,10 +116,10 @@ def test_fields_are_read_leniently_and_in_any_order() -> None:
     ids=range(4),
 )
 def test_a_folded_value_is_joined_by_one_space(block: bytes, value: str) -> None:
-    assert list(parse_fields(block)) == [("a", value)]
+    assert list(parse_warc_fields(block)) == [("a", value)]
 
 
 def test_a_value_folded_very_often_takes_no_time() -> None:
     """In the square of its length this would take minutes."""
     long = "c" * 200
-    assert parse_fields(b"a: b" + f"\n {long}".encode() * 100_000).get("a") == "b" + f" {long}" * 100_000
+    assert parse_warc_fields(b"a: b" + f"\n {long}".encode() * 100_000).get("a") == "b" + f" {long}" * 100_000

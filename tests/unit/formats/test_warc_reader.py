@@ -12,7 +12,7 @@ from tests.unit.formats.framed import Trickle, damages, gz, items, numbers, reco
 from webmill.errors import BadInput
 from webmill.formats.warc.head import WarcLimits
 from webmill.formats.warc.reader import read_records
-from webmill.formats.warc.single import open_block, read_record_at
+from webmill.formats.warc.single_record import open_block, read_record_at
 from webmill.model import Damage, Headers, Record
 
 ONE, TWO, THREE = record(1, b"first"), record(2, b"second\r\n\r\nline"), record(3, b"")

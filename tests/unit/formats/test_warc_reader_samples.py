@@ -12,7 +12,7 @@ import pytest
 from warcio.archiveiterator import ArchiveIterator as WarcioIterator
 
 from webmill.formats.warc.reader import read_records
-from webmill.formats.warc.single import read_record_at
+from webmill.formats.warc.single_record import read_record_at
 from webmill.model import Damage, Record
 
 with warnings.catch_warnings():  # it warns of its own old classes while it is imported

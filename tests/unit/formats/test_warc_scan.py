@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tests.thoroughness import examples
 from webmill.formats.warc.head import WarcLimits
-from webmill.formats.warc.quick_head import HeadReader, name_fields
+from webmill.formats.warc.quick_head import WarcHeadReader, known_fields
 from webmill.formats.warc.reader import read_records
 from webmill.formats.warc.scan import ScannedRecord, ScanOptions, scan_records
 from webmill.model import Damage, Headers, Record
@@ -271,17 +271,17 @@ head_lines = st.lists(
 @settings(deadline=None, max_examples=examples(500))
 @given(st.lists(head_lines, min_size=1, max_size=6))
 def test_a_head_read_by_its_shape_says_what_the_strict_reader_says(heads: list[str]) -> None:
-    reader = HeadReader(limits=WarcLimits())
+    reader = WarcHeadReader(limits=WarcLimits())
     for lines in [*heads, *heads]:
         start = f"WARC/1.0\r\n{lines}Content-Length: 5\r\nWARC-Type: resource\r\n\r\nblock\r\n\r\n".encode()
         read = [item for item in strict(start) if isinstance(item, Record) and item.offset == 0]
         found = reader.read(start)
         if read:
             assert found is not None
-            assert found[0] == name_fields(read[0].headers)
+            assert found[0] == known_fields(read[0].headers)
             assert found[2] == read[0].content_length
 
 
 def test_only_the_first_value_of_a_repeated_field_counts() -> None:
     headers = Headers([("warc-TYPE", "a"), ("WARC-Type", "b"), ("X-Other", "c")])
-    assert name_fields(headers) == {b"WARC-Type": b"a"}
+    assert known_fields(headers) == {b"WARC-Type": b"a"}

@@ -19,7 +19,7 @@ from webmill.errors import BadInput
 from webmill.formats.warc import digest
 from webmill.formats.warc import record_headers as warc_records
 from webmill.formats.warc.reader import read_records
-from webmill.formats.warc.record_headers import CaptureEvent, OriginalCapture, measure, measure_http
+from webmill.formats.warc.record_headers import CaptureEvent, OriginalCapture, describe_block, describe_http_block
 from webmill.formats.warc.writer import (
     WARC_1_0,
     WARC_1_1,
@@ -159,31 +159,31 @@ def test_no_field_can_begin_another_line(evil: str) -> None:
 
 @pytest.mark.parametrize("evil", EVIL)
 def test_no_argument_of_a_builder_can_begin_another_line(evil: str) -> None:
-    block, visit = measure_http(HTTP), VISIT
+    block, visit = describe_http_block(HTTP), VISIT
     for build in (
-        lambda: warc_records.response(visit, block, record_id=evil),
-        lambda: warc_records.response(visit, block, record_id=ID, concurrent_to=evil),
-        lambda: warc_records.response(visit, block, record_id=ID, truncated=evil),
-        lambda: warc_records.response(visit, block, record_id=ID, payload_type=evil),
-        lambda: warc_records.request(CaptureEvent(uri="x", date=DATE, ip=evil), block, record_id=ID),
-        lambda: warc_records.request(CaptureEvent(uri="x", date=DATE, protocols=(evil,)), block, record_id=ID),
-        lambda: warc_records.resource(visit, block, record_id=ID, content_type=evil),
-        lambda: warc_records.warcinfo(block, record_id=ID, date=DATE, filename=evil),
+        lambda: warc_records.response_headers(visit, block, record_id=evil),
+        lambda: warc_records.response_headers(visit, block, record_id=ID, concurrent_to=evil),
+        lambda: warc_records.response_headers(visit, block, record_id=ID, truncated=evil),
+        lambda: warc_records.response_headers(visit, block, record_id=ID, payload_type=evil),
+        lambda: warc_records.request_headers(CaptureEvent(uri="x", date=DATE, ip=evil), block, record_id=ID),
+        lambda: warc_records.request_headers(CaptureEvent(uri="x", date=DATE, protocols=(evil,)), block, record_id=ID),
+        lambda: warc_records.resource_headers(visit, block, record_id=ID, content_type=evil),
+        lambda: warc_records.warcinfo_headers(block, record_id=ID, date=DATE, filename=evil),
     ):
         with pytest.raises(BadInput) as caught:
             encode_record(build(), HTTP)
         assert caught.value.reason == "header_injection"
     with pytest.raises(BadInput):
-        warc_records.encode_fields([("software", evil)])
+        warc_records.encode_warc_fields([("software", evil)])
     with pytest.raises(BadInput):
-        warc_records.encode_fields([(evil, "x")])
+        warc_records.encode_warc_fields([(evil, "x")])
 
 
 @settings(deadline=None)
 @given(st.text())
 def test_any_uri_stays_one_word_on_one_line(uri: str) -> None:
     visit = CaptureEvent(uri="http://a/" + uri, date=DATE)
-    written = encode_record(warc_records.request(visit, measure(b""), record_id=ID.format(1)), b"")
+    written = encode_record(warc_records.request_headers(visit, describe_block(b""), record_id=ID.format(1)), b"")
     lines = written.split(b"\r\n")
     assert len(lines) == 11
     [line] = [line for line in lines if line.startswith(b"WARC-Target-URI: ")]
@@ -191,7 +191,7 @@ def test_any_uri_stays_one_word_on_one_line(uri: str) -> None:
 
 
 def test_control_characters_and_spaces_in_a_uri_are_escaped_and_nothing_else() -> None:
-    assert warc_records.clean_uri("http://a/b c\r\n\t\x7fü%20<>") == "http://a/b%20c%0D%0A%09%7Fü%20<>"
+    assert warc_records.escape_uri("http://a/b c\r\n\t\x7fü%20<>") == "http://a/b%20c%0D%0A%09%7Fü%20<>"
 
 
 def test_undecodable_bytes_of_a_read_field_are_written_back() -> None:
@@ -219,18 +219,18 @@ WHERE = ["WARC-IP-Address", "WARC-Target-URI", "WARC-Protocol", "WARC-Protocol",
 
 
 def test_records_have_the_fields_of_common_crawl_in_its_order() -> None:
-    block = measure_http(HTTP)
-    assert names(warc_records.warcinfo(block, record_id=ID, date=DATE, filename="a.warc.gz")) == [
+    block = describe_http_block(HTTP)
+    assert names(warc_records.warcinfo_headers(block, record_id=ID, date=DATE, filename="a.warc.gz")) == [
         *BEGIN,
         "WARC-Filename",
     ]
-    assert names(warc_records.request(VISIT, block, record_id=ID)) == [*BEGIN, "WARC-Warcinfo-ID", *WHERE]
-    response = warc_records.response(
+    assert names(warc_records.request_headers(VISIT, block, record_id=ID)) == [*BEGIN, "WARC-Warcinfo-ID", *WHERE]
+    response = warc_records.response_headers(
         VISIT, block, record_id=ID, concurrent_to=ID, truncated="length", payload_type="text/html"
     )
     end = ["WARC-Payload-Digest", "WARC-Block-Digest", "WARC-Truncated", "WARC-Identified-Payload-Type"]
     assert names(response) == [*BEGIN, "WARC-Warcinfo-ID", "WARC-Concurrent-To", *WHERE, *end]
-    metadata = warc_records.metadata(VISIT, block, record_id=ID, concurrent_to=ID)
+    metadata = warc_records.metadata_headers(VISIT, block, record_id=ID, concurrent_to=ID)
     assert names(metadata) == [*BEGIN, "WARC-Warcinfo-ID", "WARC-Concurrent-To", "WARC-Target-URI"]
 
 
@@ -241,19 +241,21 @@ def test_the_order_is_that_of_real_files(shared_data: Path) -> None:
         with path.open("rb") as stream:
             for record, _ in zip(WarcioIterator(stream, no_record_parse=True), range(20), strict=False):
                 real.setdefault(record.rec_type, [name for name, _ in record.rec_headers.headers])
-    block = measure_http(HTTP)
+    block = describe_http_block(HTTP)
     ours = {
-        "warcinfo": warc_records.warcinfo(block, record_id=ID, date=DATE, filename="x"),
-        "request": warc_records.request(VISIT, block, record_id=ID),
-        "response": warc_records.response(VISIT, block, record_id=ID, concurrent_to=ID, payload_type="text/html"),
-        "metadata": warc_records.metadata(VISIT, block, record_id=ID, concurrent_to=ID),
-        "conversion": warc_records.conversion(block, record_id=ID, uri="x", date=DATE, refers_to=ID),
+        "warcinfo": warc_records.warcinfo_headers(block, record_id=ID, date=DATE, filename="x"),
+        "request": warc_records.request_headers(VISIT, block, record_id=ID),
+        "response": warc_records.response_headers(
+            VISIT, block, record_id=ID, concurrent_to=ID, payload_type="text/html"
+        ),
+        "metadata": warc_records.metadata_headers(VISIT, block, record_id=ID, concurrent_to=ID),
+        "conversion": warc_records.conversion_headers(block, record_id=ID, uri="x", date=DATE, refers_to=ID),
     }
     assert {kind: names(headers) for kind, headers in ours.items()} == real
 
 
 def test_a_response_states_both_digests_and_warcio_agrees() -> None:
-    headers = warc_records.response(VISIT, measure_http(HTTP), record_id=ID.format(1))
+    headers = warc_records.response_headers(VISIT, describe_http_block(HTTP), record_id=ID.format(1))
     assert digest.check(headers, HTTP) == digest.DigestCheck(digest.DigestVerdict.OK, digest.DigestVerdict.OK)
     record = next(WarcioIterator(io.BytesIO(compress_record(headers, HTTP)), check_digests="raise"))
     assert record.content_stream().read() == b"<html>hello"
@@ -265,14 +267,16 @@ def test_a_response_states_both_digests_and_warcio_agrees() -> None:
 def test_revisits_name_their_original_and_their_profile() -> None:
     head = b"HTTP/1.1 304 Not Modified\r\n\r\n"
     original = OriginalCapture(record_id=ID.format(5), uri="http://a/b c", date=DATE)
-    same = warc_records.revisit_not_modified(VISIT, measure(head), record_id=ID, original=original, concurrent_to=ID)
+    same = warc_records.not_modified_headers(
+        VISIT, describe_block(head), record_id=ID, original=original, concurrent_to=ID
+    )
     assert same.get("WARC-Refers-To") == f"<{ID.format(5)}>"
     assert same.get("WARC-Refers-To-Target-URI") == "http://a/b%20c"
     assert same.get("WARC-Refers-To-Date") == "2024-07-12T10:00:00Z"
     assert same.get("WARC-Profile", "").endswith("/revisit/server-not-modified")
     assert "WARC-Payload-Digest" not in same
-    again = warc_records.revisit_identical(
-        VISIT, measure(head), record_id=ID, original=OriginalCapture(uri="http://a/"), payload_digest="sha1:X"
+    again = warc_records.identical_headers(
+        VISIT, describe_block(head), record_id=ID, original=OriginalCapture(uri="http://a/"), payload_digest="sha1:X"
     )
     assert (again.get("WARC-Payload-Digest"), again.get("WARC-Refers-To")) == ("sha1:X", None)
     assert again.get("WARC-Profile", "").endswith("/revisit/identical-payload-digest")
@@ -281,23 +285,25 @@ def test_revisits_name_their_original_and_their_profile() -> None:
 
 def test_derived_records_refer_to_what_they_describe() -> None:
     text = "ünï".encode()
-    wet = warc_records.conversion(
-        measure(text), record_id=ID, uri="http://a/", date=DATE, refers_to=ID.format(1), languages=("deu", "eng")
+    wet = warc_records.conversion_headers(
+        describe_block(text), record_id=ID, uri="http://a/", date=DATE, refers_to=ID.format(1), languages=("deu", "eng")
     )
     assert wet.get("WARC-Identified-Content-Language") == "deu,eng"
-    wat = warc_records.description(measure(b"{}"), record_id=ID, uri="http://a/", date=DATE, refers_to=ID.format(1))
+    wat = warc_records.wat_headers(
+        describe_block(b"{}"), record_id=ID, uri="http://a/", date=DATE, refers_to=ID.format(1)
+    )
     assert (wat.get("WARC-Refers-To"), wat.get("Content-Type")) == (f"<{ID.format(1)}>", "application/json")
     assert [body for _, body in by_fastwarc(compress_record(wet, text))] == [text]
 
 
 def test_dates_are_whole_seconds_in_utc() -> None:
-    assert warc_records.warc_date(DATE.astimezone(timezone(timedelta(hours=5)))) == "2024-07-12T10:00:00Z"
+    assert warc_records.format_warc_date(DATE.astimezone(timezone(timedelta(hours=5)))) == "2024-07-12T10:00:00Z"
     with pytest.raises(BadInput):
-        warc_records.warc_date(DATE.replace(tzinfo=None))
+        warc_records.format_warc_date(DATE.replace(tzinfo=None))
 
 
 def test_fields_of_a_warcinfo_record_are_lines() -> None:
     assert (
-        warc_records.encode_fields([("isPartOf", "A"), ("operator", "ü: x")])
+        warc_records.encode_warc_fields([("isPartOf", "A"), ("operator", "ü: x")])
         == "isPartOf: A\r\noperator: ü: x\r\n".encode()
     )

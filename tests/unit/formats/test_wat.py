@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from webmill.errors import BadInput
-from webmill.formats.warc.wat import read_title, read_wat
+from webmill.formats.warc.wat import read_wat, read_wat_title
 
 RESPONSE_2024 = {
     "Container": {
@@ -141,7 +141,7 @@ def test_what_is_no_json_object_is_bad_input(broken: bytes) -> None:
         read_wat(broken)
     assert caught.value.reason == "bad_json"
     with pytest.raises(BadInput):
-        read_title(broken)
+        read_wat_title(broken)
 
 
 def test_lone_surrogates_and_bytes_that_are_no_utf8_do_not_cost_the_rest() -> None:
@@ -149,15 +149,15 @@ def test_lone_surrogates_and_bytes_that_are_no_utf8_do_not_cost_the_rest() -> No
         parts = (b"Envelope", b"Payload-Metadata", b"HTTP-Response-Metadata", b"HTML-Metadata", b"Head", b"Title")
         return b"".join(b'{"%s":' % part for part in parts) + b'"' + title + b'"' + b"}" * len(parts)
 
-    assert read_title(page(b"a \\ud83d b")) == "a \ud83d b"
-    assert read_title(page(b"caf\xe9")) == "caf\ufffd"
+    assert read_wat_title(page(b"a \\ud83d b")) == "a \ud83d b"
+    assert read_wat_title(page(b"caf\xe9")) == "caf\ufffd"
 
 
 def test_the_title_alone_is_the_title_of_the_whole() -> None:
-    assert read_title(encode(RESPONSE_2024)) == "ranking(No.1 -> No.10)"
-    assert read_title(b"{}") is None
-    assert read_title(encode({"Envelope": {"Payload-Metadata": {"HTTP-Response-Metadata": {}}}})) is None
-    assert read_title(encode({"Envelope": 3})) is None
+    assert read_wat_title(encode(RESPONSE_2024)) == "ranking(No.1 -> No.10)"
+    assert read_wat_title(b"{}") is None
+    assert read_wat_title(encode({"Envelope": {"Payload-Metadata": {"HTTP-Response-Metadata": {}}}})) is None
+    assert read_wat_title(encode({"Envelope": 3})) is None
 
 
 JSON = st.recursive(
@@ -188,7 +188,7 @@ def test_any_value_in_any_place_is_read(replacement: object, where: int) -> None
     if not isinstance(changed, dict):
         return
     html = read_wat(encode(changed)).html
-    assert read_title(encode(changed)) == (html.head.title if html else None)
+    assert read_wat_title(encode(changed)) == (html.head.title if html else None)
 
 
 @settings(deadline=None, max_examples=100)

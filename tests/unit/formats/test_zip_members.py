@@ -259,4 +259,4 @@ def test_cut_anywhere_it_is_refused(data: bytes) -> None:
 
 
 def test_the_limits_are_what_the_documentation_says() -> None:
-    assert (zip_members.MEMBERS_MOST, zip_members.RATIO_MOST) == (10_000, 100)
+    assert (zip_members.MAX_MEMBERS, zip_members.MAX_RATIO) == (10_000, 100)

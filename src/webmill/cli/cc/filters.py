@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 import click
 
 from webmill.cli.options import together
-from webmill.commoncrawl.selection import Selection, merged, sieve_for
+from webmill.commoncrawl.selection import Selection, compile_selection, merge_ranges
 from webmill.errors import BadInput
-from webmill.formats.cdx.query import KeyRange, key_range, read_pattern
+from webmill.formats.cdx.query import KeyRange, key_range, split_url_pattern
 from webmill.formats.timestamps import earliest, latest
 
 F = TypeVar("F", bound=Callable[..., object])
@@ -109,13 +109,13 @@ def parse_selection(
     }
     try:
         selection = Selection(
-            ranges=merged(key_ranges(urls, domains, prefixes)),
+            ranges=merge_ranges(key_ranges(urls, domains, prefixes)),
             start=earliest(start) if start else "",
             end=latest(end) if end else "",
             statuses=tuple(sorted({*statuses})),
             **values,
         )
-        sieve_for(selection)  # reads the regular expression
+        compile_selection(selection)  # reads the regular expression
     except BadInput as error:
         raise click.UsageError(str(error)) from error
     if start and end and selection.start > selection.end:
@@ -125,7 +125,7 @@ def parse_selection(
 
 def key_ranges(urls: Iterable[str], domains: Iterable[str], prefixes: Iterable[str]) -> Iterator[KeyRange]:
     for pattern in urls:
-        url, match_type = read_pattern(pattern)
+        url, match_type = split_url_pattern(pattern)
         yield key_range(url, match_type or "exact")
     for domain in domains:
         yield key_range(domain.removeprefix("*."), "domain")

@@ -19,7 +19,7 @@ from webmill.cli.cc.server_flags import (
 from webmill.cli.context import Context, pass_context
 from webmill.cli.text import escape_bytes
 from webmill.commoncrawl.catalog import Kind, paths_key
-from webmill.commoncrawl.servers import HURRIED
+from webmill.commoncrawl.crawl_storage import INTERACTIVE_RETRIES
 from webmill.errors import NotFound
 from webmill.index.lines import read_lines
 from webmill.infra.address import hide_secrets
@@ -51,7 +51,7 @@ def paths(context: Context, /, *, crawl: str, kind: Kind, limit: int | None, **f
     note_missing_contact(settings, base)
     key = paths_key(resolve_crawl(crawl, base, settings), kind)
     try:
-        stream = open_base_url(base, settings, policy=HURRIED).open(key)
+        stream = open_base_url(base, settings, policy=INTERACTIVE_RETRIES).open(key)
     except NotFound as error:
         raise NotFound(
             f"no {key} in {hide_secrets(base)}: `webmill cc crawls` lists the crawls, not each has files of each kind; "

@@ -29,7 +29,7 @@ from webmill.cli.context import Context, finish, note, pass_context
 from webmill.cli.extract_report import format_outcomes, suggest_extractor, warn_if_unreadable
 from webmill.cli.main import INTERRUPTED
 from webmill.cli.text import format_count
-from webmill.collection import PRIVATE
+from webmill.collection import STATE_FOLDER
 from webmill.commoncrawl.selection import Selection
 from webmill.errors import Unavailable
 from webmill.infra.address import hide_secrets, scheme_of
@@ -117,7 +117,7 @@ def use_own_queue(settings: Settings, choice: WorkerFlags) -> Settings:
     scheme, rest = scheme_of(choice.out)
     if scheme != "file":
         raise click.UsageError("documents that go to an object store need --queue sqlite:FILE or amqp://…")
-    return use_queue(settings, f"sqlite:{Path(rest) / PRIVATE / 'queue.sqlite'}")
+    return use_queue(settings, f"sqlite:{Path(rest) / STATE_FOLDER / 'queue.sqlite'}")
 
 
 def checkpoint_folder(settings: Settings, output: Output) -> Path:

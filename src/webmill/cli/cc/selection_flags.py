@@ -22,8 +22,8 @@ from webmill.cli.cc.server_flags import (
 from webmill.cli.options import together
 from webmill.cli.param_types import AT_LEAST_ONE
 from webmill.commoncrawl.catalog import cluster_key
+from webmill.commoncrawl.crawl_storage import locate_crawl_file
 from webmill.commoncrawl.selection import Selection
-from webmill.commoncrawl.servers import locate_crawl_file
 from webmill.errors import NotFound
 from webmill.index.zipnum.shard_locations import ShardLocations
 from webmill.infra.address import scheme_of

@@ -13,9 +13,9 @@ import msgspec
 
 from webmill.cli.context import note
 from webmill.cli.options import together
-from webmill.commoncrawl import servers
-from webmill.commoncrawl.catalog import COMMON_CRAWL, LATEST, Crawl, checked_name, newest
-from webmill.commoncrawl.servers import PATIENT, open_crawls
+from webmill.commoncrawl import crawl_storage
+from webmill.commoncrawl.catalog import COMMON_CRAWL, LATEST, Crawl, newest_crawl, validate_crawl_name
+from webmill.commoncrawl.crawl_storage import BATCH_RETRIES, open_crawl_storage
 from webmill.errors import Misconfigured, NotFound
 from webmill.infra.address import hide_secrets, scheme_of
 from webmill.infra.retry import BackoffPolicy
@@ -96,15 +96,15 @@ def is_foreign_server(place: str) -> bool:
 
 
 def open_base_url(
-    base: str, settings: Settings, *, policy: BackoffPolicy = PATIENT, stop: threading.Event | None = None
+    base: str, settings: Settings, *, policy: BackoffPolicy = BATCH_RETRIES, stop: threading.Event | None = None
 ) -> Readable:
-    return open_crawls(base, http=settings.http, commoncrawl=settings.commoncrawl, policy=policy, stop=stop)
+    return open_crawl_storage(base, http=settings.http, commoncrawl=settings.commoncrawl, policy=policy, stop=stop)
 
 
 def list_crawls(base: str, settings: Settings) -> list[Crawl]:
     """Newest first."""
     try:
-        return servers.list_crawls(base, http=settings.http, commoncrawl=settings.commoncrawl)
+        return crawl_storage.list_crawls(base, http=settings.http, commoncrawl=settings.commoncrawl)
     except NotFound as error:
         raise NotFound(f"{error}: check --base-url, or name one with --crawl") from error
 
@@ -112,13 +112,13 @@ def list_crawls(base: str, settings: Settings) -> list[Crawl]:
 def check_crawl_name(crawl: str) -> str:
     """What a person wrote; other wrong names come from servers."""
     try:
-        return crawl if crawl == LATEST else checked_name(crawl)
+        return crawl if crawl == LATEST else validate_crawl_name(crawl)
     except Misconfigured as error:
         raise click.UsageError(str(error)) from error
 
 
 def resolve_crawl(crawl: str, base: str, settings: Settings) -> str:
-    return newest(list_crawls(base, settings)) if crawl == LATEST else checked_name(crawl)
+    return newest_crawl(list_crawls(base, settings)) if crawl == LATEST else validate_crawl_name(crawl)
 
 
 @contextmanager

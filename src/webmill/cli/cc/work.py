@@ -27,7 +27,7 @@ from webmill.cli.extract_report import print_extract_report, warn_if_unreadable
 from webmill.cli.main import INTERRUPTED
 from webmill.cli.progress import EVERY_SECONDS
 from webmill.cli.text import format_count
-from webmill.collection import PRIVATE
+from webmill.collection import STATE_FOLDER
 from webmill.errors import Misconfigured, NotFound, Unavailable
 from webmill.infra.address import below, hide_secrets, scheme_of
 from webmill.infra.metrics import Metrics
@@ -142,11 +142,11 @@ def seal(context: Context, /, *, out: str, queue: str | None, over_holes: bool, 
 
     `work` does this whenever a file is full; `work --until-empty` and `run` do it for all batches at their end.
     """
-    state = below(out, PRIVATE)
+    state = below(out, STATE_FOLDER)
     try:
         shape = read_shape(open_storage(state))
     except NotFound as error:
-        raise NotFound(f"{out} is no output of `webmill cc`: no {PRIVATE}/settings.json in it") from error
+        raise NotFound(f"{out} is no output of `webmill cc`: no {STATE_FOLDER}/settings.json in it") from error
     if shape.function and shape.format == "parquet":  # only it knows the columns, and no code of a folder is run
         raise Misconfigured(
             f"{out} has rows of a function: `webmill cc work --until-empty` with that --function seals it"

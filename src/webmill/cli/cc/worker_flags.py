@@ -18,7 +18,7 @@ from webmill.cli.cc.queues import queue_option
 from webmill.cli.main import INTERRUPTED
 from webmill.cli.options import SettingOption, together
 from webmill.cli.param_types import ANY_COUNT, AT_LEAST_ONE
-from webmill.collection import PRIVATE
+from webmill.collection import STATE_FOLDER
 from webmill.commoncrawl.batch import QUEUE
 from webmill.errors import Conflict
 from webmill.extract.custom import read_function
@@ -142,7 +142,7 @@ class WorkerFlags(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def open_output(place: str, shape: Shape) -> Output:
-    output = Output(place, below(place, PRIVATE), shape=shape, row=shape.row())
+    output = Output(place, below(place, STATE_FOLDER), shape=shape, row=shape.row())
     output.prepare()
     return output
 

@@ -19,7 +19,7 @@ from webmill.cli.cc.server_flags import (
 from webmill.cli.context import Context, pass_context
 from webmill.cli.options import SettingOption
 from webmill.commoncrawl.catalog import COMMON_CRAWL, paths_key
-from webmill.commoncrawl.servers import HURRIED
+from webmill.commoncrawl.crawl_storage import INTERACTIVE_RETRIES
 from webmill.errors import NotFound
 from webmill.infra.address import hide_secrets
 from webmill.pipeline.extract.manifest import Kind, decode_lines, lines_from_paths
@@ -61,7 +61,7 @@ def manifest(context: Context, /, *, crawl: str, kind: Kind, limit: int | None, 
     note_missing_contact(settings, base)
     key = paths_key(resolve_crawl(crawl, base, settings), "warc")
     try:
-        listed = open_base_url(base, settings, policy=HURRIED).read(key)
+        listed = open_base_url(base, settings, policy=INTERACTIVE_RETRIES).read(key)
     except NotFound as error:
         raise NotFound(
             f"no {key} in {hide_secrets(base)}: `webmill cc crawls` with the same --base-url lists the crawls; "

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from webmill.collection import crawl_name
+from webmill.collection import default_crawl_name
 from webmill.crawl.backends import crawl_backends
 from webmill.crawl.frontier_admin.place import Place, place_of
 from webmill.crawl.frontier_admin.tools import frontier_tools
@@ -34,7 +34,9 @@ def open_crawl(collection: Path, frontier: str | None, *, name: str | None = Non
     root = collection.resolve()
     flags = read_kept(root / "frontier")
     redis = frontier or flags.get("frontier")
-    called = name or flags.get("name") or read_json(root / "frontier" / "crawl.json").get("name") or crawl_name(root)
+    called = (
+        name or flags.get("name") or read_json(root / "frontier" / "crawl.json").get("name") or default_crawl_name(root)
+    )
     tools = frontier_tools(redis, name=called)
     try:
         yield place_of(root, crawl_backends(redis, name=called), tools, name=called)

@@ -8,7 +8,7 @@ import msgspec
 from webmill.boards.types import BoardLimits, ReaderOptions, board_manners
 from webmill.cli.options import together
 from webmill.cli.param_types import AT_LEAST_ONE, DURATION, FIXED_ADDRESS
-from webmill.collection import Publishing
+from webmill.collection import PublishFolders
 from webmill.crawl.options import Reach
 from webmill.errors import Misconfigured
 
@@ -52,7 +52,7 @@ class ReadingFlags(msgspec.Struct, frozen=True, kw_only=True):
     allow_private: bool
     resolve: tuple[tuple[str, tuple[str, int]], ...]
 
-    def options(self, place: Publishing, *, user_agent: str) -> ReaderOptions:
+    def options(self, place: PublishFolders, *, user_agent: str) -> ReaderOptions:
         manners = board_manners(user_agent, delay=self.delay)
         return ReaderOptions(
             manners=msgspec.structs.replace(manners, obey_robots=self.robots),

@@ -11,7 +11,7 @@ import msgspec
 from webmill.cli.context import Context, note
 from webmill.cli.param_types import require_folder
 from webmill.cli.text import format_count, format_duration
-from webmill.collection import Publishing
+from webmill.collection import PublishFolders
 from webmill.errors import Misconfigured, NotFound
 from webmill.infra import atomic
 from webmill.infra.address import scheme_of
@@ -44,35 +44,35 @@ def print_json(value: bytes | object) -> None:
     click.echo(_UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text).encode())
 
 
-def publication_paths(root: Path, *, create: bool = False) -> Publishing:
-    place = Publishing(root.resolve())
+def publication_paths(root: Path, *, create: bool = False) -> PublishFolders:
+    place = PublishFolders(root.resolve())
     if create:
         atomic.make_folder(place.folder)
     return place
 
 
-def open_for_writing(place: Publishing, url: str | None) -> Storage:
+def open_for_writing(place: PublishFolders, url: str | None) -> Storage:
     """Open the storage to publish to; a store without conditional writes is refused."""
     return open_versions(url or str(place.root))
 
 
-def open_existing_for_writing(place: Publishing, url: str | None) -> Storage:
+def open_existing_for_writing(place: PublishFolders, url: str | None) -> Storage:
     """Open the storage to change versions in it; a folder must exist."""
     require_root(place, url)
     return open_versions(url or str(place.root))
 
 
-def open_for_reading(place: Publishing, url: str | None) -> Storage:
+def open_for_reading(place: PublishFolders, url: str | None) -> Storage:
     require_root(place, url)
     return open_storage(url or str(place.root))
 
 
-def require_root(place: Publishing, url: str | None) -> None:
+def require_root(place: PublishFolders, url: str | None) -> None:
     if not url:
         require_folder(place.root)
 
 
-def choose_queue(context: Context, place: Publishing, url: str | None) -> QueueSettings:
+def choose_queue(context: Context, place: PublishFolders, url: str | None) -> QueueSettings:
     """Return the queue of the flag, else a broker of the settings, else a file in DIR.
 
     A file in the settings is not used: it may be the queue of another command.

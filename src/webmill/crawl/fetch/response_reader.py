@@ -5,7 +5,7 @@ The body is held once, as it was sent. What it means (chunks, content coding) is
 
 from __future__ import annotations
 
-from webmill.formats.compression.content_coding import DecodeLimits, codings_of, decode
+from webmill.formats.compression.content_coding import DecodeLimits, decode_codings, parse_codings
 from webmill.formats.http import ChunkedReader, ResponseFramer, ResponseHead
 
 
@@ -78,12 +78,12 @@ class Reception:
 
 def decode_payload(head: ResponseHead, response: bytes, *, limits: DecodeLimits) -> tuple[bytes, str | None]:
     """The body without chunking and codings, and what was wrong with them."""
-    transfer = codings_of(head.headers, "Transfer-Encoding")
+    transfer = parse_codings(head.headers, "Transfer-Encoding")
     body = response[len(head.raw) :]
     if transfer.count("chunked") == 1 and transfer[-1] == "chunked":
         body, transfer = ChunkedReader().feed(body), transfer[:-1]
-    codings = (*codings_of(head.headers), *(coding for coding in transfer if coding != "chunked"))
+    codings = (*parse_codings(head.headers), *(coding for coding in transfer if coding != "chunked"))
     if not codings and len(body) <= limits.output:
         return body, None
-    decoded = decode(body, codings, limits=limits)
+    decoded = decode_codings(body, codings, limits=limits)
     return decoded.data, decoded.flaw

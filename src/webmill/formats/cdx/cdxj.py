@@ -14,7 +14,7 @@ import msgspec
 from webmill.errors import BadInput
 from webmill.formats.timestamps import is_timestamp
 from webmill.formats.url.surt import without_surrogates
-from webmill.model import CaptureRef, checked_filename, checked_position, spelled_digest
+from webmill.model import CaptureRef, check_filename, check_position, normalise_digest
 
 MAX_LINE = 1 << 20
 MAX_DEPTH = 64
@@ -68,10 +68,10 @@ def capture_of(line: CdxjLine, *, shortest: int = 0) -> CaptureRef:
             url=line.text("url"),
             urlkey=line.urlkey,
             timestamp=line.timestamp,
-            filename=checked_filename(_spelled(fields.get("filename"))),
-            offset=checked_position(_spelled(fields.get("offset")), name="offset"),
-            length=checked_position(_spelled(fields.get("length")), name="length", least=shortest),
-            digest=spelled_digest(line.text("digest")),
+            filename=check_filename(_spelled(fields.get("filename"))),
+            offset=check_position(_spelled(fields.get("offset")), name="offset"),
+            length=check_position(_spelled(fields.get("length")), name="length", least=shortest),
+            digest=normalise_digest(line.text("digest")),
         )
     except BadInput as error:
         source = f"{line.urlkey} {line.timestamp}"
@@ -122,10 +122,10 @@ def parse(line: bytes) -> CdxjLine:
         raise BadInput("no key before the first space", reason="no_key")
     if not is_timestamp(timestamp):
         raise BadInput(f"not 14 digits: {timestamp[:40]!r}", reason="bad_timestamp")
-    return CdxjLine(key.decode("utf-8", "surrogateescape"), timestamp.decode(), parse_fields(data))
+    return CdxjLine(key.decode("utf-8", "surrogateescape"), timestamp.decode(), parse_json_fields(data))
 
 
-def parse_fields(data: bytes) -> dict[str, Value]:
+def parse_json_fields(data: bytes) -> dict[str, Value]:
     """The JSON part alone. BadInput: bad_json, too_deep."""
     try:
         return _strings.decode(data)

@@ -31,7 +31,7 @@ class KeyRange(msgspec.Struct, frozen=True):
         return self.start <= line < self.end
 
 
-def read_pattern(url: str) -> tuple[str, MatchType | None]:
+def split_url_pattern(url: str) -> tuple[str, MatchType | None]:
     """`*.example.com` asks for a domain, `example.com/a*` for a prefix, others for nothing by themselves (None)."""
     if url.startswith("*."):
         return url[2:], "domain"

@@ -49,7 +49,7 @@ DEFAULT_LIMITS = DecodeLimits()
 _INCOMPLETE = ("truncated", "corrupt", "decode_limit")
 
 
-def decode(body: bytes, codings: Sequence[str], *, limits: DecodeLimits = DEFAULT_LIMITS) -> DecodedBody:
+def decode_codings(body: bytes, codings: Sequence[str], *, limits: DecodeLimits = DEFAULT_LIMITS) -> DecodedBody:
     """`codings` in the order in which they were applied, as Content-Encoding lists them."""
     decoder = ContentDecoder(codings, limits=limits)
     data = decoder.feed(body)
@@ -59,21 +59,21 @@ def decode(body: bytes, codings: Sequence[str], *, limits: DecodeLimits = DEFAUL
 
 def decode_body(headers: Headers, body: bytes, *, limits: DecodeLimits = DEFAULT_LIMITS) -> DecodedBody:
     """The content of an archived HTTP message: transfer coding off, then content coding. The first flaw is told."""
-    transfer = codings_of(headers, "Transfer-Encoding")
+    transfer = parse_codings(headers, "Transfer-Encoding")
     plain = DecodedBody(body, complete=True, flaw=None)
     if transfer and transfer[-1] == "chunked":
-        plain, transfer = dechunk(body), transfer[:-1]
-    decoded = decode(plain.data, (*codings_of(headers), *transfer), limits=limits)
+        plain, transfer = decode_chunked(body), transfer[:-1]
+    decoded = decode_codings(plain.data, (*parse_codings(headers), *transfer), limits=limits)
     return DecodedBody(decoded.data, plain.complete and decoded.complete, plain.flaw or decoded.flaw)
 
 
-def codings_of(headers: Headers, name: str = "Content-Encoding") -> tuple[str, ...]:
+def parse_codings(headers: Headers, name: str = "Content-Encoding") -> tuple[str, ...]:
     """The codings of a message in the order in which they were applied, lower case."""
     words = (word.strip().lower() for value in headers.get_all(name) for word in value.split(","))
     return tuple(word for word in words if word)
 
 
-def dechunk(body: bytes) -> DecodedBody:
+def decode_chunked(body: bytes) -> DecodedBody:
     """An archived chunked body. One with a wrong chunk (or none at all: crawlers often unchunk) is given as it is."""
     reader = ChunkedReader()
     data = reader.feed(body)

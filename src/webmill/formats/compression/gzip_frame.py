@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-HEADER_MOST = 1024  # bytes of a member that are enough to find the end of its header, unless it carries a long comment
+MAX_HEADER = 1024  # bytes of a member that are enough to find the end of its header, unless it carries a long comment
 TRAILER = 8
 _EXTRA, _NAME, _COMMENT, _CHECK = 4, 8, 16, 2
 _FIXED = 10
@@ -17,7 +17,7 @@ class GzipFrame(msgspec.Struct, frozen=True, gc=False):
 
 
 def read_frame(start: bytes, trailer: bytes) -> GzipFrame | None:
-    """From a member's first bytes (`HEADER_MOST` of them, or all) and its last eight. None when it is no member."""
+    """From a member's first bytes (`MAX_HEADER` of them, or all) and its last eight. None when it is no member."""
     if not start.startswith(b"\x1f\x8b\x08") or len(start) < _FIXED or len(trailer) != TRAILER:
         return None
     crc, inflated = int.from_bytes(trailer[:4], "little"), int.from_bytes(trailer[4:], "little")

@@ -14,12 +14,14 @@ from webmill.errors import BadInput
 from webmill.formats.window import ByteWindow
 
 MAGIC = b"\x1f\x8b\x08"
-NEXT = re.compile(rb"\x1f\x8b\x08[\x00-\x1f]")  # the flags of RFC 1952 use the low five bits
+MEMBER_START = re.compile(rb"\x1f\x8b\x08[\x00-\x1f]")  # the flags of RFC 1952 use the low five bits
 SMALLEST = 20  # header 10, deflate of nothing 2, trailer 8
-STORED_MOST = 4 << 20  # what one call may inflate: stored bytes
-INFLATED_MOST = 16 << 20  # and inflated bytes
+MAX_STORED = 4 << 20  # what one call may inflate: stored bytes
+MAX_INFLATED = 16 << 20  # and inflated bytes
 INPUT = 1 << 16
-LOOK = 1 << 12  # stored bytes by which a member is recognised: where there is one in every third byte, it is read often
+PREFIX_INPUT = (
+    1 << 12
+)  # stored bytes by which a member is recognised: where there is one in every third byte, it is read often
 OUTPUT = 1 << 20
 INFLATE_ERROR: type[Exception] = zlib_ng.error  # type: ignore[assignment]  # its stub calls the class an instance
 
@@ -50,11 +52,11 @@ def inflate_whole(raw: ByteWindow, *, most: int) -> bytearray | None:
 def _next_magic(raw: ByteWindow, skip: int) -> int | None:
     """How far from here the next member may begin; None when too far, or nothing is left."""
     while True:
-        found = NEXT.search(raw.data, raw.at + skip)
+        found = MEMBER_START.search(raw.data, raw.at + skip)
         if found:
             return found.start() - raw.at
         there = len(raw.data) - raw.at
-        if there > STORED_MOST:
+        if there > MAX_STORED:
             return None
         before, skip = skip, max(skip, there - len(MAGIC))
         if not raw.more():
@@ -114,11 +116,11 @@ class GzipMemberReader:
         return DamagedMember(f"gzip member: {text}", reason=reason, offset=self._start)
 
 
-def begins_with(raw: ByteWindow, *, most: int = 1024) -> bytes:
+def inflate_prefix(raw: ByteWindow, *, most: int = 1024) -> bytes:
     """The first inflated bytes of the member at `raw`, which stays where it is; b"" when it is none."""
-    raw.has(LOOK)
+    raw.has(PREFIX_INPUT)
     try:
-        start: bytes = zlib_ng.decompressobj(31).decompress(memoryview(raw.data)[raw.at : raw.at + LOOK], most)
+        start: bytes = zlib_ng.decompressobj(31).decompress(memoryview(raw.data)[raw.at : raw.at + PREFIX_INPUT], most)
     except INFLATE_ERROR:
         return b""
     return start

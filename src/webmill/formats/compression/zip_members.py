@@ -21,9 +21,9 @@ from webmill.errors import BadInput
 
 MAGIC = b"PK\x03\x04"
 EMPTY = b"PK\x05\x06"  # an archive without members is nothing but its end
-MEMBERS_MOST = 10_000
-DIRECTORY_MOST = 16 << 20
-INFLATED_MOST, RATIO_MOST = 16 << 20, 100  # all members together: so many bytes, or so many times the file's own
+MAX_MEMBERS = 10_000
+MAX_DIRECTORY = 16 << 20
+MAX_INFLATED, MAX_RATIO = 16 << 20, 100  # all members together: so many bytes, or so many times the file's own
 INPUT = 1 << 18
 
 STORED, DEFLATED = 0, 8
@@ -86,7 +86,7 @@ def read_directory(file: SeekableFile, *, size: int) -> list[ZipMember]:
         if member.start + _HEADER.size + len(member.raw_name) + member.stored > member.limit:
             raise _bad(f"members share bytes: {member.label} and what follows it", reason="overlap")
     total = sum(member.size for member in members)
-    if total > max(INFLATED_MOST, RATIO_MOST * size):
+    if total > max(MAX_INFLATED, MAX_RATIO * size):
         raise _bad(f"{size} bytes would become {total}: unpack it yourself if you trust it", reason="bomb")
     return members
 
@@ -186,8 +186,8 @@ def _find_directory(file: SeekableFile, size: int) -> _ZipDirectory:
         found, here = _find_directory64(file, tail[at - _LOCATOR.size : at], found)
     if disk not in (0, _MOST_16) or disk_of_directory not in (0, _MOST_16) or here != found.members:
         raise _bad("a part of several: put them together first")
-    if found.members > MEMBERS_MOST or found.size > DIRECTORY_MOST:
-        message = f"{found.members} members in a directory of {found.size} bytes, of {MEMBERS_MOST} at most"
+    if found.members > MAX_MEMBERS or found.size > MAX_DIRECTORY:
+        message = f"{found.members} members in a directory of {found.size} bytes, of {MAX_MEMBERS} at most"
         raise _bad(f"{message}: unpack it, and add what is in it", reason="too_large")
     if found.start + found.size > found.end:
         raise _bad("the directory does not lie where the file says: it is cut off, or something was put before it")

@@ -17,11 +17,11 @@ from webmill.formats.compression.gzip_members import DamagedMember
 from webmill.formats.window import ByteWindow
 
 MAGIC = b"\x28\xb5\x2f\xfd"
-NEXT = re.compile(rb"\x28\xb5\x2f\xfd")
-WINDOW_MOST = 8 << 20
-DICTIONARY_MOST = 16 << 20
+FRAME_START = re.compile(rb"\x28\xb5\x2f\xfd")
+MAX_WINDOW = 8 << 20
+MAX_DICTIONARY = 16 << 20
 DICTIONARY_FRAME = b"\x5d\x2a\x4d\x18"
-BLOCK_MOST = 128 << 10
+MAX_BLOCK = 128 << 10
 
 
 def is_frame(start: bytes) -> bool:
@@ -43,9 +43,9 @@ class ZstdFrameReader:
         magic = bytes(raw.data[raw.at : raw.at + 4])
         if magic == MAGIC:
             blocks = cast("IO[bytes]", _ZstdBlocks(raw))  # the decoder asks only for `read`
-            self._stream = decoder.stream_reader(blocks, read_size=BLOCK_MOST)
+            self._stream = decoder.stream_reader(blocks, read_size=MAX_BLOCK)
         elif magic == DICTIONARY_FRAME:
-            self.decoder = _decoder_with(_skippable(raw, most=DICTIONARY_MOST))
+            self.decoder = _decoder_with(_skippable(raw, most=MAX_DICTIONARY))
         else:
             _skippable(raw, most=0)
 
@@ -80,7 +80,7 @@ class _ZstdBlocks:
         word = int.from_bytes(header, "little")
         self._last = bool(word & 1)
         stored = 1 if (word >> 1) & 3 == 1 else word >> 3  # a run of one byte is stored as that byte
-        if stored > BLOCK_MOST:
+        if stored > MAX_BLOCK:
             raise DamagedMember("zstd frame: a block over 128 KiB", reason="bad_zstd", offset=self._raw.position)
         tail = 4 if self._last and self._checksum else 0
         return header + _take(self._raw, stored + tail)
@@ -115,14 +115,14 @@ def _skippable(raw: ByteWindow, *, most: int) -> bytes:
 
 
 def new_decoder() -> zstandard.ZstdDecompressor:
-    return zstandard.ZstdDecompressor(max_window_size=WINDOW_MOST)
+    return zstandard.ZstdDecompressor(max_window_size=MAX_WINDOW)
 
 
 def _decoder_with(dictionary: bytes) -> zstandard.ZstdDecompressor:
     try:
         if dictionary.startswith(MAGIC):
-            dictionary = new_decoder().stream_reader(io.BytesIO(dictionary)).read(DICTIONARY_MOST)
+            dictionary = new_decoder().stream_reader(io.BytesIO(dictionary)).read(MAX_DICTIONARY)
         content = zstandard.ZstdCompressionDict(dictionary)
-        return zstandard.ZstdDecompressor(dict_data=content, max_window_size=WINDOW_MOST)
+        return zstandard.ZstdDecompressor(dict_data=content, max_window_size=MAX_WINDOW)
     except (zstandard.ZstdError, ValueError) as error:
         raise DamagedMember(f"zstd dictionary: {error}", reason="bad_zstd") from None

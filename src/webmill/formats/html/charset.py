@@ -18,7 +18,7 @@ from typing import Literal
 
 import msgspec
 
-from webmill.formats.html.meta_prescan import declared_in_meta
+from webmill.formats.html.meta_prescan import find_meta_charset
 
 EncodingSource = Literal["bom", "http", "meta", "fallback"]
 
@@ -124,12 +124,12 @@ _SPELLED = {"shift_jis": "Shift_JIS", "big5": "Big5"}
 _MULTIBYTE = ("utf", "gb", "big5", "euc", "iso2022", "cp932", "cp949")
 
 
-def lookup(label: str) -> str | None:
+def lookup_encoding(label: str) -> str | None:
     """The encoding that a label of the web means, or None."""
     return _LABELS.get(label.strip(_WHITE_SPACE).lower()) if len(label) < 64 and label.isascii() else None
 
 
-def charset_of(content_type: str | None) -> str | None:
+def charset_label(content_type: str | None) -> str | None:
     """The label in a Content-Type, as it stands there."""
     found = _CHARSET.search(content_type[:1024]) if content_type else None
     return (found[1] or found[2] or found[3]) if found else None
@@ -150,7 +150,7 @@ def decode_plain(body: bytes, *, content_type: str | None = None) -> DecodedText
 
 
 def decode_as(body: bytes, encoding: str) -> str:
-    """`encoding` is a name that `lookup` returned."""
+    """`encoding` is a name that `lookup_encoding` returned."""
     codec, _ = _ENCODINGS[encoding]
     if encoding == "replacement":
         return "\ufffd" if body else ""
@@ -170,7 +170,7 @@ def encode_as(letter: str, encoding: str) -> bytes:
     return data
 
 
-def spelled(encoding: str) -> str:
+def iana_name(encoding: str) -> str:
     """UTF-8, ISO-8859-2, windows-1252: as IANA writes them."""
     return _SPELLED.get(encoding) or (encoding if encoding.startswith("windows-") else encoding.upper())
 
@@ -179,8 +179,8 @@ def _labelled(body: bytes, content_type: str | None) -> DecodedText | None:
     for mark, name in _BOMS:
         if body.startswith(mark):
             return _text(body[len(mark) :], name, "bom")
-    declared = charset_of(content_type)
-    encoding = lookup(declared) if declared is not None else None
+    declared = charset_label(content_type)
+    encoding = lookup_encoding(declared) if declared is not None else None
     return _text(body, encoding, "http") if encoding else None
 
 
@@ -194,8 +194,8 @@ def _text(body: bytes, encoding: str, source: EncodingSource) -> DecodedText:
 
 
 def _from_meta(body: bytes) -> str | None:
-    label = declared_in_meta(body)
-    encoding = lookup(label) if label else None
+    label = find_meta_charset(body)
+    encoding = lookup_encoding(label) if label else None
     # These bytes were readable as ASCII, so a page that calls itself UTF-16 is wrong (HTML standard, prescan, step 6).
     return {"utf-16be": "utf-8", "utf-16le": "utf-8", "x-user-defined": "windows-1252"}.get(encoding or "", encoding)
 

@@ -3,9 +3,9 @@
     head = read_head(decode_page(body, content_type=…).text)
     head.title, head.meta("description"), head.related("canonical")
 
-No more of the page is looked at than its head, of that only the tags that say something, and of those only the ones
-that are asked for: `read_html`, which reads all of a page, costs many times as much. `LIMIT` bounds a head without an
-end. Tags are cut as `tokens` cuts them, and as there no expression goes back: no head makes this slow.
+Only the head is scanned, and only the tags that are asked for are parsed: `read_html`, which reads the whole page,
+costs many times as much. `MAX_HEAD` bounds a head without an end. Tags are split as `tokens` splits them, and no
+expression backtracks: no head makes this slow.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ import msgspec
 
 from webmill.formats.html import links as html_links
 from webmill.formats.html.entities import decode_text
-from webmill.formats.html.tokens import ATTRIBUTES, COMMENT, SPACE, is_empty
+from webmill.formats.html.tokens import ATTRIBUTES, COMMENT, SPACE, is_self_closing
 
-LIMIT = 256 << 10  # characters
-LONGEST_TITLE = 300  # characters
+MAX_HEAD = 256 << 10  # characters
+MAX_TITLE = 300  # characters
 _CODE = "|".join(rf"{name}\b{ATTRIBUTES}[{SPACE}]*+(?<!/)>(?:[^<]++|<(?!/{name}))*+" for name in ("script", "style"))
 # Three groups for a tag: name, attributes, and the text of a title. None for comments, scripts and styles.
 _TAGS = re.compile(
@@ -41,7 +41,7 @@ class HtmlHead(msgspec.Struct, frozen=True, kw_only=True):
         """Return the last content of this name that is not blank, whichever attribute has the name."""
         for raw in reversed(self.metas):
             if name in raw.lower():
-                meta = html_links.meta_of(raw)
+                meta = html_links.parse_meta(raw)
                 names = (meta.name, meta.property, meta.http_equiv) if meta else ()
                 if meta and (meta.content or "").strip() and any(one and one.lower() == name for one in names):
                     return meta.content
@@ -51,7 +51,7 @@ class HtmlHead(msgspec.Struct, frozen=True, kw_only=True):
         """Return the address of the first <link> with the first of these relations that there is."""
         for relation in relations:
             for raw in self.links:
-                link = html_links.head_link_of(raw) if relation in raw.lower() else None
+                link = html_links.parse_head_link(raw) if relation in raw.lower() else None
                 if link and link.url and relation in (link.rel or "").lower().split():
                     return link.url
         return None
@@ -64,16 +64,16 @@ def read_head(page: str) -> HtmlHead:
     metas: list[str] = []
     links: list[str] = []
     in_svg = False  # a picture has titles that are not the page's
-    for found in _TAGS.finditer(page, 0, LIMIT):
+    for found in _TAGS.finditer(page, 0, MAX_HEAD):
         name = (found[1] or "").lower()
         if name == "meta":
             metas.append(found[2])
         elif name == "link":
             links.append(found[2])
-        elif name == "title" and not title and not in_svg and not is_empty(found[2]):
+        elif name == "title" and not title and not in_svg and not is_self_closing(found[2]):
             title = _as_seen(found[3])
         elif name == "base" and base is None:
-            base = html_links.base_of(found[2])
+            base = html_links.parse_base(found[2])
         elif name.endswith("svg"):
             in_svg = name == "svg"
         elif name in ("body", "/head") and title:
@@ -82,4 +82,4 @@ def read_head(page: str) -> HtmlHead:
 
 
 def _as_seen(text: str) -> str | None:
-    return " ".join(decode_text(text[: 4 * LONGEST_TITLE]).split())[:LONGEST_TITLE].rstrip() or None
+    return " ".join(decode_text(text[: 4 * MAX_TITLE]).split())[:MAX_TITLE].rstrip() or None

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import msgspec
 
 from webmill.formats.html.entities import decode_attribute
-from webmill.formats.html.tokens import attributes_of
+from webmill.formats.html.tokens import parse_attributes
 
 Attributes = dict[str, str | None]
 
@@ -76,7 +76,7 @@ _CLICKED = frozenset({"DIV", "INPUT"})
 _ANYWHERE = frozenset({"background", "data-href", "data-uri"})  # on any tag
 
 
-def links_of(tag: str, raw: str) -> list[HtmlLink]:
+def parse_tag_links(tag: str, raw: str) -> list[HtmlLink]:
     """The links of a tag, but for <a>, <link> and <script>, which go their own ways."""
     names = _LINKS.get(tag, ())
     lower = raw.lower()
@@ -84,7 +84,7 @@ def links_of(tag: str, raw: str) -> list[HtmlLink]:
     may_be_clicked = tag in _CLICKED and "onclick" in lower
     if not (names or may_be_anywhere or may_be_clicked):  # what nearly all tags come to
         return []
-    attributes = attributes_of(raw)
+    attributes = parse_attributes(raw)
     found = [_link(tag, name, attributes) for name in attributes if name in _ANYWHERE] if may_be_anywhere else []
     found += [_link(tag, name, attributes, _TOLD_ALONG.get((tag, name), ())) for name in names]
     links = [link for link in found if link]
@@ -93,21 +93,21 @@ def links_of(tag: str, raw: str) -> list[HtmlLink]:
     return links
 
 
-def anchor_of(raw: str) -> HtmlLink | None:
+def parse_anchor(raw: str) -> HtmlLink | None:
     """None for <a> without an address: it holds no link, but a place."""
-    return _link("A", "href", attributes_of(raw), _ANCHOR)
+    return _link("A", "href", parse_attributes(raw), _ANCHOR)
 
 
-def head_link_of(raw: str) -> HtmlLink | None:
-    return _link("LINK", "href", attributes_of(raw), ("rel", "type"))
+def parse_head_link(raw: str) -> HtmlLink | None:
+    return _link("LINK", "href", parse_attributes(raw), ("rel", "type"))
 
 
-def script_of(raw: str) -> HtmlLink | None:
-    return _link("SCRIPT", "src", attributes_of(raw), ("type",))
+def parse_script(raw: str) -> HtmlLink | None:
+    return _link("SCRIPT", "src", parse_attributes(raw), ("type",))
 
 
-def base_of(raw: str) -> str | None:
-    return _decoded(attributes_of(raw), "href")
+def parse_base(raw: str) -> str | None:
+    return _decoded(parse_attributes(raw), "href")
 
 
 def _link(tag: str, name: str, attributes: Attributes, along: tuple[str, ...] = ()) -> HtmlLink | None:
@@ -115,7 +115,7 @@ def _link(tag: str, name: str, attributes: Attributes, along: tuple[str, ...] = 
     if url is None:
         return None
     others = {other: decode_attribute(value) for other in along if (value := attributes.get(other)) is not None}
-    return HtmlLink(f"{tag}@/{name}", without_data(decode_attribute(url)), **others)
+    return HtmlLink(f"{tag}@/{name}", strip_data_url(decode_attribute(url)), **others)
 
 
 def _decoded(attributes: Attributes, name: str) -> str | None:
@@ -126,7 +126,7 @@ def _decoded(attributes: Attributes, name: str) -> str | None:
 _MOST_OF_DATA_URL = 128
 
 
-def without_data(url: str) -> str:
+def strip_data_url(url: str) -> str:
     """A `data:` URL up to its comma: what follows is no address, and may be megabytes."""
     if not url.startswith("data:"):
         return url
@@ -146,12 +146,12 @@ _QUOTES_BEHIND = re.compile(r"""(?:["']\\?)*+""")  # read backwards
 _MOST_OF_STYLE = 100_000
 
 
-def links_of_style(content: str) -> Iterator[HtmlLink]:
+def parse_style_links(content: str) -> Iterator[HtmlLink]:
     content = decode_attribute(content)
     for pattern in (_CSS_URL, _CSS_IMPORT):
         for found in pattern.finditer(content):
             if url := _unquoted(found[1]):
-                yield HtmlLink("STYLE/#text", href=without_data(url))
+                yield HtmlLink("STYLE/#text", href=strip_data_url(url))
             if found.end() >= _MOST_OF_STYLE:
                 break
 
@@ -167,15 +167,15 @@ def _unquoted(url: str) -> str:
 def _clicked(tag: str, script: str) -> Iterator[HtmlLink]:
     for pattern in (_GO, _OPEN):
         if found := pattern.match(script):
-            yield HtmlLink(f"{tag}@/onclick", without_data(found.groups()[-1]))
+            yield HtmlLink(f"{tag}@/onclick", strip_data_url(found.groups()[-1]))
 
 
 # --- metas ------------------------------------------------------------------------------------------------------------
 
 
-def meta_of(raw: str) -> HtmlMeta | None:
+def parse_meta(raw: str) -> HtmlMeta | None:
     """None with less than two things to say: a name without a content, or a content that schema.org names elsewhere."""
-    attributes = attributes_of(raw)
+    attributes = parse_attributes(raw)
     found = {
         field: value
         for field, name in (
@@ -188,12 +188,12 @@ def meta_of(raw: str) -> HtmlMeta | None:
         if (value := _decoded(attributes, name)) is not None
     }
     if found.get("property") == "og:image" and "content" in found:
-        found["content"] = without_data(found["content"])
+        found["content"] = strip_data_url(found["content"])
     return HtmlMeta(**found) if len(found) > 1 else None
 
 
-def languages_of(raw: str) -> Iterator[HtmlMeta]:
-    attributes = attributes_of(raw)
+def parse_html_languages(raw: str) -> Iterator[HtmlMeta]:
+    attributes = parse_attributes(raw)
     for name in ("lang", "xml:lang"):
         value = _decoded(attributes, name)
         if value is not None:

@@ -23,7 +23,7 @@ _ATTRIBUTE = re.compile(
 _CHARSET = re.compile(rb"""charset[\t\n\f\r ]*=[\t\n\f\r ]*(?:"([^"]*)"|'([^']*)'|([^\t\n\f\r ;"']+))""", re.IGNORECASE)
 
 
-def declared_in_meta(page: bytes) -> str | None:
+def find_meta_charset(page: bytes) -> str | None:
     """The label as the page spells it; whether it means anything is not decided here."""
     return _declared(bytes(page[:PRESCAN_BYTES]))
 

@@ -16,7 +16,7 @@ from webmill.formats.html import links as html_links
 from webmill.formats.html.entities import decode_text
 from webmill.formats.html.links import HtmlLink, HtmlMeta
 from webmill.formats.html.plain_text import PlainText
-from webmill.formats.html.tokens import is_empty, read_tokens
+from webmill.formats.html.tokens import is_self_closing, read_tokens
 
 MAX_PAGE = 8 << 20  # characters; Common Crawl keeps 1 MiB (5 since 2025) of a page
 _MAX_WORDS = 128  # of a title and of the text of a link
@@ -133,14 +133,14 @@ class _PageCollector(_TextCollector):
             self.anchors.add(kept)
 
     def add_style(self, text: str) -> None:
-        self.links += html_links.links_of_style(text)
+        self.links += html_links.parse_style_links(text)
 
     def open(self, name: str, attributes: str) -> None:
         super().open(name, attributes)
         if name in _ENTERED:
             _ENTERED[name](self, attributes)
         if attributes:
-            self.links += html_links.links_of(name, attributes)
+            self.links += html_links.parse_tag_links(name, attributes)
 
     def close(self, name: str) -> None:
         if self.in_title:
@@ -197,8 +197,8 @@ class _AnchorStack:
 
 
 def _enter_anchor(reading: _PageCollector, attributes: str) -> None:
-    link = html_links.anchor_of(attributes)
-    if not is_empty(attributes):
+    link = html_links.parse_anchor(attributes)
+    if not is_self_closing(attributes):
         reading.anchors.enter(link)
     elif link:
         reading.links.append(link)
@@ -213,7 +213,7 @@ def _enter_body(reading: _PageCollector, _: str) -> None:
 
 
 def _enter_title(reading: _PageCollector, attributes: str) -> None:
-    reading.in_title = not is_empty(attributes)
+    reading.in_title = not is_self_closing(attributes)
 
 
 def _enter_svg(reading: _PageCollector, _: str) -> None:
@@ -221,26 +221,26 @@ def _enter_svg(reading: _PageCollector, _: str) -> None:
 
 
 def _note_base(reading: _PageCollector, attributes: str) -> None:
-    base = html_links.base_of(attributes)
+    base = html_links.parse_base(attributes)
     reading.base = reading.base if base is None else base
 
 
 def _note_languages(reading: _PageCollector, attributes: str) -> None:
-    reading.metas += html_links.languages_of(attributes)
+    reading.metas += html_links.parse_html_languages(attributes)
 
 
 def _note_meta(reading: _PageCollector, attributes: str) -> None:
-    if meta := html_links.meta_of(attributes):
+    if meta := html_links.parse_meta(attributes):
         reading.metas.append(meta)
 
 
 def _note_head_link(reading: _PageCollector, attributes: str) -> None:
-    if link := html_links.head_link_of(attributes):
+    if link := html_links.parse_head_link(attributes):
         reading.head_links.append(link)
 
 
 def _note_script(reading: _PageCollector, attributes: str) -> None:
-    if link := html_links.script_of(attributes):
+    if link := html_links.parse_script(attributes):
         reading.scripts.append(link)
 
 

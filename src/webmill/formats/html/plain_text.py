@@ -28,9 +28,9 @@ class PlainText:
         if self._last in _SPACES:
             if text.isspace() and text.isascii():  # the indentation between tags: every second text
                 return ""
-            text = collapse(text)
+            text = collapse_space(text)
             return self.add_as_it_is(text[1:] if text[:1] in _SPACES else text)
-        return self.add_as_it_is(collapse(text))
+        return self.add_as_it_is(collapse_space(text))
 
     def add_as_it_is(self, text: str) -> str:
         if text:
@@ -62,7 +62,7 @@ class PlainText:
         self._last = self._parts[-1][-1] if self._parts else "\n"
 
 
-def collapse(text: str) -> str:
+def collapse_space(text: str) -> str:
     """Runs of white space as one character: the first of the run, or a space when that one is no text."""
     if text.isascii() or not _WIDE.search(text):
         return _UNTIDY.sub(" ", text)

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 
-from webmill.formats.html.head import LIMIT, HtmlHead
+from webmill.formats.html.head import MAX_HEAD, HtmlHead
 
 METAS = ("article:published_time", "og:published_time", "datepublished", "dc.date.issued", "dcterms.issued", "pubdate")
 OLDEST, YOUNGEST = 1900, 2199  # years
@@ -30,15 +30,15 @@ _STATED = (
 _TIME = re.compile(r"""<time\b[^<>]{0,200}?\bdatetime\s?=\s?["']([^"'<>]{4,40})["']([^<>]{0,200})""")
 
 
-def published_of(html: str, head: HtmlHead) -> datetime | None:
+def find_published_date(html: str, head: HtmlHead) -> datetime | None:
     """Return the date, in UTC; one that names no zone is taken as it stands."""
-    return next(filter(None, map(moment_of, _candidates(html, head))), None)
+    return next(filter(None, map(parse_date, _candidates(html, head))), None)
 
 
 def _candidates(html: str, head: HtmlHead) -> Iterator[str]:
     said = " ".join(head.metas).lower()
     yield from filter(None, (head.meta(name) for name in METAS if name in said))
-    html = html[:LIMIT]  # only here: half of the pages have said it, and this copies
+    html = html[:MAX_HEAD]  # only here: half of the pages have said it, and this copies
     yield from (found[1] for part in _parts(html) for pattern in _STATED if (found := pattern.search(part)))
     times = [*_TIME.finditer(html)] if "<time" in html else []
     yield from (time[1] for time in times if "pubdate" in time[0].lower())
@@ -53,7 +53,7 @@ def _parts(html: str) -> Iterator[str]:
         at, seen = html.find(NAME, at + 1), seen + 1
 
 
-def moment_of(text: str) -> datetime | None:
+def parse_date(text: str) -> datetime | None:
     """Return the moment of a date in ISO 8601, or as mails have it."""
     try:
         moment = _read(text.strip())

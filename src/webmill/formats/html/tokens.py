@@ -43,7 +43,7 @@ class TokenListener(Protocol):
         """Characters between tags, entities not decoded."""
 
     def open(self, name: str, attributes: str) -> None:
-        """`name` is in upper case; `attributes` are raw, see `attributes_of`."""
+        """`name` is in upper case; `attributes` are raw, see `parse_attributes`."""
 
     def close(self, name: str) -> None: ...
 
@@ -70,7 +70,7 @@ def read_tokens(page: str, to: TokenListener) -> None:
             close(name)
             continue
         open_(name, attributes)
-        if name in _RAW_ENDS and not is_empty(attributes):
+        if name in _RAW_ENDS and not is_self_closing(attributes):
             start, at = at, _end_of_raw(page, name, at)
             if name == "STYLE":
                 to.add_style(page[start:at])
@@ -88,7 +88,7 @@ def _end_of_raw(page: str, name: str, at: int) -> int:
     return len(page)
 
 
-def attributes_of(raw: str) -> dict[str, str | None]:
+def parse_attributes(raw: str) -> dict[str, str | None]:
     """Names in lower case, the first of a name wins; None for one without a value. Entities are not decoded."""
     found: dict[str, str | None] = {}
     for name, value in _ATTRIBUTE.findall(raw):
@@ -105,7 +105,7 @@ def _unquoted(value: str) -> str | None:
     return value[1:-1] if len(value) > 1 and value[-1] == quote else value[1:]
 
 
-def is_empty(attributes: str) -> bool:
+def is_self_closing(attributes: str) -> bool:
     """Whether a tag closes itself: `<a/>`, `<a href="x"/>`, but not `<a href=x/>`."""
     if not attributes.endswith("/"):
         return False

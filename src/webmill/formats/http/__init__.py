@@ -13,7 +13,7 @@ from webmill.formats.http.head import (
     parse_request_head,
     parse_response_head,
 )
-from webmill.formats.http.message import ArchivedMessage, split_message, split_request
+from webmill.formats.http.message import ArchivedMessage, split_request, split_response
 
 __all__ = [
     "MAX_HEAD_BYTES",
@@ -28,6 +28,6 @@ __all__ = [
     "end_of_head",
     "parse_request_head",
     "parse_response_head",
-    "split_message",
     "split_request",
+    "split_response",
 ]

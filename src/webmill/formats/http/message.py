@@ -32,7 +32,7 @@ class ArchivedMessage(msgspec.Struct, Generic[Head], frozen=True):
     flaws: tuple[str, ...] = ()
 
 
-def split_message(block: bytes) -> ArchivedMessage[ResponseHead]:
+def split_response(block: bytes) -> ArchivedMessage[ResponseHead]:
     """An archived response."""
     message = _split(block, parse_response_head)
     if message.head is not None and _has_double_empty_line(message.head, message.body):

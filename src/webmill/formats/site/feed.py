@@ -23,8 +23,8 @@ from webmill.errors import BadInput
 from webmill.formats.html.entities import decode_text
 from webmill.formats.html.page import MAX_PAGE, read_html_text
 
-MOST_ENTRIES = 10_000
-DEEPEST = 64
+MAX_ENTRIES = 10_000
+MAX_DEPTH = 64
 _ROOTS = frozenset(("rss", "feed", "rdf"))
 _HEADS = frozenset(("channel", "feed"))
 _ENTRIES = frozenset(("item", "entry"))
@@ -108,7 +108,7 @@ def _read_json(text: str) -> Feed:
             (item.url or item.external_url or "").strip(),
             _text(item.content_html or escape(item.content_text or item.summary or "")),
         )
-        for item in said.items[:MOST_ENTRIES]
+        for item in said.items[:MAX_ENTRIES]
     ]
     return Feed(
         title=_line(escape(said.title or "")),
@@ -116,7 +116,7 @@ def _read_json(text: str) -> Feed:
         url=(said.home_page_url or "").strip(),
         language=(said.language or "").strip()[:64],
         entries=tuple(entry for entry in entries if entry.title or entry.text or entry.url),
-        flaw="too_many_entries" if len(said.items) > MOST_ENTRIES else "",
+        flaw="too_many_entries" if len(said.items) > MAX_ENTRIES else "",
     )
 
 
@@ -199,7 +199,7 @@ class _FeedXmlParser:
             self._begin(name, prefix, attributes)
         around = self._open[-1] if self._open else ""
         self._open.append(name)
-        if len(self._open) > DEEPEST:
+        if len(self._open) > MAX_DEPTH:
             self._stop("too_deep")
         if self._field:
             self._html.append(f"<{name}>")
@@ -252,7 +252,7 @@ class _FeedXmlParser:
             self._into[field] = value
 
     def _add(self, said: dict[str, str]) -> None:
-        if len(self._entries) >= MOST_ENTRIES:
+        if len(self._entries) >= MAX_ENTRIES:
             self._stop("too_many_entries")
         text = _text(said.get("content") or said.get("summary", ""))
         entry = FeedEntry(_line(said.get("title", "")), said.get("link", ""), text)

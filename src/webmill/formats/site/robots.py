@@ -19,10 +19,10 @@ import msgspec
 from webmill.formats.site.robots_match import (
     RobotsMatcher,
     RobotsRule,
-    as_bytes_spelled,
-    google_spelling,
     is_plain,
-    rfc_spelling,
+    normalise_by_google,
+    normalise_by_rfc,
+    to_octets,
 )
 from webmill.formats.url.normalise import MAX_URL
 
@@ -100,9 +100,9 @@ class RobotsRules:
     def __init__(self, rules: Iterable[RobotsRule] = (), *, crawl_delay: float | None = None) -> None:
         self.crawl_delay = crawl_delay
         rules = list(rules)
-        self._rfc = RobotsMatcher(rules, rfc_spelling)
-        same = all(rfc_spelling(pattern) == google_spelling(pattern) for _, pattern in rules)
-        self._google = self._rfc if same else RobotsMatcher(rules, google_spelling)
+        self._rfc = RobotsMatcher(rules, normalise_by_rfc)
+        same = all(normalise_by_rfc(pattern) == normalise_by_google(pattern) for _, pattern in rules)
+        self._google = self._rfc if same else RobotsMatcher(rules, normalise_by_google)
 
     def allows(self, path_and_query: str) -> bool:
         """Of a URL as it would be asked for: `/`, `/a?b`."""
@@ -111,8 +111,8 @@ class RobotsRules:
             return True
         if is_plain(path) and self._google is self._rfc:
             return self._rfc.allows(path)
-        path = as_bytes_spelled(path)
-        spelled, as_google_does = rfc_spelling(path), google_spelling(path)
+        path = to_octets(path)
+        spelled, as_google_does = normalise_by_rfc(path), normalise_by_google(path)
         if not self._rfc.allows(spelled):
             return False
         return (self._google is self._rfc and spelled == as_google_does) or self._google.allows(as_google_does)

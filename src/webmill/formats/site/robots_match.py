@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
-MOST_STEPS = 50_000_000  # rules with stars times length of the path: some 0.1 s
+MAX_STEPS = 50_000_000  # rules with stars times length of the path: some 0.1 s
 
 # What stands for itself in every spelling: RFC 3986's reserved and unreserved characters, and the commonest escapes.
 # The apostrophe is not among them: URLs as browsers write them escape it in a query and not in a path.
@@ -48,7 +48,7 @@ class RobotsMatcher:
         self._exact = exact
         self._prefixes = sorted(prefixes)
         self._shorter, self._ranks = _chains(self._prefixes, prefixes)
-        self._longest = MOST_STEPS // max(1, len(wild))
+        self._longest = MAX_STEPS // max(1, len(wild))
         self._wild = sorted(((rank, glob.rarest(), glob) for glob, rank in wild.items()), key=lambda rule: -rule[0])
 
     def allows(self, path: str) -> bool:
@@ -109,17 +109,17 @@ def is_plain(path: str) -> bool:
     return _PLAIN(path) is not None
 
 
-def as_bytes_spelled(path: str) -> str:
+def to_octets(path: str) -> str:
     """One character per byte, as the patterns have it."""
     return path if path.isascii() else path.encode("utf-8", "surrogatepass").decode("latin-1")
 
 
-def rfc_spelling(text: str) -> str:
+def normalise_by_rfc(text: str) -> str:
     """RFC 9309: escapes of unreserved characters are undone; what may not stand in a URL is escaped."""
     return text if is_plain(text) else _ESCAPE_OR_ODD.sub(_respell, text)
 
 
-def google_spelling(text: str) -> str:
+def normalise_by_google(text: str) -> str:
     """Google's matcher: only bytes beyond ASCII are escaped, and escapes are written in capitals."""
     return text if is_plain(text) else _ESCAPE_OR_HIGH.sub(_escape, text)
 

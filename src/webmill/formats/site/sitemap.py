@@ -22,7 +22,7 @@ import msgspec
 
 from webmill.errors import BadInput
 from webmill.formats.compression import content_coding
-from webmill.formats.html.charset import decode_as, decode_page, lookup
+from webmill.formats.html.charset import decode_as, decode_page, lookup_encoding
 from webmill.formats.url.normalise import MAX_URL
 
 _GZIP = b"\x1f\x8b"
@@ -88,7 +88,7 @@ def looks_like_sitemap(data: bytes) -> bool:
     """By its first bytes. A list is one when they hold nothing but URLs."""
     if data.startswith(_GZIP):
         bounds = content_coding.DecodeLimits(output=_PEEK)
-        data = content_coding.decode(data[:_PEEK], ("gzip",), limits=bounds).data
+        data = content_coding.decode_codings(data[:_PEEK], ("gzip",), limits=bounds).data
     head = data[:_PEEK]
     if head.startswith(_UTF16_MARKS):
         head = decode_page(head).text.encode("utf-8", "replace")
@@ -145,7 +145,7 @@ def _url(loc: str, fields: dict[str, str]) -> SitemapUrl:
 def _unpack(data: bytes, limits: SitemapLimits, flaws: Counter[str]) -> bytes:
     if data.startswith(_GZIP):
         bounds = content_coding.DecodeLimits(output=limits.size, ratio=limits.ratio)
-        decoded = content_coding.decode(data, ("gzip",), limits=bounds)
+        decoded = content_coding.decode_codings(data, ("gzip",), limits=bounds)
         if decoded.flaw:
             flaws[decoded.flaw] += 1
         return decoded.data
@@ -159,7 +159,7 @@ def _as_utf8(data: bytes) -> bytes:
     if data.startswith(_UTF16_MARKS):
         return decode_page(data).text.encode("utf-8", "replace")
     declared = _DECLARED.match(data[:300])
-    encoding = lookup(declared[1].decode("ascii")) if declared else None
+    encoding = lookup_encoding(declared[1].decode("ascii")) if declared else None
     # A declaration that can be read as ASCII is not UTF-16, whatever it says.
     if encoding is None or encoding.startswith("utf-"):
         return data

@@ -15,10 +15,10 @@ from webmill.model import Headers
 
 VERSION = "ARC/1"
 NAMES = ("uri", "ip-address", "archive-date", "content-type", "length")
-LINE_MOST = 8192
+MAX_LINE = 8192
 # Where another record may begin, after a proven error: a line with a URL, a 14-digit date and a length.
-NEXT = re.compile(rb"\n[A-Za-z][A-Za-z0-9+.-]{1,30}:[^\n]{1,8000} \d{14} [^ \n]{1,100} \d{1,18}\r?\n")
-NEXT_MOST = 8192
+NEXT_RECORD = re.compile(rb"\n[A-Za-z][A-Za-z0-9+.-]{1,30}:[^\n]{1,8000} \d{14} [^ \n]{1,100} \d{1,18}\r?\n")
+NEXT_RECORD_MAX = 8192
 DIGITS = re.compile(r"[0-9]{1,18}", re.ASCII)
 URL = re.compile(rb"[A-Za-z][A-Za-z0-9+.-]{1,30}:")
 
@@ -40,6 +40,6 @@ def parse_line(line: bytes | bytearray) -> tuple[Headers, int]:
 
 
 def _split(start: bytes | bytearray) -> list[bytes] | None:
-    line = bytes(start[:LINE_MOST]).partition(b"\n")[0].rstrip(b"\r")
+    line = bytes(start[:MAX_LINE]).partition(b"\n")[0].rstrip(b"\r")
     parts = line.rsplit(b" ", len(NAMES) - 1)
     return parts if len(parts) == len(NAMES) and parts[2].isdigit() else None

@@ -15,7 +15,7 @@ from webmill.formats.languages import DetectedLanguages, parse_cld2
 from webmill.model import Headers
 
 
-def parse_fields(block: bytes) -> Headers:
+def parse_warc_fields(block: bytes) -> Headers:
     fields: list[tuple[str, list[str]]] = []
     for line in block.decode("utf-8", "surrogateescape").split("\n"):
         line = line.rstrip("\r")

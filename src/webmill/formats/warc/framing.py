@@ -17,8 +17,8 @@ from webmill.model import Damage, Record
 WARC = b"WARC/"
 # A header ends at the first empty line; another version line before that proves that it has no end.
 HEAD_END = re.compile(rb"\n\r?\n|\nWARC/[0-9]\.[0-9]{1,3}\r?\n")
-NEXT = re.compile(rb"\nWARC/[0-9]\.[0-9]{1,3}\r?\n[A-Za-z]")
-NEXT_MOST = 20
+NEXT_RECORD = re.compile(rb"\nWARC/[0-9]\.[0-9]{1,3}\r?\n[A-Za-z]")
+NEXT_RECORD_MAX = 20
 BLANK = re.compile(rb"[\r\n]*")
 TERMINATORS = (b"\r\n\r\n", b"\n\n")
 ARC_LINE_END = re.compile(rb"\n")
@@ -38,14 +38,14 @@ def sniff(window: ByteWindow) -> str:
     """`warc`, `arc` or nothing, by the bytes at hand; also by fewer than five, where the data ends there."""
     if window.data.startswith(WARC, window.at):
         return "warc"
-    window.has(arc.LINE_MOST)
-    start = window.data[window.at : window.at + arc.LINE_MOST]
+    window.has(arc.MAX_LINE)
+    start = window.data[window.at : window.at + arc.MAX_LINE]
     if start.startswith(WARC) or (start and WARC.startswith(start)):
         return "warc"
     return "arc" if arc.looks_like_arc(start) else ""
 
 
-def frame(window: ByteWindow, kind: str, *, limits: WarcLimits) -> tuple[Record | Damage, ...]:
+def read_framed(window: ByteWindow, kind: str, *, limits: WarcLimits) -> tuple[Record | Damage, ...]:
     """The record at the window, of a known kind; and what was found wrong. The window moves past both.
 
     Offsets are those of the window's stream.
@@ -67,8 +67,8 @@ def frame(window: ByteWindow, kind: str, *, limits: WarcLimits) -> tuple[Record 
     return (record, flaw) if flaw else (record,)
 
 
-def frame_alone(member: bytes | bytearray, *, place: tuple[int, int], limits: WarcLimits) -> Record | None:
-    """The record that fills an inflated member exactly: what nearly every member holds. None: let `frame` see to it."""
+def read_sole_record(member: bytes | bytearray, *, place: tuple[int, int], limits: WarcLimits) -> Record | None:
+    """Return the record that fills an inflated member exactly, as nearly all do; None: `read_framed` must decide."""
     found = HEAD_END.search(member, 0, limits.head)
     if not found or not member.startswith(WARC) or not member.endswith(TERMINATORS[0]):
         return None
@@ -86,7 +86,7 @@ def frame_alone(member: bytes | bytearray, *, place: tuple[int, int], limits: Wa
 def read_head(window: ByteWindow, kind: str, *, limits: WarcLimits) -> WarcHead | Damage:
     """The header, with the window moved past it; or the damage, with the window moved past that."""
     start = window.position
-    most = arc.LINE_MOST if kind == "arc" else limits.head
+    most = arc.MAX_LINE if kind == "arc" else limits.head
     length = _head_length(window, kind, most=most)
     if length is None:
         ended = window.size is not None and window.size - start < most
@@ -149,7 +149,7 @@ def resynchronise(
 ) -> Damage:
     """Move to the next line after `start` that begins a record of this kind, or to the end."""
     window.step_back(start + 1 if search_from is None else search_from)
-    pattern, longest = (arc.NEXT, arc.NEXT_MOST) if kind == "arc" else (NEXT, NEXT_MOST)
+    pattern, longest = (arc.NEXT_RECORD, arc.NEXT_RECORD_MAX) if kind == "arc" else (NEXT_RECORD, NEXT_RECORD_MAX)
     if window.search(pattern, longest=longest):
         window.at += 1
     return Damage(start, window.position, reason, message)

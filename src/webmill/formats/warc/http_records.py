@@ -9,7 +9,7 @@ from functools import cached_property
 
 from webmill.formats.compression import content_coding
 from webmill.formats.html import charset
-from webmill.formats.http import RequestHead, ResponseHead, split_message, split_request
+from webmill.formats.http import RequestHead, ResponseHead, split_request, split_response
 from webmill.formats.warc.fields import HasFields, HeaderField
 from webmill.model import Headers, Record
 
@@ -107,7 +107,7 @@ def read_request(block: bytes) -> HttpRequest:
 
 
 def read_response(block: bytes) -> HttpResponse:
-    message = split_message(block)
+    message = split_response(block)
     body = message.body[2:] if "double_empty_line" in message.flaws else message.body
     return HttpResponse(message.head.headers if message.head else Headers(), body, message.flaws, message.head)
 

@@ -14,10 +14,10 @@ from webmill.formats.warc import framing
 from webmill.formats.warc.head import WarcLimits, parse_head
 from webmill.model import Headers
 
-Fields = dict[bytes, bytes]
+RawFields = dict[bytes, bytes]
 
-SHAPES_MOST = 32  # tried in turn
-LEARNED_MOST = 256  # a file whose heads are all different should not cost a pattern each
+MAX_SHAPES = 32  # tried in turn
+MAX_LEARNED = 256  # a file whose heads are all different should not cost a pattern each
 
 # The names that are asked for, as the standard spells them.
 _SPELLED = {
@@ -33,9 +33,9 @@ _VERSION = re.compile(rb"WARC/1\.[01]\r\n")
 _TYPE = re.compile(rb"[a-z_-]{1,20}")
 
 
-def name_fields(headers: Headers) -> Fields:
+def known_fields(headers: Headers) -> RawFields:
     """The first value of each field that is asked for."""
-    fields: Fields = {}
+    fields: RawFields = {}
     for name, value in headers:
         spelled = _SPELLED.get(name.lower())
         if spelled:
@@ -69,14 +69,14 @@ def _pattern(spelled: list[bytes | None], place: int, value: bytes) -> bytes:
     return rb"([^ \t\r][^\r]*+)(?<![ \t])" if name and spelled.index(name) == place else rb"[^\r]*+"
 
 
-class HeadReader:
+class WarcHeadReader:
     def __init__(self, *, limits: WarcLimits) -> None:
         self._limits = limits
         self._shapes: list[_Shape] = []
         self._last = _Shape(b"", [])
         self._learned = 0
 
-    def read(self, start: bytes) -> tuple[Fields, int, int] | None:
+    def read(self, start: bytes) -> tuple[RawFields, int, int] | None:
         """Fields, the head's length, the block's length; None where no whole head is, or none that can be read."""
         last = self._last
         shape = last.follower
@@ -94,7 +94,7 @@ class HeadReader:
         fields = dict(zip(shape.names, found.groups(), strict=True))
         return fields, end, int(fields[b"Content-Length"])
 
-    def _read_any(self, start: bytes) -> tuple[Fields, int, int] | None:
+    def _read_any(self, start: bytes) -> tuple[RawFields, int, int] | None:
         end = framing.HEAD_END.search(start, 0, self._limits.head)
         if not end or not start.startswith(framing.WARC):
             return None
@@ -104,11 +104,11 @@ class HeadReader:
         except BadInput:
             return None
         self._learn(text)
-        return name_fields(head.headers), len(text), head.block
+        return known_fields(head.headers), len(text), head.block
 
     def _learn(self, head: bytes) -> None:
         version = _VERSION.match(head)
-        if not version or self._learned >= LEARNED_MOST:
+        if not version or self._learned >= MAX_LEARNED:
             return
         lines = _LINE.findall(head, version.end())
         names = [name.lower() for name, _ in lines]
@@ -118,4 +118,4 @@ class HeadReader:
             shape = _Shape(version[0], lines)
             if shape.match(head):
                 self._shapes.insert(0, shape)
-                del self._shapes[SHAPES_MOST:]
+                del self._shapes[MAX_SHAPES:]

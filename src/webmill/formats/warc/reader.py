@@ -42,7 +42,7 @@ def read_records(
     return RecordReader(source, limits=limits, start=start, size=size).items()
 
 
-def recognise(raw: ByteWindow) -> str:
+def detect_format(raw: ByteWindow) -> str:
     """`gzip`, `zstd`, `warc`, `arc` or nothing: what begins here."""
     if raw.data.startswith(gzip_members.MAGIC, raw.at):
         return "gzip"
@@ -67,11 +67,11 @@ class RecordReader:
         raw = self.raw
         while framing.skip_blank(raw):
             raw.mark = raw.position
-            kind = recognise(raw)
+            kind = detect_format(raw)
             if kind in ("gzip", "zstd"):
                 yield from self._member(kind)
             elif kind:
-                yield from framing.frame(raw, kind, limits=self.limits)
+                yield from framing.read_framed(raw, kind, limits=self.limits)
             else:
                 yield self._garbage()
             self.kind = kind or self.kind
@@ -81,10 +81,10 @@ class RecordReader:
     def _member(self, kind: str) -> Iterator[Record | Damage]:
         start = self.raw.position
         try:
-            most = min(self.limits.block, gzip_members.INFLATED_MOST)
+            most = min(self.limits.block, gzip_members.MAX_INFLATED)
             whole = gzip_members.inflate_whole(self.raw, most=most) if kind == "gzip" else None
             place = start, self.raw.position
-            if whole is not None and (record := framing.frame_alone(whole, place=place, limits=self.limits)):
+            if whole is not None and (record := framing.read_sole_record(whole, place=place, limits=self.limits)):
                 yield record
             elif whole is not None:
                 items = list(_inside(ByteWindow.over(whole), limits=self.limits))
@@ -128,7 +128,7 @@ class RecordReader:
         if again <= self.credit:
             self.credit -= again
             raw.step_back(start + 1)
-        end = self._seek(zstd_frames.NEXT if kind == "zstd" else gzip_members.NEXT)
+        end = self._seek(zstd_frames.FRAME_START if kind == "zstd" else gzip_members.MEMBER_START)
         return Damage(start, end, error.reason, error.message)
 
     def _garbage(self) -> Damage:
@@ -140,7 +140,7 @@ class RecordReader:
             end = framing.resynchronise(raw, self.kind, start, reason="", message="").end
         else:
             raw.at += 1
-            end = self._seek({"gzip": gzip_members.NEXT, "zstd": zstd_frames.NEXT}.get(self.kind, ANY))
+            end = self._seek({"gzip": gzip_members.MEMBER_START, "zstd": zstd_frames.FRAME_START}.get(self.kind, ANY))
         trailing = self.kind and not raw.has(1)
         return Damage(start, end, "trailing_garbage" if trailing else "not_warc", "no record begins here")
 
@@ -153,7 +153,7 @@ class RecordReader:
     def _seek(self, pattern: re.Pattern[bytes]) -> int:
         raw = self.raw
         raw.mark = raw.position
-        while raw.search(pattern, longest=framing.NEXT_MOST):
+        while raw.search(pattern, longest=framing.NEXT_RECORD_MAX):
             if raw.data[raw.at] == 0x0A:
                 raw.at += 1
                 break
@@ -164,9 +164,9 @@ class RecordReader:
         return raw.position
 
     def _begins_a_record(self) -> bool:
-        if recognise(self.raw) == "zstd":
+        if detect_format(self.raw) == "zstd":
             return True  # its magic has four bytes and no inflated start is needed: a false one is damage again
-        return bool(framing.sniff(ByteWindow.over(gzip_members.begins_with(self.raw))))
+        return bool(framing.sniff(ByteWindow.over(gzip_members.inflate_prefix(self.raw))))
 
 
 def _inside(window: ByteWindow, *, limits: WarcLimits) -> Iterator[Record | Damage]:
@@ -174,7 +174,7 @@ def _inside(window: ByteWindow, *, limits: WarcLimits) -> Iterator[Record | Dama
     while framing.skip_blank(window):
         kind = framing.sniff(window)
         if kind:
-            yield from framing.frame(window, kind, limits=limits)
+            yield from framing.read_framed(window, kind, limits=limits)
         else:
             yield framing.resynchronise(
                 window, "warc", window.position, reason="not_warc", message="no record begins here"

@@ -1,7 +1,7 @@
-"""The headers of the records that a crawl writes, in Common Crawl's order, field by field.
+"""Build the headers of the records that a crawl writes, in Common Crawl's order, field by field.
 
-A builder gives `Headers`; `writer` turns them and the content into bytes. Dates and record ids are the caller's.
-The content is described by a `BlockInfo`, made from its bytes (`measure`) or from digesters when it is too large.
+A builder returns `Headers`; `writer` turns them and the content into bytes. The caller chooses dates and record ids.
+The content is described by a `BlockInfo`, made from its bytes (`describe_block`) or from digesters if it is too large.
 
 Values are checked when they are written, with one exception: a target URI is the web's, so its control characters and
 spaces are percent-encoded here (`%0D%0A`, `%20`) instead of refused. Everything else in it stays as it was.
@@ -59,18 +59,18 @@ class OriginalCapture(msgspec.Struct, frozen=True, kw_only=True):
     payload_digest: str | None = None
 
 
-def measure(content: bytes) -> BlockInfo:
+def describe_block(content: bytes) -> BlockInfo:
     """The block of a record that has no payload apart from its content."""
     return BlockInfo(length=len(content), digest=digest.compute(content))
 
 
-def measure_http(content: bytes) -> BlockInfo:
+def describe_http_block(content: bytes) -> BlockInfo:
     """The block of an HTTP message; its payload is what follows the head, as it stands."""
     payload = memoryview(content)[end_of_head(content) or len(content) :]
     return BlockInfo(length=len(content), digest=digest.compute(content), payload_digest=digest.compute(payload))
 
 
-def encode_fields(fields: Iterable[tuple[str, str]]) -> bytes:
+def encode_warc_fields(fields: Iterable[tuple[str, str]]) -> bytes:
     """The content of warcinfo and metadata records: `application/warc-fields`."""
     lines = []
     for name, value in fields:
@@ -80,16 +80,16 @@ def encode_fields(fields: Iterable[tuple[str, str]]) -> bytes:
     return "".join(lines).encode("utf-8", "surrogateescape")
 
 
-def warcinfo(block: BlockInfo, *, record_id: str, date: datetime, filename: str) -> Headers:
+def warcinfo_headers(block: BlockInfo, *, record_id: str, date: datetime, filename: str) -> Headers:
     """The first record of a file. Its date is the crawl's start."""
     return Headers([*_begin("warcinfo", record_id, date, block, WARC_FIELDS), ("WARC-Filename", filename)])
 
 
-def request(visit: CaptureEvent, block: BlockInfo, *, record_id: str) -> Headers:
+def request_headers(visit: CaptureEvent, block: BlockInfo, *, record_id: str) -> Headers:
     return Headers([*_begin("request", record_id, visit.date, block, HTTP_REQUEST), *_warcinfo(visit), *_where(visit)])
 
 
-def response(
+def response_headers(
     visit: CaptureEvent,
     block: BlockInfo,
     *,
@@ -112,7 +112,7 @@ def response(
     )
 
 
-def revisit_not_modified(
+def not_modified_headers(
     visit: CaptureEvent,
     block: BlockInfo,
     *,
@@ -131,7 +131,7 @@ def revisit_not_modified(
     )
 
 
-def revisit_identical(
+def identical_headers(
     visit: CaptureEvent,
     block: BlockInfo,
     *,
@@ -151,18 +151,20 @@ def revisit_identical(
     )
 
 
-def metadata(visit: CaptureEvent, block: BlockInfo, *, record_id: str, concurrent_to: str | None = None) -> Headers:
+def metadata_headers(
+    visit: CaptureEvent, block: BlockInfo, *, record_id: str, concurrent_to: str | None = None
+) -> Headers:
     return Headers(
         [
             *_begin("metadata", record_id, visit.date, block, WARC_FIELDS),
             *_warcinfo(visit),
             *_id("WARC-Concurrent-To", concurrent_to),
-            ("WARC-Target-URI", clean_uri(visit.uri)),
+            ("WARC-Target-URI", escape_uri(visit.uri)),
         ]
     )
 
 
-def resource(visit: CaptureEvent, block: BlockInfo, *, record_id: str, content_type: str) -> Headers:
+def resource_headers(visit: CaptureEvent, block: BlockInfo, *, record_id: str, content_type: str) -> Headers:
     """Something that was had without a protocol exchange worth keeping: the content is the payload."""
     return Headers(
         [
@@ -175,7 +177,7 @@ def resource(visit: CaptureEvent, block: BlockInfo, *, record_id: str, content_t
     )
 
 
-def conversion(
+def conversion_headers(
     block: BlockInfo,
     *,
     record_id: str,
@@ -197,7 +199,7 @@ def conversion(
     )
 
 
-def description(block: BlockInfo, *, record_id: str, uri: str, date: datetime, refers_to: str) -> Headers:
+def wat_headers(block: BlockInfo, *, record_id: str, uri: str, date: datetime, refers_to: str) -> Headers:
     """A metadata record of a WAT file: JSON about the record `refers_to`. `date` is when it was made."""
     return Headers(
         [
@@ -208,12 +210,12 @@ def description(block: BlockInfo, *, record_id: str, uri: str, date: datetime, r
     )
 
 
-def clean_uri(uri: str) -> str:
+def escape_uri(uri: str) -> str:
     """Control characters and spaces as percent-escapes: they would end the line, or the word in an index."""
     return _UNSAFE.sub(lambda found: f"%{ord(found[0]):02X}", uri)
 
 
-def warc_date(date: datetime) -> str:
+def format_warc_date(date: datetime) -> str:
     """Whole seconds in UTC; a date without a time zone means nothing."""
     if date.tzinfo is None:
         raise BadInput("a WARC date needs a time zone", reason="bad_date")
@@ -223,7 +225,7 @@ def warc_date(date: datetime) -> str:
 def _begin(kind: str, record_id: str, date: datetime, block: BlockInfo, content_type: str) -> Pairs:
     return [
         ("WARC-Type", kind),
-        ("WARC-Date", warc_date(date)),
+        ("WARC-Date", format_warc_date(date)),
         *_id("WARC-Record-ID", record_id),
         ("Content-Length", str(block.length)),
         ("Content-Type", content_type),
@@ -234,8 +236,8 @@ def _begin_derived(kind: str, uri: str, date: datetime, record_id: str, refers_t
     """WAT and WET files have an order of their own."""
     return [
         ("WARC-Type", kind),
-        ("WARC-Target-URI", clean_uri(uri)),
-        ("WARC-Date", warc_date(date)),
+        ("WARC-Target-URI", escape_uri(uri)),
+        ("WARC-Date", format_warc_date(date)),
         *_id("WARC-Record-ID", record_id),
         *_id("WARC-Refers-To", refers_to),
     ]
@@ -250,8 +252,8 @@ def _begin_revisit(
         *_id("WARC-Concurrent-To", concurrent_to),
         *_where(visit),
         *_id("WARC-Refers-To", original.record_id),
-        *_maybe("WARC-Refers-To-Target-URI", clean_uri(original.uri) if original.uri else None),
-        *_maybe("WARC-Refers-To-Date", warc_date(original.date) if original.date else None),
+        *_maybe("WARC-Refers-To-Target-URI", escape_uri(original.uri) if original.uri else None),
+        *_maybe("WARC-Refers-To-Date", format_warc_date(original.date) if original.date else None),
     ]
 
 
@@ -262,7 +264,7 @@ def _warcinfo(visit: CaptureEvent) -> Pairs:
 def _where(visit: CaptureEvent) -> Pairs:
     return [
         *_maybe("WARC-IP-Address", visit.ip),
-        ("WARC-Target-URI", clean_uri(visit.uri)),
+        ("WARC-Target-URI", escape_uri(visit.uri)),
         *(("WARC-Protocol", protocol) for protocol in visit.protocols),
         *(("WARC-Cipher-Suite", suite) for suite in visit.cipher_suites),
     ]

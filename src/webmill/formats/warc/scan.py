@@ -29,25 +29,25 @@ from webmill.formats.compression import gzip_members
 from webmill.formats.compression.gzip_members import INFLATE_ERROR, SMALLEST
 from webmill.formats.warc import arc, digest, framing
 from webmill.formats.warc.head import WarcLimits
-from webmill.formats.warc.quick_head import Fields, HeadReader, name_fields
-from webmill.formats.warc.reader import DEFAULT, RecordReader, recognise
+from webmill.formats.warc.quick_head import RawFields, WarcHeadReader, known_fields
+from webmill.formats.warc.reader import DEFAULT, RecordReader, detect_format
 from webmill.formats.window import ByteSource
 from webmill.model import Damage, Headers, Record
 
 SMALL = 1536  # stored bytes; a member that ends within them is always inflated whole
-GLIMPSES = (
+PREFIX_SIZES = (
     (1536, 3072),
     (8 << 10, 16 << 10),
     (32 << 10, 64 << 10),
 )  # stored and inflated bytes: longer and longer looks
-WANT_MOST = 6 << 20  # larger records are inflated: a window looks back 8 MiB
+MAX_SCANNED = 6 << 20  # larger records are inflated: a window looks back 8 MiB
 _BYTES = re2.Options()
 _BYTES.encoding = re2.Options.Encoding.LATIN1
 MAGIC = re2.compile(rb"\x1f\x8b\x08[\x00-\x1f]", _BYTES)  # as gzip_members.NEXT, at one and a half times its speed
 HARMLESS = frozenset({"missing_terminator", "padding"})  # the records beside them are whole
 FAR = 1 << 62  # beyond every place in a file
 
-Enough = Callable[[Fields, bytes], bool]
+IsEnough = Callable[[RawFields, bytes], bool]
 
 
 class ScannedRecord(msgspec.Struct, frozen=True, gc=False):
@@ -57,7 +57,7 @@ class ScannedRecord(msgspec.Struct, frozen=True, gc=False):
     the record shares a compressed member with others. `whole`: `block` is all of it.
     """
 
-    fields: Fields
+    fields: RawFields
     block: bytes
     whole: bool
     offset: int
@@ -75,7 +75,7 @@ class ScanOptions(msgspec.Struct, frozen=True, kw_only=True):
 def scan_records(
     source: ByteSource,
     *,
-    enough: Enough,
+    enough: IsEnough,
     scan: ScanOptions = ScanOptions(),  # noqa: B008  # frozen
     limits: WarcLimits = DEFAULT,
     size: int | None = None,
@@ -90,7 +90,7 @@ def scan_records(
 
 class _RecordScanner(RecordReader):
     def __init__(
-        self, source: ByteSource, *, enough: Enough, scan: ScanOptions, limits: WarcLimits, size: int | None
+        self, source: ByteSource, *, enough: IsEnough, scan: ScanOptions, limits: WarcLimits, size: int | None
     ) -> None:
         super().__init__(source, limits=limits, start=0, size=size)
         self.enough = enough
@@ -100,7 +100,7 @@ class _RecordScanner(RecordReader):
         )  # glimpsed, with its reach and its flaws
         self.reach = 0  # of the last glimpse
         self.exact_until = 0
-        self.heads = HeadReader(limits=limits)
+        self.heads = WarcHeadReader(limits=limits)
         self.known = 0  # every place before this where a member may begin is in `starts`
         self.starts: list[int] = []  # in order; the last is the file's end once that is known
         self.ends: dict[bytes, list[int]] = {}  # the same and other possible ends, by the four bytes before them
@@ -110,7 +110,7 @@ class _RecordScanner(RecordReader):
         while raw.data.startswith(gzip_members.MAGIC, raw.at) or framing.skip_blank(raw):
             start = raw.base + raw.at
             raw.mark = held[0][0].offset if held else start
-            kind = recognise(raw)
+            kind = detect_format(raw)
             if kind == "gzip" and start >= self.exact_until and (found := self._glimpse(start)) is not None:
                 self.kind = kind
                 self.credit += found.length
@@ -150,7 +150,7 @@ class _RecordScanner(RecordReader):
             yield from self._member(kind)
         elif kind:
             head = self._head_length(kind)
-            for item in framing.frame(self.raw, kind, limits=self.limits):
+            for item in framing.read_framed(self.raw, kind, limits=self.limits):
                 if isinstance(item, Record):  # a plain record ends where its block ends
                     item = msgspec.structs.replace(item, length=head + item.content_length)
                 yield item
@@ -159,7 +159,7 @@ class _RecordScanner(RecordReader):
 
     def _head_length(self, kind: str) -> int:
         raw = self.raw
-        pattern, most = (framing.ARC_LINE_END, arc.LINE_MOST) if kind == "arc" else (framing.HEAD_END, self.limits.head)
+        pattern, most = (framing.ARC_LINE_END, arc.MAX_LINE) if kind == "arc" else (framing.HEAD_END, self.limits.head)
         raw.has(most)
         found = pattern.search(raw.data, raw.at, raw.at + most)
         return found.end() - raw.at if found else 0
@@ -182,7 +182,7 @@ class _RecordScanner(RecordReader):
         here = raw.position
         raw.step_back(damage.offset)
         if raw.position == damage.offset and kind in ("gzip", "warc"):
-            start = gzip_members.begins_with(raw, most=64 << 10) if kind == "gzip" else bytes(raw.data[raw.at :])
+            start = gzip_members.inflate_prefix(raw, most=64 << 10) if kind == "gzip" else bytes(raw.data[raw.at :])
             if parsed := self.heads.read(start):
                 fields, head, _ = parsed
                 yield ScannedRecord(fields, start[head:], False, damage.offset, damage.end - damage.offset)
@@ -197,7 +197,7 @@ class _RecordScanner(RecordReader):
         place = bisect_right(self.starts, start)
         if place < len(self.starts) and self.starts[place] <= start + SMALL:
             return self._small(start, self.starts[place])
-        for stored, inflated in GLIMPSES:
+        for stored, inflated in PREFIX_SIZES:
             beginning = self._beginning(stored, inflated)
             parsed = self.heads.read(beginning)
             if parsed is None:
@@ -243,7 +243,7 @@ class _RecordScanner(RecordReader):
     def _end(self, start: int, *, want: int) -> int | None:
         """The one place where the member can end, with the window moved there."""
         limit = start + want + want // 4 + 4096
-        if want > WANT_MOST:
+        if want > MAX_SCANNED:
             return None
         if limit >= self.known:
             self._look(limit + 1)
@@ -321,15 +321,15 @@ def _inflated(member: bytes | bytearray) -> bytes | str:
 ARC_NAMES = (b"WARC-Target-URI", b"WARC-IP-Address", b"WARC-Date", b"Content-Type", b"Content-Length")
 
 
-def _fields_of(record: Record) -> Fields:
+def _fields_of(record: Record) -> RawFields:
     if not record.is_arc:
-        return name_fields(record.headers)
+        return known_fields(record.headers)
     values = (value.encode("utf-8", "surrogateescape") for _, value in record.headers)
     kind = b"arc_header" if record.type == "arc_header" else b"response"
     return {b"WARC-Type": kind, **dict(zip(ARC_NAMES, values, strict=True))}
 
 
-def _headers_of(fields: Fields) -> Headers:
+def _headers_of(fields: RawFields) -> Headers:
     return Headers((name.decode(), value.decode("utf-8", "surrogateescape")) for name, value in fields.items())
 
 

@@ -10,7 +10,7 @@ from enum import StrEnum
 from functools import cached_property
 
 from webmill.formats.warc import wet
-from webmill.formats.warc.fields import HasFields, HeaderField, MetadataFields, WarcinfoFields, parse_fields
+from webmill.formats.warc.fields import HasFields, HeaderField, MetadataFields, WarcinfoFields, parse_warc_fields
 from webmill.formats.warc.http_records import HttpRequest, HttpResponse, read_request, read_response
 from webmill.formats.warc.wat import WatDescription, read_wat
 from webmill.model import Record
@@ -81,7 +81,7 @@ class TypedRecord(HasFields, frozen=True, dict=True):
 class WarcinfoRecord(TypedRecord, frozen=True, dict=True):
     @cached_property
     def info(self) -> WarcinfoFields:
-        return WarcinfoFields(parse_fields(self.content))
+        return WarcinfoFields(parse_warc_fields(self.content))
 
 
 class RequestRecord(TypedRecord, frozen=True, dict=True):
@@ -105,7 +105,7 @@ class ResourceRecord(TypedRecord, frozen=True, dict=True):
 class MetadataRecord(TypedRecord, frozen=True, dict=True):
     @cached_property
     def findings(self) -> MetadataFields:
-        return MetadataFields(parse_fields(self.content))
+        return MetadataFields(parse_warc_fields(self.content))
 
 
 class RevisitRecord(TypedRecord, frozen=True, dict=True):
@@ -127,7 +127,7 @@ class ConversionRecord(TypedRecord, frozen=True, dict=True):
 
     @property
     def languages(self) -> tuple[str, ...]:
-        return wet.languages_of(self.record)
+        return wet.header_languages(self.record)
 
 
 class ContinuationRecord(TypedRecord, frozen=True, dict=True):
@@ -165,7 +165,7 @@ _TYPES: dict[str, type[TypedRecord]] = {
 }
 
 
-def read_typed(record: Record, *, file_type: FileType = FileType.WARC) -> TypedRecord:
+def read_typed_record(record: Record, *, file_type: FileType = FileType.WARC) -> TypedRecord:
     kind = _TYPES.get(record.type or "", UnknownRecord)
     if file_type is FileType.WAT and kind is MetadataRecord:
         kind = WatRecord

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 from msgspec import field
 
-from webmill.formats.lenient_json import LenientObject, build, decode_object
+from webmill.formats.lenient_json import LenientObject, build_object, decode_object
 from webmill.formats.warc.fields import MetadataFields, WarcinfoFields
 from webmill.model import Headers
 
@@ -187,7 +187,7 @@ class WatDescription(LenientObject, frozen=True, dict=True, rename=_capitals):
 
 def read_wat(content: bytes) -> WatDescription:
     """Everything. Raises BadInput `bad_json` when there is nothing to read."""
-    return build(WatDescription, decode_object(content))
+    return build_object(WatDescription, decode_object(content))
 
 
 # --- the title alone, without building the rest: what listing many pages needs ------------------------------------
@@ -206,7 +206,7 @@ def _nested(path: tuple[str, ...]) -> Any:
 _TITLE = msgspec.json.Decoder(_nested(_TITLE_PATH))
 
 
-def read_title(content: bytes) -> str | None:
+def read_wat_title(content: bytes) -> str | None:
     try:
         found = _TITLE.decode(content)
     except (msgspec.DecodeError, ValueError, RecursionError):  # an odd layout, or no JSON at all

@@ -10,7 +10,7 @@ def read_text(record: Record) -> str:
     return record.content.decode("utf-8", "replace")
 
 
-def languages_of(record: Record) -> tuple[str, ...]:
+def header_languages(record: Record) -> tuple[str, ...]:
     """ISO-639-3 codes, the main language first: `eng,fra` is two."""
     value = record.headers.get("WARC-Identified-Content-Language") or ""
     return tuple(code for code in (part.strip() for part in value.split(",")) if code)

@@ -12,7 +12,7 @@ from webmill.errors import BadInput, Misconfigured
 from webmill.formats.cdx.cdxj import MAX_LINE
 from webmill.formats.http import end_of_head
 from webmill.formats.url.surt import surt, without_surrogates
-from webmill.formats.warc.quick_head import Fields
+from webmill.formats.warc.quick_head import RawFields
 from webmill.formats.warc.scan import ScannedRecord
 from webmill.index.build.capture_fields import (
     decode_header,
@@ -112,7 +112,7 @@ class CaptureIndexer:
         self._request: _Request | None = None
         self._shared = -1  # the offset of the last member that holds several records
 
-    def enough(self, fields: Fields, block: bytes) -> bool:
+    def enough(self, fields: RawFields, block: bytes) -> bool:
         """Whether a line can be written with these first bytes of the block (see `scan_records`)."""
         kind = fields.get(b"WARC-Type", b"")
         if kind == b"request" and not self._options.all_records:
@@ -156,7 +156,7 @@ class CaptureIndexer:
             if ready is not None:
                 yield ready.line(self._options.fields)
 
-    def _is_indexed(self, kind: bytes, fields: Fields) -> bool:
+    def _is_indexed(self, kind: bytes, fields: RawFields) -> bool:
         """As pywb decides: everything that has a content of its own."""
         if kind in (b"warcinfo", b"arc_header"):
             return False
@@ -260,5 +260,5 @@ def _damage(item: ScannedRecord, message: str, *, reason: str = "bad_header") ->
     return Damage(item.offset, item.offset + item.length, reason, message)
 
 
-def _is_description(fields: Fields) -> bool:
+def _is_description(fields: RawFields) -> bool:
     return fields.get(b"Content-Type") == b"application/warc-fields"

@@ -20,7 +20,7 @@ from webmill.formats.cdx.cdxj import MAX_LINE
 from webmill.formats.timestamps import to_datetime
 from webmill.formats.url.domains import private_domain, registered_domain
 from webmill.formats.url.normalise import host_of, normalise
-from webmill.model import checked_position
+from webmill.model import check_position
 
 Row = tuple[object, ...]
 
@@ -190,7 +190,7 @@ def _status(status: str | int | None) -> int:
 
 
 def _position(value: str | int, name: str) -> int:
-    found = checked_position(value, name=name)
+    found = check_position(value, name=name)
     if found > LARGEST:
         raise BadInput(f"{name} is no number of 31 bits", reason=f"bad_{name}")
     return found

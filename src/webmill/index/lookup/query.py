@@ -19,7 +19,7 @@ from webmill.formats.cdx.query import (
     compile_collapse,
     compile_filters,
     key_range,
-    read_pattern,
+    split_url_pattern,
 )
 from webmill.formats.timestamps import earliest, is_timestamp, latest, seconds_between, to_datetime
 from webmill.index.lookup.indexes import CaptureIndex
@@ -56,7 +56,7 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
 def url_range(url: str, match_type: MatchType | None = None) -> KeyRange:
     """Without a match type `*.example.com` and `example.com/a*` say it themselves; else it is exact."""
     if match_type is None:
-        url, match_type = read_pattern(url)
+        url, match_type = split_url_pattern(url)
     return key_range(url, match_type or "exact")
 
 

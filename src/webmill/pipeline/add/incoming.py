@@ -70,8 +70,8 @@ def archives_in(path: Path) -> Iterator[Iterator[Incoming | BadInput]]:
 def _bounded(items: Iterable[Incoming | BadInput]) -> Iterator[Incoming | BadInput]:
     """Also of all files in a file together: ten thousand of ten thousand members each would fill the memory."""
     for number, item in enumerate(items):
-        if number >= zip_members.MEMBERS_MOST:
-            message = f"more than {zip_members.MEMBERS_MOST} archives: unpack it, and add what is in it"
+        if number >= zip_members.MAX_MEMBERS:
+            message = f"more than {zip_members.MAX_MEMBERS} archives: unpack it, and add what is in it"
             raise BadInput(message, reason="too_large")
         yield item
 
@@ -135,7 +135,7 @@ def _nested(file: SeekableFile, member: ZipMember, *, label: str, nested: bool) 
 def _listed(file: SeekableFile, members: dict[str, ZipMember]) -> dict[str, wacz.ListedResource]:
     """Nothing when there is no list."""
     package, digest = (
-        zip_members.read_member(file, members[name], most=wacz.PACKAGE_MOST) if name in members else None
+        zip_members.read_member(file, members[name], most=wacz.MAX_PACKAGE) if name in members else None
         for name in (wacz.PACKAGE, wacz.DIGEST)
     )
     if package is None:

@@ -24,12 +24,12 @@ from pathlib import Path
 import msgspec
 
 from webmill import __version__
-from webmill.collection import PRIVATE
+from webmill.collection import STATE_FOLDER
 from webmill.errors import BadInput, Conflict, Misconfigured, NotFound
 from webmill.extract import custom
-from webmill.extract.extractors import default_extractor, require
+from webmill.extract.extractors import default_extractor, require_extractor
 from webmill.extract.recipe import Recipe
-from webmill.formats.cld2 import can_detect
+from webmill.formats.cld2 import can_detect_languages
 from webmill.formats.warc.typed_records import FileType
 from webmill.infra import atomic
 from webmill.infra.address import below, scheme_of
@@ -54,10 +54,10 @@ class Making(msgspec.Struct, frozen=True):
 
     def check(self) -> None:
         """Misconfigured: an extractor is not there, or what tells languages."""
-        require(self.recipe.extractor)
+        require_extractor(self.recipe.extractor)
         if self.otherwise:
-            require(self.otherwise)
-        if self.recipe.detect and not can_detect():
+            require_extractor(self.otherwise)
+        if self.recipe.detect and not can_detect_languages():
             raise Misconfigured(
                 "its languages are told by CLD2, which is not installed: pip install 'webmill[languages]'"
             )
@@ -109,7 +109,7 @@ class Folder(msgspec.Struct, frozen=True):
         to = self.place(self.dataset.write.to)
         if not is_storage(self.dataset.write.to) or self._is_inside(to):
             return str(self.path)
-        return below(to, PRIVATE)
+        return below(to, STATE_FOLDER)
 
     def _is_inside(self, place: str) -> bool:
         scheme, rest = scheme_of(place)
@@ -138,7 +138,7 @@ def create(
     name = dataset.document.function_name
     function = custom.read_function(name, beside=beside) if name else None
     if function:
-        custom.load(function)  # a mistake in it is told now, not by every worker
+        custom.load_function(function)  # a mistake in it is told now, not by every worker
     dataset = msgspec.structs.replace(
         dataset,
         manifest=MANIFEST,
@@ -220,7 +220,7 @@ def there(path: Path) -> Path:
 def _kept_function(dataset: Dataset, path: Path) -> custom.CustomFunction | None:
     if not dataset.document.function_name:
         return None
-    place, name = custom.parse_name(dataset.document.function_name)
+    place, name = custom.parse_function_name(dataset.document.function_name)
     if not place.endswith(".py"):
         return custom.CustomFunction(name=name, module=place)
     return custom.CustomFunction(name=name, file=place, source=(path / FUNCTION).read_text(encoding="utf-8"))

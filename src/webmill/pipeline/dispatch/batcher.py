@@ -23,7 +23,7 @@ from pathlib import Path
 import msgspec
 
 from webmill.commoncrawl.batch import batch_id, join_items
-from webmill.commoncrawl.selection import Selection, sieve_for
+from webmill.commoncrawl.selection import Selection, compile_selection
 from webmill.errors import Conflict, Unavailable
 from webmill.index.lookup.sorted_file import Pages
 from webmill.infra.executor.base import Executor, TaskFailed
@@ -125,7 +125,7 @@ def dispatch(
     Conflict: the index is another by now, or another process does the same.
     """
     wanted = msgspec.structs.replace(wanted, digests=options.dedup)
-    sieve_for(wanted)  # a wrong regular expression is told before anything is asked for
+    compile_selection(wanted)  # a wrong regular expression is told before anything is asked for
     run = fingerprint(source, wanted, options)
     state = State(root, run=run)
     with exclusive(state.folder.parent, run, doing="publishing this selection"):

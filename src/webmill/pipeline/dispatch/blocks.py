@@ -15,7 +15,7 @@ from typing import Protocol, TypeVar
 
 import msgspec
 
-from webmill.commoncrawl.selection import Selection, between, sift
+from webmill.commoncrawl.selection import Selection, filter_block, ranges_between
 from webmill.errors import BadInput, NotFound
 from webmill.formats.cdx.cdxj import prefix_of
 from webmill.formats.cdx.query import KeyRange
@@ -185,7 +185,7 @@ def groups(lines: Iterable[Row], ranges: Sequence[KeyRange]) -> Iterator[Group]:
             needed: list[ZipnumBlock] = []
             rejects = [row.block]
         else:
-            needed = [row.block] if not ranges or between(ranges, row.block.key, after) else []
+            needed = [row.block] if not ranges or ranges_between(ranges, row.block.key, after) else []
             rejects = []
         if group and not _fits(group, row, needed):
             yield group
@@ -270,7 +270,7 @@ def look_through(wanted: Selection, fetched: Fetched) -> Answer:
         if data is None:
             continue
         try:
-            sifted = sift(decode_checked_block(block, data), wanted)
+            sifted = filter_block(decode_checked_block(block, data), wanted)
         except BadInput as error:
             answer.rejects.append(_rejected("block", block, error))
             continue

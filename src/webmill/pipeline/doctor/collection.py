@@ -10,9 +10,9 @@ from contextlib import closing
 from pathlib import Path
 
 from webmill.archive.recovery import recover
-from webmill.archive.segment import find_open
-from webmill.archive.segment_file import lock
-from webmill.collection import Collection, Publishing, archived_crawls
+from webmill.archive.segment import find_open_files
+from webmill.archive.segment_file import lock_segment
+from webmill.collection import Collection, PublishFolders, list_archived_crawls
 from webmill.errors import BadInput, Conflict, NotFound, Unavailable, WebmillError
 from webmill.formats.warc.reader import read_records
 from webmill.index.zipnum.verify import verify as verify_index
@@ -38,7 +38,7 @@ def collection_findings(root: Path, *, read_data: bool) -> Iterator[Finding]:
     for file in databases(root):
         yield database(file, root=root)
     yield from leftovers(root)
-    for crawl in archived_crawls(root):
+    for crawl in list_archived_crawls(root):
         if read_data:
             yield archives(crawl)
         yield from index(crawl, read_data=read_data)
@@ -182,7 +182,7 @@ def is_stale(path: Path) -> bool:
 
 
 def left_open(root: Path) -> list[Path]:
-    return [path for crawl in archived_crawls(root) for path in find_open(crawl) if is_abandoned(path)]
+    return [path for crawl in list_archived_crawls(root) for path in find_open_files(crawl) if is_abandoned(path)]
 
 
 def would_sweep(root: Path) -> Iterator[str]:
@@ -199,7 +199,7 @@ def sweep(root: Path) -> Iterator[str]:
     removed = LocalStorage(root).sweep()
     if removed:
         yield f"removed {format_count(removed, 'unfinished file')}"
-    for crawl in archived_crawls(root):
+    for crawl in list_archived_crawls(root):
         for repair in recover(crawl):
             kept = f", {format_count(repair.cut, 'byte')} behind them kept in {repair.saved}" if repair.saved else ""
             yield f"sealed {repair.file}: {format_count(repair.captures, 'capture')}{kept}"
@@ -215,7 +215,7 @@ def size_of(path: Path) -> int:
 def is_abandoned(path: Path) -> bool:
     try:
         with path.open("rb") as file:
-            return lock(file.fileno(), what=str(path))
+            return lock_segment(file.fileno(), what=str(path))
     except OSError:
         return False
 
@@ -295,7 +295,7 @@ def published(root: Path, *, read_data: bool) -> Iterator[Finding]:
 
 def search(root: Path, *, live: str) -> Finding:
     try:
-        with closing(EmbeddedEngine(Publishing(root).search, create=False)) as engine:
+        with closing(EmbeddedEngine(PublishFolders(root).search, create=False)) as engine:
             count, cursor = engine.count(), engine.cursor()
     except NotFound:
         return Finding(part="search", state="good", found="nothing is indexed", repair=f"webmill search update {root}")

@@ -51,9 +51,9 @@ class Package:
     def finish(self) -> None:
         """Says what is in it: without that it is no package."""
         software = f"webmill/{__version__}"
-        package = wacz.package(self._resources, title=self._title, created=self._created, software=software)
+        package = wacz.encode_package(self._resources, title=self._title, created=self._created, software=software)
         self._zip.writestr(self._info(wacz.PACKAGE, compressed=True), package)
-        self._zip.writestr(self._info(wacz.DIGEST, compressed=True), wacz.digest_of(package))
+        self._zip.writestr(self._info(wacz.DIGEST, compressed=True), wacz.encode_package_digest(package))
 
     def __enter__(self) -> Self:
         return self

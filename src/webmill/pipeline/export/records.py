@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from webmill.errors import BadInput
 from webmill.formats.compression import gzip_members
 from webmill.formats.warc.scan import ScannedRecord, scan_records
-from webmill.formats.warc.single import open_block
+from webmill.formats.warc.single_record import open_block
 from webmill.formats.warc.writer import compress_stream, stream_record
 from webmill.infra.storage.base import Readable, chunks_of
 from webmill.model import CaptureRef

@@ -183,7 +183,7 @@ class Export:
             rest = iter(lines)
             while block := list(islice(rest, LINES_PER_BLOCK)):
                 data = encode_block(block)
-                summary.write(wacz.summary_line(block[0], offset=out.tell(), block=data))
+                summary.write(wacz.encode_summary_line(block[0], offset=out.tell(), block=data))
                 out.write(data)
                 pages.writelines(self._pages(block))
                 bar.advance(len(block))
@@ -195,7 +195,7 @@ class Export:
             self.done.captures += 1
             if wacz.is_page(line):
                 self.done.pages += 1
-                yield wacz.page_line(line, number=self.done.pages)
+                yield wacz.encode_page_line(line, number=self.done.pages)
 
 
 def write_whole(out: IO[bytes], pieces: Iterable[bytes]) -> None:
@@ -242,8 +242,8 @@ def in_batches(lines: Iterable[bytes]) -> Iterator[Batch]:
 
 
 def warcinfo(created: datetime) -> bytes:
-    content = records.encode_fields([("software", f"webmill/{__version__}"), ("format", "WARC File Format 1.0")])
-    headers = records.warcinfo(
-        records.measure(content), record_id=f"<urn:uuid:{uuid.uuid4()}>", date=created, filename=ARCHIVE
+    content = records.encode_warc_fields([("software", f"webmill/{__version__}"), ("format", "WARC File Format 1.0")])
+    headers = records.warcinfo_headers(
+        records.describe_block(content), record_id=f"<urn:uuid:{uuid.uuid4()}>", date=created, filename=ARCHIVE
     )
     return compress_record(headers, content)

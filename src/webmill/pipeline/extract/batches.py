@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from webmill.commoncrawl.batch import number_of
+from webmill.commoncrawl.batch import parse_batch_id
 from webmill.errors import WebmillError
 from webmill.infra.queue.base import Queue, is_drained
 from webmill.pipeline.dispatch.batcher import Report as Dispatched
@@ -145,11 +145,11 @@ class _Census:
         return self._is_complete(done) or time.monotonic() - self._empty_since > PATIENCE
 
     def dead_letters(self, run: str) -> set[str]:
-        return {letter.id for letter in self._queue.buried() if (number_of(letter.id) or ("", 0))[0] == run}
+        return {letter.id for letter in self._queue.buried() if (parse_batch_id(letter.id) or ("", 0))[0] == run}
 
     def _is_complete(self, done: Dispatched) -> bool:
         parts = self._output.parts(done.run)
-        dead = {known[1] for known in map(number_of, self.dead_letters(done.run)) if known}
+        dead = {known[1] for known in map(parse_batch_id, self.dead_letters(done.run)) if known}
         outside = {*self._output.spooled(done.run), *dead}
         outside = {number for number in outside if not any(part.holds(number) for part in parts)}
         return sum(part.batches for part in parts) + len(outside) >= done.batches

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import msgspec
 
-from webmill.collection import Publishing, crawls_in
+from webmill.collection import PublishFolders, list_crawls
 from webmill.errors import BadInput, Misconfigured, NotFound
 from webmill.extract.custom import read_function
 from webmill.formats.warc.typed_records import FileType
@@ -81,7 +81,7 @@ def shape_of(settings: ExtractSettings) -> Shape:
 
 
 def plan_of(root: Path, settings: Settings, shape: Shape) -> Plan:
-    place = Publishing(root)
+    place = PublishFolders(root)
     return Plan(
         name=root.name,
         source=str(root),
@@ -100,10 +100,10 @@ def job_of(root: Path, shape: Shape, plan: Plan, *, refuse: Refuse) -> Job:
     """Return the work there is in a collection. Misconfigured: its documents were made with other settings, or by an
     earlier webmill.
     """
-    place = Publishing(root)
+    place = PublishFolders(root)
     atomic.make_folder(place.extract_state)
     check_layout(root, shape)
-    crawls = crawls_in(root)
+    crawls = list_crawls(root)
 
     def tasks() -> Iterator[Task]:
         found = {key for crawl in crawls for key in find_archives(crawl, refuse=refuse) if holds_pages(key)}
@@ -120,7 +120,7 @@ def task_of(key: str, shape: Shape) -> Task:
 
 def known_archives(root: Path, keys: Iterable[str]) -> int:
     """Return how many of these archives are tasks already, by reading alone."""
-    folder = Publishing(root).extract_state
+    folder = PublishFolders(root).extract_state
     try:
         shape = read_shape(LocalStorage(folder))
         with viewed_file(folder / TASKS) as queue:
@@ -133,8 +133,8 @@ def known_archives(root: Path, keys: Iterable[str]) -> int:
 def check_layout(root: Path, shape: Shape) -> None:
     """Note the settings that documents are made with. Misconfigured: there are others, made in another way."""
     refuse_old(root)
-    notes = LocalStorage(Publishing(root).extract_state)
-    if not (Publishing(root).extract_state / SETTINGS).exists():
+    notes = LocalStorage(PublishFolders(root).extract_state)
+    if not (PublishFolders(root).extract_state / SETTINGS).exists():
         notes.write(SETTINGS, msgspec.json.encode(shape) + b"\n")
         return
     try:
@@ -173,7 +173,7 @@ def forget(root: Path) -> None:
 
     Only files that receipts name: whatever else lies in `documents` is not ours to remove. Conflict while it runs.
     """
-    place = Publishing(root)
+    place = PublishFolders(root)
     atomic.make_folder(place.extract_state)
     with running(place.extract_state):
         remove_documents(place, LocalStorage(place.extract_state))
@@ -181,7 +181,7 @@ def forget(root: Path) -> None:
         shutil.rmtree(place.extract_state)  # last: killed before, the next one knows what to remove
 
 
-def remove_documents(place: Publishing, receipts: LocalStorage) -> None:
+def remove_documents(place: PublishFolders, receipts: LocalStorage) -> None:
     if place.documents.is_dir():
         documents = LocalStorage(place.documents)
         for name in files_named(receipts):
@@ -190,7 +190,7 @@ def remove_documents(place: Publishing, receipts: LocalStorage) -> None:
 
 def forget_old(root: Path) -> None:
     """Remove what an earlier webmill made: it had a dataset for each time, and receipts among the documents."""
-    place = Publishing(root)
+    place = PublishFolders(root)
     if not is_old(root):
         return
     if place.documents.is_dir():

@@ -6,8 +6,8 @@ import msgspec
 
 from webmill.commoncrawl.page import ErrorDocument, Offsets, Page
 from webmill.errors import BadInput, NotFound
+from webmill.extract.cleaning import clean_text
 from webmill.extract.error_record import ErrorRecord, FlawRecord
-from webmill.extract.head import clean
 from webmill.model import CaptureRef
 from webmill.pipeline.extract.manifest import Files
 
@@ -16,15 +16,15 @@ SHORTENED = 200
 
 
 def file_error(item: ErrorDocument, *, files: Files) -> ErrorRecord:
-    name = clean(item.record_id) or clean(item.target_uri) or f"{item.file_type}#{item.start}"
+    name = clean_text(item.record_id) or clean_text(item.target_uri) or f"{item.file_type}#{item.start}"
     return ErrorRecord(
         document_id=name,
         record_type=item.document_kind,
-        partition_key=clean(item.target_uri) or name,
+        partition_key=clean_text(item.target_uri) or name,
         reason=item.reason,
         error_message=_short(item.message),
-        url=clean(item.target_uri),
-        record_id=clean(item.record_id),
+        url=clean_text(item.target_uri),
+        record_id=clean_text(item.record_id),
         files=_names(files),
         start_offset=_starts(item.offsets),
         end_offset=_ends(item.offsets),
@@ -59,17 +59,17 @@ def entry_error(error: BaseException, *, name: str) -> ErrorRecord:
 
 
 def _made_nothing(url: str | None, record_id: str | None, place: str, error: BaseException) -> ErrorRecord:
-    name = clean(record_id) or place
+    name = clean_text(record_id) or place
     known = isinstance(error, BadInput | NotFound)
     reason = error.reason if isinstance(error, BadInput) else "not_found" if known else "function_failed"
     return ErrorRecord(
         document_id=name,
         record_type="DOCUMENT_ERROR",
-        partition_key=clean(url) or name,
+        partition_key=clean_text(url) or name,
         reason=reason,
         error_message=_short(str(error) if known else f"{type(error).__name__}: {error}"),
-        url=clean(url),
-        record_id=clean(record_id),
+        url=clean_text(url),
+        record_id=clean_text(record_id),
     )
 
 
@@ -104,4 +104,4 @@ def _ends(offsets: Offsets) -> dict[str, int]:
 
 
 def _short(message: str) -> str:
-    return (clean(message) or "")[:LONGEST]
+    return (clean_text(message) or "")[:LONGEST]

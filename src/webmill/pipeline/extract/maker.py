@@ -10,11 +10,11 @@ from webmill.commoncrawl.batch import BatchItem, RejectedItem
 from webmill.commoncrawl.page import Page
 from webmill.errors import BadInput, NotFound
 from webmill.extract import custom
-from webmill.extract.capture import CHILD, FUNCTION
+from webmill.extract.capture import SANDBOX_FUNCTION, SANDBOX_LIMITS
 from webmill.extract.kinds import ContentKind
-from webmill.extract.outcomes import failed
-from webmill.extract.recipe import CaptureInput, ExtractResult, Recipe, input_of
-from webmill.formats.warc.single import read_record_at
+from webmill.extract.outcomes import failed_document
+from webmill.extract.recipe import CaptureInput, ExtractResult, Recipe, capture_input
+from webmill.formats.warc.single_record import read_record_at
 from webmill.formats.warc.typed_records import FileType
 from webmill.infra.sandbox import Sandbox
 from webmill.model import Document
@@ -53,11 +53,11 @@ class DocumentMaker:
         self._recipe = self._without_texts = recipe
         if recipe.extractor == "wet" and otherwise:
             self._without_texts = msgspec.structs.replace(recipe, extractor=otherwise)
-        self._sandbox = Sandbox(FUNCTION, returns=ExtractResult, limits=CHILD)
+        self._sandbox = Sandbox(SANDBOX_FUNCTION, returns=ExtractResult, limits=SANDBOX_LIMITS)
 
     def of_page(self, page: Page) -> Row:
         recipe = self._recipe if FileType.WET in page.resume else self._without_texts
-        return self._made(input_of(page, recipe=recipe), page.capture.content)
+        return self._made(capture_input(page, recipe=recipe), page.capture.content)
 
     def of_stored(self, item: BatchItem, stored: bytes) -> Row:
         said = item.metadata
@@ -66,7 +66,7 @@ class DocumentMaker:
         return self._made(CaptureInput(ref=item.capture, recipe=self._recipe, mime=mime, languages=languages), stored)
 
     def of_unread(self, item: BatchItem, error: BadInput | NotFound) -> Row:
-        return Row(failed(item.capture, error))
+        return Row(failed_document(item.capture, error))
 
     def of_bad_item(self, item: RejectedItem, *, id_: str) -> Row:
         return Row(Document(id=id_, url="", outcome="bad_item", error=f"{item.reason}: {item.message}"))
@@ -78,7 +78,7 @@ class DocumentMaker:
         try:
             made = self._sandbox.call(data, capture=given)
         except BadInput as error:
-            return Row(failed(given.ref, error))
+            return Row(failed_document(given.ref, error))
         return Row(made.document, made.kind)
 
 
@@ -86,7 +86,7 @@ class FunctionMaker:
     """Your function is given the page; what it returns is the row. A capture that cannot be read is an error."""
 
     def __init__(self, function: custom.CustomFunction) -> None:
-        self._function = custom.load(function)
+        self._function = custom.load_function(function)
         self.type = custom.result_type(self._function) or Document
 
     def of_page(self, page: Page) -> Row:

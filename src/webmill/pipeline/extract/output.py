@@ -19,8 +19,8 @@ from typing import Any
 import msgspec
 
 from webmill.errors import BadInput, Conflict, Misconfigured, NotFound
-from webmill.extract.custom import CustomFunction, load, result_type
-from webmill.extract.extractors import require
+from webmill.extract.custom import CustomFunction, load_function, result_type
+from webmill.extract.extractors import require_extractor
 from webmill.extract.recipe import Recipe
 from webmill.infra import atomic, lock
 from webmill.infra.address import hide_secrets, scheme_of
@@ -51,14 +51,14 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         if self.format == "parquet":
             pyarrow()
         if self.function:
-            load(self.function)
+            load_function(self.function)
             return
-        require(self.recipe.extractor)
+        require_extractor(self.recipe.extractor)
         self.keep.check(self.recipe)
 
     def row(self) -> type[msgspec.Struct]:
         """Return what rows are. It loads the function: only for who was given it, never for what lies in a folder."""
-        return (result_type(load(self.function)) if self.function else None) or Document
+        return (result_type(load_function(self.function)) if self.function else None) or Document
 
 
 class Output:

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import msgspec
 
-from webmill.commoncrawl.captures import CaptureFetcher, WholeFileRule
+from webmill.commoncrawl.capture_fetcher import CaptureFetcher, WholeFileRule
+from webmill.commoncrawl.crawl_storage import open_crawl_storage
 from webmill.commoncrawl.ranges import RangeLimits
-from webmill.commoncrawl.servers import open_crawls
 from webmill.commoncrawl.whole_files import WholeFiles
 from webmill.infra.address import scheme_of
 from webmill.infra.interrupts import StopFile
@@ -59,7 +59,7 @@ def open_fetcher(plan: Plan, *, fetched: Callable[[int], None]) -> Iterator[Capt
             folder = how.cache or stack.enter_context(tempfile.TemporaryDirectory(prefix="webmill-"))
             sleep = sleeping_until(stop) if stop else time.sleep
             whole = WholeFileRule(WholeFiles(Path(folder), most=how.cache_size, sleep=sleep))
-        storage = open_crawls(plan.source, http=how.http, commoncrawl=how.commoncrawl, stop=stop)
+        storage = open_crawl_storage(plan.source, http=how.http, commoncrawl=how.commoncrawl, stop=stop)
         fetcher = CaptureFetcher(
             storage, concurrency=how.concurrency, limits=RangeLimits(), whole=whole, fetched=fetched
         )

@@ -12,7 +12,7 @@ from webmill.extract.extractors import default_extractor
 from webmill.extract.kinds import ContentKind
 from webmill.extract.outcomes import TEXT
 from webmill.extract.recipe import Recipe
-from webmill.formats.cld2 import can_detect
+from webmill.formats.cld2 import can_detect_languages
 from webmill.infra.address import scheme_of
 from webmill.infra.sinks.backends import STREAMS
 from webmill.infra.sinks.json_lines import Compression
@@ -64,7 +64,7 @@ def recipe_of(extractor: str, *, links: bool) -> Recipe:
     can be.
     """
     chosen = default_extractor() if extractor == "auto" else extractor
-    return Recipe(extractor=chosen, detect=can_detect(), links=links)
+    return Recipe(extractor=chosen, detect=can_detect_languages(), links=links)
 
 
 class Target(msgspec.Struct, frozen=True, kw_only=True):

@@ -10,7 +10,7 @@ import hashlib
 
 import msgspec
 
-from webmill.commoncrawl.batch import batch_id, number_of
+from webmill.commoncrawl.batch import batch_id, parse_batch_id
 from webmill.errors import BadInput
 from webmill.formats.warc.typed_records import FileType
 from webmill.infra.queue.base import Message
@@ -49,7 +49,7 @@ def read_task(id_: str, body: bytes) -> Task:
     A batch from another batcher than ours is a run of its own, named by what it says.
     """
     if body.lstrip()[:1] != b"{":
-        run, number = number_of(id_) or (hashlib.sha256(body).hexdigest()[:12], 1)
+        run, number = parse_batch_id(id_) or (hashlib.sha256(body).hexdigest()[:12], 1)
         return Task(batch_id(run, number), batch=body, run=run, number=number)
     try:
         files = _files.decode(body)

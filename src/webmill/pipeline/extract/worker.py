@@ -22,7 +22,7 @@ from typing import Self, TypeVar
 
 from webmill.commoncrawl.aligned import read_pages
 from webmill.commoncrawl.batch import BatchItem, RejectedItem, decode_batch
-from webmill.commoncrawl.captures import CaptureFetcher, StoredCapture
+from webmill.commoncrawl.capture_fetcher import CaptureFetcher, StoredCapture
 from webmill.commoncrawl.page import Page
 from webmill.errors import BadInput, Misconfigured, Unavailable
 from webmill.extract.error_record import ErrorRecord

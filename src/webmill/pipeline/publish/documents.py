@@ -27,7 +27,7 @@ from webmill.errors import BadInput, NotFound
 from webmill.formats.url.domains import registered_domain
 from webmill.formats.url.normalise import host_of, normalise
 from webmill.infra.storage.base import Storage
-from webmill.model import PLACE, CaptureRef, Document, columns, place_in
+from webmill.model import CAPTURE_COLUMNS, CaptureRef, Document, capture_columns, columns
 from webmill.pipeline.documents import DocumentFiles
 from webmill.pipeline.progress import ProgressBar
 from webmill.pipeline.publish.newest import HEADS, Newest, reason_against, under, urlkey_of
@@ -43,7 +43,7 @@ KIND = "documents"
 SOURCE = "documents"
 CONTENT = tuple(column.name for column in columns() if column.content)
 FACETS = (*(column.name for column in columns() if column.facet), "domain")
-FIRST_SEEN = ("date", *PLACE)  # of the capture that the content was first seen in
+FIRST_SEEN = ("date", *CAPTURE_COLUMNS)  # of the capture that the content was first seen in
 READ = frozenset({*HEADS, *CONTENT, *FACETS})
 WRITERS = 8  # blobs on their way at once
 MANY, MUCH = 16, 1 << 18  # pages, characters of text that one writer takes at once
@@ -273,7 +273,7 @@ def item_of(document: Document, hash_: str, *, facets: tuple[str, ...]) -> Publi
     metadata: dict[str, Scalar] = {"title": (document.title or "")[:TITLE], "url": document.url}
     if date := document.date:
         metadata["date"] = msgspec.to_builtins(date.astimezone(UTC).replace(microsecond=0))
-    metadata |= place_in({name: getattr(document, name) for name in PLACE})
+    metadata |= capture_columns({name: getattr(document, name) for name in CAPTURE_COLUMNS})
     return PublishedItem(urlkey_of(document), SOURCE, hash_, facets=facets_of(document, facets), metadata=metadata)
 
 

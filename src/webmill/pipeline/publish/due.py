@@ -11,7 +11,7 @@ from pathlib import Path
 
 import msgspec
 
-from webmill.collection import Publishing
+from webmill.collection import PublishFolders
 from webmill.errors import NotFound, WebmillError
 from webmill.infra.storage.base import Readable, Storage
 from webmill.infra.storage.local import LocalStorage
@@ -51,7 +51,7 @@ def reason_not_to_publish(root: Path, *, most: int | None = None) -> str:
 
 
 def documents_in(root: Path) -> Iterator[os.DirEntry[str]]:
-    folder = Publishing(root).documents
+    folder = PublishFolders(root).documents
     return (entry for entry in files_below(folder) if is_documents(Path(entry.path).relative_to(folder).as_posix()))
 
 

@@ -21,7 +21,7 @@ import msgspec
 
 from webmill.formats.timestamps import to_datetime
 from webmill.formats.url.surt import surt
-from webmill.model import PLACE, CaptureRef, Document
+from webmill.model import CAPTURE_COLUMNS, CaptureRef, Document
 from webmill.publish.rows import Row, SortedRows
 
 _LINE = struct.Struct(">QQ12s?")  # time, number of the row, digest, whether it repeats another
@@ -30,7 +30,7 @@ NO_DIGEST = bytes(12)
 NONE = (1 << 64) - 1
 BEFORE_TIME = 1 << 40  # seconds: years before the first year
 # What rows are chosen by. Their text is read only where nothing else tells that they have some.
-HEADS = ("url", "urlkey", "date", "text_chars", "status", "type", "mime", "digest", *PLACE)
+HEADS = ("url", "urlkey", "date", "text_chars", "status", "type", "mime", "digest", *CAPTURE_COLUMNS)
 
 
 def reason_against(document: Document) -> str | None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import msgspec
 
-from webmill.collection import Publishing
+from webmill.collection import PublishFolders
 from webmill.errors import WebmillError
 from webmill.infra.address import scheme_of
 from webmill.infra.storage.backends import open_versions
@@ -51,7 +51,7 @@ def publish_collection(
     `force`: also what is the same, or lost too much to be believed, which is `VersionShrunk` otherwise.
     """
     started, began = time.monotonic(), datetime.now(UTC)
-    documents = open_documents(origin or str(Publishing(root).documents))
+    documents = open_documents(origin or str(PublishFolders(root).documents))
     versions = open_versions(storage or str(root))
     readers = 1 if scheme_of(storage or "")[0] == "file" else WRITERS
     chosen = settings.publish

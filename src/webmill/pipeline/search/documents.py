@@ -17,7 +17,7 @@ from webmill.formats.timestamps import to_datetime
 from webmill.index.lookup.indexes import CaptureIndex
 from webmill.index.lookup.newest import newest_captures
 from webmill.infra.storage.base import Readable
-from webmill.model import DocumentColumn, columns, place_in
+from webmill.model import DocumentColumn, capture_columns, columns
 from webmill.publish.blobs import read_blob
 from webmill.publish.types import PublishedItem
 from webmill.search.base import IndexedDocument, SearchAnswer, revision_of
@@ -74,7 +74,7 @@ def moment_of(text: object) -> datetime | None:
 
 def place_of(item: PublishedItem) -> dict[str, Any]:
     """Return where its capture lies, as `publish documents` tells it; nothing when it is not told."""
-    return place_in({_BEFORE.get(name, name): value for name, value in item.metadata.items()})
+    return capture_columns({_BEFORE.get(name, name): value for name, value in item.metadata.items()})
 
 
 def mark_of_item(item: PublishedItem) -> str:

@@ -6,8 +6,8 @@ import os
 from itertools import islice
 from pathlib import Path
 
-from webmill.archive.segment import find_open
-from webmill.collection import Collection, archived_crawls
+from webmill.archive.segment import find_open_files
+from webmill.collection import Collection, list_archived_crawls
 from webmill.errors import NotFound
 from webmill.index.archives import find_archives
 from webmill.index.state import FILE_NAME, IndexedWarc, StoredState, read_state
@@ -23,7 +23,7 @@ Found = dict[str, os.stat_result]
 def crawls_of(root: Path) -> list[Collection]:
     """With archives or an index. Archives may lie anywhere: a folder without crawls is one by its own name."""
     indexed = (root / "cc-index" / "collections").glob("[!.]*")
-    names = {crawl.name for crawl in archived_crawls(root)} | {path.name for path in indexed if path.is_dir()}
+    names = {crawl.name for crawl in list_archived_crawls(root)} | {path.name for path in indexed if path.is_dir()}
     return [Collection(root, name) for name in sorted(names)] or [Collection(root, root.name)]
 
 
@@ -39,7 +39,7 @@ def archives_of(crawl: Collection) -> Found:
 
 
 def archive_of(crawl: Collection, found: Found) -> Archive | None:
-    being_written = sum(1 for _ in find_open(crawl))
+    being_written = sum(1 for _ in find_open_files(crawl))
     if not found and not being_written:
         return None
     return Archive(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from webmill.collection import Publishing
+from webmill.collection import PublishFolders
 from webmill.errors import NotFound
 from webmill.infra.lock import is_locked
 from webmill.infra.queue.backends import viewed_queue
@@ -25,7 +25,7 @@ from webmill.pipeline.status.stored import Found
 def own_archives(root: Path, found: Found) -> Work | None:
     """`waiting` are archives that were not read yet, or not to their end. Misconfigured: read by an earlier webmill."""
     refuse_old(root)
-    folder = Publishing(root).extract_state
+    folder = PublishFolders(root).extract_state
     work = work_in(folder)
     known = known_archives(root, keys := {key for key in found if holds_pages(key)})
     unread = min(MOST_FILES, len(keys) - known)
@@ -90,7 +90,7 @@ class _Made(msgspec.Struct):
 
 def queues_in(root: Path) -> Iterator[Queue]:
     """Files of the collection; a broker is not asked."""
-    for name, file in {"publish": Publishing(root).queue, "extract": root / "queue.sqlite"}.items():
+    for name, file in {"publish": PublishFolders(root).queue, "extract": root / "queue.sqlite"}.items():
         if file.is_file():
             with viewed_queue(f"sqlite:{file}", QueueOptions(name=name)) as queue:
                 yield Queue(name, str(file), queue.stats())

@@ -11,7 +11,7 @@ from webmill.formats.cdx.cdxj import parse, prefix_of
 from webmill.formats.timestamps import earliest, is_timestamp, latest
 from webmill.index.lookup.indexes import CaptureIndex
 from webmill.index.lookup.query import url_range
-from webmill.model import checked_position
+from webmill.model import check_position
 
 MOST_LINES = 200_000  # that are looked through for one page
 PAGE = 100
@@ -83,7 +83,7 @@ def _taken(line: bytes, before: bytes) -> HistoryLine:
 
 def _size(length: str) -> int | None:
     try:
-        return checked_position(length, name="length")
+        return check_position(length, name="length")
     except BadInput:
         return None
 

@@ -9,7 +9,7 @@ from typing import Literal, TypeVar
 import msgspec
 
 from webmill.errors import BadInput
-from webmill.formats.cdx.query import MatchType, compile_collapse, compile_filters, key_range, read_pattern
+from webmill.formats.cdx.query import MatchType, compile_collapse, compile_filters, key_range, split_url_pattern
 from webmill.formats.timestamps import earliest, from_datetime, latest
 from webmill.index.lookup.paging import PAGE_SIZE
 from webmill.index.lookup.query import MOST_SORTED, Query, Sort
@@ -70,7 +70,7 @@ def read_params(params: Params, *, output: Output) -> Asked:
 def _match(one: dict[str, str]) -> tuple[str, MatchType]:
     url = one.get("url", "")
     said = one.get("matchType")
-    url, wildcard = read_pattern(url) if said is None else (url, None)
+    url, wildcard = split_url_pattern(url) if said is None else (url, None)
     if not url:
         raise BadInput('The "url" param is required: a URL, *.HOST or URL*', reason="no_url")
     return url, _choice("matchType", said or wildcard or "exact", MATCH_TYPES)

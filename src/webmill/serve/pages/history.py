@@ -11,7 +11,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from webmill.errors import BadInput, NotFound
-from webmill.formats.cdx.query import MatchType, read_pattern
+from webmill.formats.cdx.query import MatchType, split_url_pattern
 from webmill.index.lookup.indexes import CaptureIndex
 from webmill.serve.api import links
 from webmill.serve.api.addresses import Address, list_addresses, list_hosts
@@ -57,7 +57,7 @@ def history(reading: Reading, request: Request) -> Response:
         return render(reading.site, request, "history_none.html", url=url)
     if not url:
         return _hosts(reading, request, index)
-    if match in ("", "exact") and read_pattern(url)[1] is None:
+    if match in ("", "exact") and split_url_pattern(url)[1] is None:
         return _captures(reading, request, index, url)
     return _addresses(reading, request, index, url, match)
 
@@ -130,7 +130,7 @@ def _row(taken: HistoryLine) -> Row:
 
 def _addresses(reading: Reading, request: Request, index: CaptureIndex, url: str, match: str) -> Response:
     kind: MatchType | None = next((each for each in get_args(MatchType) if each == match), None)
-    if read_pattern(url)[1] is not None:
+    if split_url_pattern(url)[1] is not None:
         kind = None  # what is typed says it itself
     after = text(request, "after", longest=LONGEST_URL)
     found = list_addresses(index, url, match=kind, after=after)

@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from webmill.errors import BadInput
-from webmill.formats.html.charset import decode_page, lookup
+from webmill.formats.html.charset import decode_page, lookup_encoding
 from webmill.pipeline.archived import Archived
 from webmill.serve.archived_address import Asked, web_address
 from webmill.serve.archived_reply import (
@@ -129,7 +129,7 @@ def _page(held: bytes, archived: Archived, links: Links, *, first: str) -> tuple
 
 
 def _sheet(held: bytes, links: Links, label: str | None) -> bytes:
-    encoding = (label and lookup(label)) or "utf-8"
+    encoding = (label and lookup_encoding(label)) or "utf-8"
     if encoding in _NOT_ASCII:
         return held
     return rewrite_css(held.decode("latin-1"), links, spelling=Spelling(encoding)).encode("latin-1")

@@ -12,10 +12,10 @@ HTML = ("text/html", "application/xhtml+xml")
 
 def media_type(content_type: str | None) -> str | None:
     """`text/html` of `Text/HTML; charset=utf-8`."""
-    return clean((content_type or "").partition(";")[0].strip().lower() or None)
+    return clean_text((content_type or "").partition(";")[0].strip().lower() or None)
 
 
-def absolute(base: str, url: str | None) -> str | None:
+def absolute_url(base: str, url: str | None) -> str | None:
     """None for what is no http or https address."""
     if not url:
         return None
@@ -25,12 +25,12 @@ def absolute(base: str, url: str | None) -> str | None:
         return None
 
 
-def clean(text: str | None) -> str | None:
+def clean_text(text: str | None) -> str | None:
     """Without lone surrogates, which no UTF-8 file can hold: they become U+FFFD."""
     if text is None or text.isascii():
         return text
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
-def clean_all(texts: Iterable[str]) -> tuple[str, ...]:
-    return tuple(clean(text) or "" for text in texts)
+def clean_texts(texts: Iterable[str]) -> tuple[str, ...]:
+    return tuple(clean_text(text) or "" for text in texts)

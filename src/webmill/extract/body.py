@@ -7,23 +7,23 @@ from importlib.util import find_spec
 
 import msgspec
 
+from webmill.extract.cleaning import absolute_url, clean_text
 from webmill.extract.content import (
     PDF_READER,
     ExtractedContent,
     PageMetadata,
     UnreadableContent,
-    read_maybe_feed,
+    read_feed_or_refuse,
     read_pdf,
     read_plain,
 )
-from webmill.extract.extractors import WITHOUT_HTML, text_by
-from webmill.extract.head import absolute, clean
+from webmill.extract.extractors import WITHOUT_HTML, extract_text
 from webmill.extract.kinds import ContentKind
 from webmill.extract.recipe import Recipe
-from webmill.formats.html.charset import decode_page, spelled
+from webmill.formats.html.charset import decode_page, iana_name
 from webmill.formats.html.head import read_head
 from webmill.formats.html.page import HtmlPage, read_html
-from webmill.formats.html.published_date import published_of
+from webmill.formats.html.published_date import find_published_date
 
 PDF_CPU = 60.0  # seconds: books have a thousand pages
 
@@ -45,7 +45,7 @@ def read_body(kind: ContentKind, body: CaptureBody, recipe: Recipe) -> Extracted
     if recipe.extractor == "none":
         return ExtractedContent(kind=kind)
     if recipe.extractor in WITHOUT_HTML or not body.data:
-        return ExtractedContent(kind=kind, text=clean(body.wet_text) or "", extractor=recipe.extractor)
+        return ExtractedContent(kind=kind, text=clean_text(body.wet_text) or "", extractor=recipe.extractor)
     match kind:
         case "text":
             return read_plain(body.data, content_type=body.content_type)
@@ -55,29 +55,29 @@ def read_body(kind: ContentKind, body: CaptureBody, recipe: Recipe) -> Extracted
             body.allow(PDF_CPU)
             return read_pdf(body.data)
         case _:
-            return read_maybe_feed(body.data, kind, content_type=body.content_type)
+            return read_feed_or_refuse(body.data, kind, content_type=body.content_type)
 
 
 def _read_page(body: CaptureBody, recipe: Recipe) -> ExtractedContent:
     decoded = decode_page(body.data, content_type=body.content_type)
     html = decoded.text
     head = read_head(html)
-    base = absolute(body.url, head.base) or body.url
+    base = absolute_url(body.url, head.base) or body.url
     parsed = read_html(html) if recipe.links else None
     return ExtractedContent(
         kind="html",
         text=_text(html, parsed, body, recipe),
         extractor=None if recipe.extractor == "none" else recipe.extractor,
         about=PageMetadata(
-            title=clean(head.title),
-            description=clean(head.meta("description")),
-            published=published_of(html, head),
-            keywords=clean(head.meta("keywords")),
-            canonical=absolute(base, head.related("canonical")),
-            icon=absolute(base, head.related("icon", "apple-touch-icon")),
-            site_name=clean(head.meta("og:site_name")),
+            title=clean_text(head.title),
+            description=clean_text(head.meta("description")),
+            published=find_published_date(html, head),
+            keywords=clean_text(head.meta("keywords")),
+            canonical=absolute_url(base, head.related("canonical")),
+            icon=absolute_url(base, head.related("icon", "apple-touch-icon")),
+            site_name=clean_text(head.meta("og:site_name")),
         ),
-        charset=spelled(decoded.encoding),
+        charset=iana_name(decoded.encoding),
         links=parsed.links if parsed else (),
         base=base,
         source=html,
@@ -89,8 +89,8 @@ def _text(html: str, parsed: HtmlPage | None, body: CaptureBody, recipe: Recipe)
         case "none":
             return None
         case "wet":
-            return clean(body.wet_text) or ""
+            return clean_text(body.wet_text) or ""
         case "plain" if parsed:
-            return clean(parsed.text)
+            return clean_text(parsed.text)
         case extractor:
-            return clean(text_by(extractor, html))
+            return clean_text(extract_text(extractor, html))

@@ -13,7 +13,7 @@ from datetime import datetime
 import msgspec
 
 from webmill.commoncrawl.page import Flaw
-from webmill.commoncrawl.slots import RecordSlot
+from webmill.commoncrawl.record_slots import RecordSlot
 from webmill.formats.warc.typed_records import FileType
 
 NEAR = 60  # seconds

@@ -4,7 +4,7 @@
     charset-detected: UTF-8
     languages-cld2: {"reliable":true,"text-bytes":1800,"languages":[{"code":"de",…}]}
 
-Charset and languages are found in the first `MOST_BYTES` of a page. CLD2 costs more than all else together
+Charset and languages are found in the first `MAX_PAGE_BYTES` of a page. CLD2 costs more than all else together
 (benchmarks/archiving.py); of 1,119 pages of Common Crawl 1,109 keep their main language, 1,117 without the limit.
 """
 
@@ -16,10 +16,10 @@ from collections.abc import Iterable
 import msgspec
 
 from webmill.archive.identify import HTML, XHTML
-from webmill.archive.language import Detect
-from webmill.formats.html.charset import decode_page, spelled
+from webmill.archive.language_detection import LanguageDetector
+from webmill.formats.html.charset import decode_page, iana_name
 
-MOST_BYTES = 1 << 17
+MAX_PAGE_BYTES = 1 << 17
 PAGES = frozenset({HTML, XHTML})
 
 _UNFIT = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")
@@ -35,21 +35,21 @@ class CaptureFacts(msgspec.Struct, frozen=True, kw_only=True):
     content_language: str | None = None
 
 
-def describe(
-    subject: CaptureFacts, *, detect: Detect | None, extra: Iterable[tuple[str, str]] = ()
+def metadata_fields(
+    subject: CaptureFacts, *, detect: LanguageDetector | None, extra: Iterable[tuple[str, str]] = ()
 ) -> list[tuple[str, str]]:
     fields = [("fetchTimeMs", str(max(0, round(subject.seconds * 1000))))]
     if subject.page:
-        text = decode_page(subject.page[:MOST_BYTES], content_type=subject.content_type)
-        fields.append(("charset-detected", spelled(text.encoding)))
+        text = decode_page(subject.page[:MAX_PAGE_BYTES], content_type=subject.content_type)
+        fields.append(("charset-detected", iana_name(text.encoding)))
         page = text.text.encode("utf-8", "replace") if detect else b""
         found = detect(page, subject.url, subject.content_language or "") if detect else None
         if found and found.languages:
             fields.append(("languages-cld2", msgspec.json.encode(found).decode()))
-    return [*fields, *((name, harmless(value)) for name, value in extra)]
+    return [*fields, *((name, escape_controls(value)) for name, value in extra)]
 
 
-def harmless(value: str) -> str:
+def escape_controls(value: str) -> str:
     """Line breaks and what else is no text are escaped: the web has a say in these values (`via` is a URL)."""
     return _UNFIT.sub(_escaped, value)
 

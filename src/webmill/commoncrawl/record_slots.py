@@ -11,9 +11,9 @@ from collections.abc import Generator, Iterable, Iterator
 
 import msgspec
 
+from webmill.commoncrawl.derived_records import DerivedRecord, DerivedRecordReader
+from webmill.commoncrawl.lost_records import LostRecord, read_with_losses
 from webmill.commoncrawl.page import Flaw
-from webmill.commoncrawl.shelf import DerivedRecord, DerivedRecordReader
-from webmill.commoncrawl.stored import LostRecord, read_stored
 from webmill.errors import BadInput
 from webmill.formats.warc.head import WarcLimits
 from webmill.formats.warc.typed_records import FileType
@@ -43,7 +43,7 @@ def read_slots(
     source: ByteSource, *, start: int, wat: DerivedRecordReader | None, limits: WarcLimits
 ) -> Iterator[RecordSlot]:
     damages: list[LostRecord] = []
-    for item in read_stored(source, start=start, limits=limits):
+    for item in read_with_losses(source, start=start, limits=limits):
         if isinstance(item, LostRecord):
             damages.append(item)
             continue

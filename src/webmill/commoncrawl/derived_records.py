@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
+from webmill.commoncrawl.lost_records import LostRecord, read_with_losses
 from webmill.commoncrawl.page import Flaw
-from webmill.commoncrawl.stored import LostRecord, read_stored
 from webmill.formats.warc.head import WarcLimits
 from webmill.formats.warc.typed_records import FileType
 from webmill.formats.window import ByteSource
@@ -38,7 +38,7 @@ class DerivedRecord(msgspec.Struct, eq=False, gc=False):
 class DerivedRecordReader:
     def __init__(self, file_type: FileType, source: ByteSource, *, start: int, limits: WarcLimits) -> None:
         self.file_type = file_type
-        self._items = read_stored(source, start=start, limits=limits)
+        self._items = read_with_losses(source, start=start, limits=limits)
         self._waiting: dict[int, DerivedRecord] = {}  # by number, in the order of the file
         self._numbers: dict[str, int] = {}  # by the record that they are about
         self._next = 0  # number

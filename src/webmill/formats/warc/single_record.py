@@ -9,7 +9,7 @@ from webmill.formats.compression.gzip_members import GzipMemberReader
 from webmill.formats.compression.zstd_frames import ZstdFrameReader, new_decoder
 from webmill.formats.warc import framing
 from webmill.formats.warc.head import WarcHead, WarcLimits
-from webmill.formats.warc.reader import DEFAULT, read_records, recognise
+from webmill.formats.warc.reader import DEFAULT, detect_format, read_records
 from webmill.formats.window import ByteSource, ByteWindow
 from webmill.model import Damage, Headers, Record
 
@@ -64,7 +64,7 @@ def open_block(source: ByteSource, *, limits: WarcLimits = DEFAULT) -> BlockStre
     Raises BadInput at once for a bad header, while reading for what is damaged further on.
     """
     raw = ByteWindow(source)
-    kind = recognise(raw)
+    kind = detect_format(raw)
     window = raw
     if kind in ("gzip", "zstd"):
         window = ByteWindow(GzipMemberReader(raw) if kind == "gzip" else ZstdFrameReader(raw, new_decoder()))

@@ -21,16 +21,16 @@ from webmill.infra.user_agent import user_agent
 from webmill.settings import CommonCrawlSettings, HttpSettings
 
 # A person waits for a list.
-HURRIED = BackoffPolicy(attempts=3, longest_wait=5.0, longest_retry_after=20.0, deadline=30.0)
-PATIENT = BackoffPolicy(attempts=7, first_wait=1.0, deadline=900.0)  # for work of hours; servers ask for minutes
+INTERACTIVE_RETRIES = BackoffPolicy(attempts=3, longest_wait=5.0, longest_retry_after=20.0, deadline=30.0)
+BATCH_RETRIES = BackoffPolicy(attempts=7, first_wait=1.0, deadline=900.0)  # for work of hours; servers ask for minutes
 
 
-def open_crawls(
+def open_crawl_storage(
     base_url: str,
     *,
     http: HttpSettings,
     commoncrawl: CommonCrawlSettings,
-    policy: BackoffPolicy = PATIENT,
+    policy: BackoffPolicy = BATCH_RETRIES,
     stop: threading.Event | None = None,
 ) -> Readable:
     """Open where crawls are. A server is asked no faster than the settings say, by all processes of this user.
@@ -68,17 +68,19 @@ def open_crawls(
 def list_crawls(base_url: str, *, http: HttpSettings, commoncrawl: CommonCrawlSettings) -> list[Crawl]:
     """Return the crawls at `base_url`, newest first."""
     scheme, rest = scheme_of(base_url)
-    storage = open_crawls(base_url, http=http, commoncrawl=commoncrawl, policy=HURRIED)
+    storage = open_crawl_storage(base_url, http=http, commoncrawl=commoncrawl, policy=INTERACTIVE_RETRIES)
     if urlsplit(base_url).hostname == urlsplit(catalog.COMMON_CRAWL).hostname:
-        storage = open_crawls(catalog.COMMON_CRAWL_INDEX, http=http, commoncrawl=commoncrawl, policy=HURRIED)
+        storage = open_crawl_storage(
+            catalog.COMMON_CRAWL_INDEX, http=http, commoncrawl=commoncrawl, policy=INTERACTIVE_RETRIES
+        )
     try:
-        return catalog.crawls_in_collinfo(storage)
+        return catalog.read_collinfo(storage)
     except NotFound as error:
         if scheme not in ("file", "s3"):
             raise NotFound(f"{error}: {hide_secrets(base_url)} does not tell its crawls") from error
     if scheme == "file" and not Path(rest).is_dir():
         raise NotFound(f"no folder {rest}")
-    return catalog.crawls_in_folders(open_storage(base_url))
+    return catalog.list_crawl_folders(open_storage(base_url))
 
 
 def limiter_path(url: str) -> Path:
@@ -97,6 +99,6 @@ def limiter_path(url: str) -> Path:
 
 
 def locate_crawl_file(url: str, *, http: HttpSettings, commoncrawl: CommonCrawlSettings) -> tuple[Readable, str]:
-    """Return the storage and the key of one file, as `locate` does, at the pace of `open_crawls`."""
+    """Return the storage and the key of one file, as `locate` does, at the pace of `open_crawl_storage`."""
     folder, name = split_address(url)
-    return open_crawls(folder, http=http, commoncrawl=commoncrawl), name
+    return open_crawl_storage(folder, http=http, commoncrawl=commoncrawl), name

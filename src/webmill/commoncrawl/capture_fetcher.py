@@ -12,7 +12,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from typing import BinaryIO, NamedTuple
 
-from webmill.commoncrawl.ranges import ByteRange, RangeLimits, plan_ranges, wanted_bytes
+from webmill.commoncrawl.ranges import ByteRange, RangeLimits, plan_ranges, total_bytes
 from webmill.commoncrawl.whole_files import WholeFiles
 from webmill.errors import BadInput, NotFound, Unavailable
 from webmill.infra.files import read_at
@@ -91,7 +91,7 @@ class CaptureFetcher:
         if not rule or len(ranges) < rule.requests:
             return None
         stat = self._stat(ranges[0].filename)
-        if not stat or stat.size > rule.files.most or wanted_bytes(ranges) < rule.share * stat.size:
+        if not stat or stat.size > rule.files.most or total_bytes(ranges) < rule.share * stat.size:
             return None
         return stat
 

@@ -12,9 +12,9 @@ from datetime import datetime
 import msgspec
 
 from webmill import __version__
-from webmill.archive.identify import identify
-from webmill.archive.language import Detect
-from webmill.archive.metadata_record import PAGES, CaptureFacts, describe, harmless
+from webmill.archive.identify import identify_media_type
+from webmill.archive.language_detection import LanguageDetector
+from webmill.archive.metadata_fields import PAGES, CaptureFacts, escape_controls, metadata_fields
 from webmill.errors import BadInput, Misconfigured
 from webmill.formats.http import parse_response_head
 from webmill.formats.http.head import end_of_head
@@ -48,7 +48,7 @@ class EncodedCapture(msgspec.Struct, frozen=True):
     digest: str
 
 
-def encode_info(software: WarcinfoDetails, *, crawl: str) -> bytes:
+def encode_warcinfo_fields(software: WarcinfoDetails, *, crawl: str) -> bytes:
     """The content of a warcinfo record. `Misconfigured` when a value has a line break."""
     fields = [
         ("isPartOf", crawl),
@@ -62,21 +62,23 @@ def encode_info(software: WarcinfoDetails, *, crawl: str) -> bytes:
         ("conformsTo", CONFORMS_TO),
     ]
     try:
-        return records.encode_fields((name, value) for name, value in fields if value)
+        return records.encode_warc_fields((name, value) for name, value in fields if value)
     except (BadInput, UnicodeEncodeError) as error:
         raise Misconfigured(f"a field of the warcinfo record is no line of text: {error}") from error
 
 
-def warcinfo(content: bytes, *, record_id: str, date: datetime, filename: str) -> bytes:
-    headers = records.warcinfo(records.measure(content), record_id=record_id, date=date, filename=filename)
+def encode_warcinfo(content: bytes, *, record_id: str, date: datetime, filename: str) -> bytes:
+    headers = records.warcinfo_headers(
+        records.describe_block(content), record_id=record_id, date=date, filename=filename
+    )
     return compress_record(headers, content)
 
 
-def encode_capture(capture: Capture, *, warcinfo_id: str, detect: Detect | None) -> EncodedCapture:
+def encode_capture(capture: Capture, *, warcinfo_id: str, detect: LanguageDetector | None) -> EncodedCapture:
     """BadInput when a value that the crawler itself made would break a header; the web's values are escaped."""
     exchange = capture.exchange
     visit = records.CaptureEvent(
-        uri=harmless(exchange.url),
+        uri=escape_controls(exchange.url),
         date=exchange.date,
         warcinfo_id=warcinfo_id,
         ip=exchange.ip,
@@ -84,12 +86,16 @@ def encode_capture(capture: Capture, *, warcinfo_id: str, detect: Detect | None)
         cipher_suites=exchange.cipher_suites,
     )
     answer = capture.headers or _answer_fields(exchange.response)
-    identified = identify(capture.payload, answer.get("Content-Type")) if capture.kind == "response" else None
-    request_id, record_id = new_id(), new_id()
+    identified = (
+        identify_media_type(capture.payload, answer.get("Content-Type")) if capture.kind == "response" else None
+    )
+    request_id, record_id = new_record_id(), new_record_id()
     headers, content, digest = _answer(
         capture, visit, record_id=record_id, concurrent_to=request_id, identified=identified
     )
-    asked = compress_record(records.request(visit, _unsigned(exchange.request), record_id=request_id), exchange.request)
+    asked = compress_record(
+        records.request_headers(visit, _unsigned(exchange.request), record_id=request_id), exchange.request
+    )
     answered = compress_record(headers, content)
     subject = CaptureFacts(
         url=exchange.url,
@@ -99,9 +105,9 @@ def encode_capture(capture: Capture, *, warcinfo_id: str, detect: Detect | None)
         content_language=answer.get("Content-Language"),
     )
     # Languages are for pages that are published: Common Crawl has none for error pages.
-    fields = describe(subject, detect=detect if capture.subset == "warc" else None, extra=capture.extra)
-    noted = records.encode_fields(fields)
-    about = records.metadata(visit, _unsigned(noted), record_id=new_id(), concurrent_to=record_id)
+    fields = metadata_fields(subject, detect=detect if capture.subset == "warc" else None, extra=capture.extra)
+    noted = records.encode_warc_fields(fields)
+    about = records.metadata_headers(visit, _unsigned(noted), record_id=new_record_id(), concurrent_to=record_id)
     data = b"".join((asked, answered, compress_record(about, noted)))
     return EncodedCapture(data, len(asked), len(answered), record_id, digest)
 
@@ -115,13 +121,13 @@ def _answer(
     begin = end_of_head(response) or len(response)
     if capture.kind == "not_modified":
         head = response[:begin]
-        headers = records.revisit_not_modified(
-            visit, records.measure(head), record_id=record_id, original=original, concurrent_to=concurrent_to
+        headers = records.not_modified_headers(
+            visit, records.describe_block(head), record_id=record_id, original=original, concurrent_to=concurrent_to
         )
         return headers, head, ""
     digest = capture.digest or compute(memoryview(response)[begin:])
     if capture.kind == "response":
-        headers = records.response(
+        headers = records.response_headers(
             visit,
             records.BlockInfo(length=len(response), digest=compute(response), payload_digest=digest),
             record_id=record_id,
@@ -131,9 +137,9 @@ def _answer(
         )
         return headers, response, digest
     head = response[:begin]
-    headers = records.revisit_identical(
+    headers = records.identical_headers(
         visit,
-        records.measure(head),
+        records.describe_block(head),
         record_id=record_id,
         original=original,
         payload_digest=digest,
@@ -155,5 +161,5 @@ def _answer_fields(response: bytes) -> Headers:
         return Headers()
 
 
-def new_id() -> str:
+def new_record_id() -> str:
     return f"<urn:uuid:{uuid.uuid4()}>"

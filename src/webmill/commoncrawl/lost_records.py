@@ -13,7 +13,7 @@ import msgspec
 from zlib_ng import zlib_ng
 
 from webmill.formats.compression.gzip_members import INFLATE_ERROR, MAGIC
-from webmill.formats.warc.fields import parse_fields
+from webmill.formats.warc.fields import parse_warc_fields
 from webmill.formats.warc.head import WarcLimits
 from webmill.formats.warc.reader import read_records
 from webmill.formats.window import ByteSource
@@ -31,7 +31,7 @@ class LostRecord(msgspec.Struct, frozen=True):
     headers: Headers
 
 
-def read_stored(source: ByteSource, *, start: int = 0, limits: WarcLimits) -> Iterator[Record | LostRecord]:
+def read_with_losses(source: ByteSource, *, start: int = 0, limits: WarcLimits) -> Iterator[Record | LostRecord]:
     """Damage that touches is one. A record that is not ended as it should be is lost: its length is wrong, or its end
     is missing."""
     memory = _RememberingSource(source, start)
@@ -47,7 +47,7 @@ def read_stored(source: ByteSource, *, start: int = 0, limits: WarcLimits) -> It
         else:
             if before is not None:
                 yield before
-            before = LostRecord(item, salvage(memory.recall(item.offset, min(HEAD, item.end - item.offset))))
+            before = LostRecord(item, salvage_headers(memory.recall(item.offset, min(HEAD, item.end - item.offset))))
     if before is not None:
         yield before
 
@@ -65,14 +65,14 @@ def _join(before: Record | LostRecord, damage: Damage) -> LostRecord:
     return LostRecord(Damage(before.damage.offset, damage.end, first.reason, first.message), before.headers)
 
 
-def salvage(stored: bytes) -> Headers:
+def salvage_headers(stored: bytes) -> Headers:
     """The fields that stand whole at the beginning of these bytes; none when they do not begin a record."""
     plain = _inflate_start(stored) if stored.startswith(MAGIC) else stored
     if not plain.startswith(b"WARC/"):
         return Headers()
     head, end, _ = plain.replace(b"\r\n", b"\n").partition(b"\n\n")
     fields = head.partition(b"\n")[2]
-    return parse_fields(fields if end else fields.rpartition(b"\n")[0])
+    return parse_warc_fields(fields if end else fields.rpartition(b"\n")[0])
 
 
 def _inflate_start(stored: bytes) -> bytes:
