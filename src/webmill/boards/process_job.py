@@ -113,7 +113,7 @@ def process_job(
         abandon_job(storage, job.run, failed_fragment(job, reason, attempts=attempt, problems=reading.problems))
         return JobOutcome(source=source, result="given_up", reason=reason)
     fragment = make_fragment(reading, past, blobs)
-    blobs.settle()
+    blobs.sync_known()
     confirm()
     counts = is_run_open(storage, job.run) and submit_fragment(storage, job.run, fragment)
     result: Literal["done", "failed", "over"] = "over" if not counts else "failed" if reading.failed else "done"
@@ -140,7 +140,7 @@ def is_blob_sound(blobs: BlobStore, hash_: str) -> bool:
             blobs.get(hash_)
     except (NotFound, BadInput):
         return False
-    return blobs.is_there(hash_)
+    return blobs.exists(hash_)
 
 
 def make_fragment(reading: BoardResult, past: PreviousSource, blobs: BlobStore) -> Fragment:

@@ -1,4 +1,4 @@
-"""Content under its hash. A blob is written once; one that was damaged is put right when its content comes again.
+"""Content under its hash. A blob is written once; a damaged one is repaired when its content is put again.
 
 Canonical JSON: keys sorted, no spaces, UTF-8, no NaN or infinities. Equal content has equal bytes, so an equal hash.
 """
@@ -21,11 +21,11 @@ from webmill.publish.keys import blob_key, sha256, trash_key
 Json: TypeAlias = Mapping[str, "Json"] | Sequence["Json"] | str | int | float | bool | None
 
 _flat_text = msgspec.json.Encoder(order="sorted")
-SAMPLE = 0.01  # of the blobs that are there already, this part is read and hashed
+SAMPLE = 0.01  # share of the blobs already stored that is read and hashed
 
 
 class BlobCounts(msgspec.Struct):
-    """What became of the blobs that were put."""
+    """How many blobs were written, already there, or repaired."""
 
     written: int = 0
     written_bytes: int = 0
@@ -44,21 +44,21 @@ def canonical_json(content: Json) -> bytes:
         text = json.dumps(content, sort_keys=True, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
         return text.encode()
     except (TypeError, ValueError, RecursionError) as error:  # UnicodeEncodeError is a ValueError
-        raise BadInput(f"no JSON can hold this: {error}", reason="bad_content") from error
+        raise BadInput(f"cannot be written as JSON: {error}", reason="bad_content") from error
 
 
 def _is_flat_text(content: Json) -> bool:
-    """Of these msgspec makes the same bytes, in a fifth of the time. Not of numbers, and it would write NaN as null."""
+    """Whether msgspec writes the same bytes, five times as fast. It does not for numbers, and writes NaN as null."""
     return type(content) is dict and all(
         type(key) is str and (value is None or type(value) is str) for key, value in content.items()
     )
 
 
 class BlobStore:
-    """May be used by many threads. `sample`: how many of the blobs already there are read to check their hash.
+    """Writes and reads blobs; threads may share it. `sample`: the share of blobs already there whose hash is checked.
 
-    A put that the store did not answer is tried again by `policy`: unlike other conditional writes it may be, since
-    all who write a key write the same bytes.
+    A put that the storage did not answer is retried by `policy`. Unlike other conditional writes it may be, since
+    everyone who writes a key writes the same bytes.
     """
 
     def __init__(
@@ -66,19 +66,19 @@ class BlobStore:
         storage: Storage,
         *,
         sample: float = SAMPLE,
-        dice: random.Random | None = None,
+        rng: random.Random | None = None,
         policy: BackoffPolicy = BackoffPolicy(),  # noqa: B008  frozen
     ) -> None:
         self.tally = BlobCounts()
         self._storage = storage
         self._sample = sample
         self._policy = policy
-        self._dice = dice or random.Random()  # noqa: S311  a sample, no secret
+        self._random = rng or random.Random()  # noqa: S311  a sample, no secret
         self._lock = threading.Lock()
-        self._seen: tuple[str, bytes] | None = None  # the last one that was there already
+        self._last_known: tuple[str, bytes] | None = None  # key and data of the last blob that was there already
 
     def put(self, content: Json) -> str:
-        """The hash of the content, which is there, whole and durable, when this returns."""
+        """Store the content durably and return its hash."""
         return self.put_bytes(canonical_json(content))
 
     def put_bytes(self, data: bytes) -> str:
@@ -87,7 +87,7 @@ class BlobStore:
         return hash_
 
     def find(self, content: Json) -> str | None:
-        """The hash of the content if it is there already, looked at as `put` does. None: put it."""
+        """Return the hash of the content if it is stored and whole, checked as `put` does; else None: put it."""
         data = canonical_json(content)
         hash_ = sha256(data)
         key = blob_key(hash_)
@@ -97,21 +97,21 @@ class BlobStore:
         return hash_
 
     def get(self, hash_: str) -> bytes:
-        """Checked. `NotFound`, or `BadInput` (`corrupt_blob`)."""
+        """Return the bytes, with their hash checked. `NotFound`, or `BadInput` (`corrupt_blob`)."""
         return read_blob(self._storage, hash_)
 
-    def settle(self) -> None:
-        """Before you rely on blobs that were there already: another publisher may have died, or the power may go,
-        between its making the name and syncing the folder. A write that finds the name taken syncs it (see `write`).
+    def sync_known(self) -> None:
+        """Make blobs durable that were there already: their publisher may have died, or the power may go, before it
+        synced the folder. A write that finds the name taken syncs it (see `write`).
         """
-        if self._seen:
+        if self._last_known:
             try:
-                self._storage.write(*self._seen, condition=Absent())
+                self._storage.write(*self._last_known, condition=Absent())
             except Conflict:
                 pass
 
-    def is_there(self, hash_: str) -> bool:
-        """Looks in the trash too, and puts back what it finds there."""
+    def exists(self, hash_: str) -> bool:
+        """Whether the blob is stored. One that is in the trash is put back."""
         try:
             self._storage.stat(blob_key(hash_))
         except NotFound:
@@ -134,9 +134,9 @@ class BlobStore:
         return "repaired"
 
     def _is_whole(self, key: str, data: bytes, *, size: int | None) -> bool:
-        if size != len(data) or self._is_rotten(key, data):
+        if size != len(data) or self._is_corrupt(key, data):
             return False
-        self._seen = key, data
+        self._last_known = key, data
         return True
 
     def _size(self, key: str) -> int | None:
@@ -145,12 +145,12 @@ class BlobStore:
         except NotFound:
             return None
 
-    def _is_rotten(self, key: str, data: bytes) -> bool:
-        if self._dice.random() >= self._sample:
+    def _is_corrupt(self, key: str, data: bytes) -> bool:
+        if self._random.random() >= self._sample:
             return False
         try:
             return self._storage.read(key) != data
-        except NotFound:  # gc has taken it meanwhile
+        except NotFound:  # gc has removed it meanwhile
             return True
 
     def _count(self, what: str, *, size: int) -> None:
@@ -161,7 +161,7 @@ class BlobStore:
 
 
 def read_blob(storage: Readable, hash_: str) -> bytes:
-    """Also from the trash: what gc took wrongly (see there) can be read until it is back."""
+    """Return a blob, also from the trash: what gc removed wrongly (see there) can be read until it is back."""
     for key in (blob_key(hash_), trash_key(hash_)):
         try:
             return _checked(storage.read(key), hash_, key=key)
@@ -171,10 +171,10 @@ def read_blob(storage: Readable, hash_: str) -> bytes:
 
 
 def restore(storage: Storage, hash_: str, *, mirrors: Sequence[Readable] = ()) -> bool:
-    """Puts a blob back from the trash or from a storage that has it too; whether one of them had it whole."""
-    for place, key in [(storage, trash_key(hash_)), *((mirror, blob_key(hash_)) for mirror in mirrors)]:
+    """Put a blob back from the trash or a mirror. Return whether one of them had it whole."""
+    for source, key in [(storage, trash_key(hash_)), *((mirror, blob_key(hash_)) for mirror in mirrors)]:
         try:
-            data = _checked(place.read(key), hash_, key=key)
+            data = _checked(source.read(key), hash_, key=key)
         except (NotFound, BadInput):
             continue
         storage.write(blob_key(hash_), data)
@@ -184,5 +184,5 @@ def restore(storage: Storage, hash_: str, *, mirrors: Sequence[Readable] = ()) -
 
 def _checked(data: bytes, hash_: str, *, key: str) -> bytes:
     if sha256(data) != hash_:
-        raise BadInput(f"{len(data)} bytes that hash to something else", reason="corrupt_blob", source=key)
+        raise BadInput(f"its {len(data)} bytes do not have this hash", reason="corrupt_blob", source=key)
     return data

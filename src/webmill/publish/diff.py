@@ -28,14 +28,14 @@ class Difference(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 def diff_indexes(storage: Readable, old: ItemIndex | None, new: ItemIndex) -> Iterator[Difference]:
-    """In the order of ids."""
+    """Yield what changed, in the order of ids."""
     return diff_items(*unshared_items(storage, old, new))
 
 
 def unshared_items(
     storage: Readable, old: ItemIndex | None, new: ItemIndex
 ) -> tuple[Iterator[PublishedItem], Iterator[PublishedItem]]:
-    """The items of shards that only one of them has.
+    """Return the items of the shards that only one of the two indexes has.
 
     A shard that both have holds the same items in both, and an id is in one shard only: without it the rest is still
     sorted and still pairs up.
@@ -66,7 +66,7 @@ def diff_items(old: Iterable[PublishedItem], new: Iterable[PublishedItem]) -> It
 def pair_up(
     old: Iterable[PublishedItem], new: Iterable[PublishedItem]
 ) -> Iterator[tuple[PublishedItem | None, PublishedItem | None]]:
-    """Both sorted by id; what only one of them has is alone."""
+    """Yield pairs of old and new item, both sorted by id; None for the one that is missing."""
     olds, news = iter(old), iter(new)
     was, now = next(olds, None), next(news, None)
     while was or now:

@@ -1,4 +1,4 @@
-"""`index/<facet>/<value>.json`: the same items, a file for each value of a configured facet."""
+"""`index/<facet>/<value>.json`: the items again, in one file for each value of a configured facet."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _NUMBER = struct.Struct(">I")
 
 
 class FacetValue(msgspec.Struct, frozen=True):
-    """As `meta/facets.json` lists it; `key` is relative to the version's folder."""
+    """A value of a facet as `meta/facets.json` lists it; `key` is relative to the version's folder."""
 
     value: str
     count: int
@@ -32,7 +32,7 @@ class FacetValue(msgspec.Struct, frozen=True):
 
 
 class ItemFacets(msgspec.Struct, gc=False):
-    """All of an `Item` that decides in which files it is, and so all that is decoded."""
+    """The part of a `PublishedItem` that decides in which files it is: nothing else is decoded."""
 
     facets: dict[str, str] = {}
 
@@ -43,22 +43,24 @@ _faceted = msgspec.json.Decoder(ItemFacets)
 def check_facets(facets: Iterable[str]) -> None:
     for facet in facets:
         if not _FACET.fullmatch(facet) or facet == "all":
-            raise Misconfigured(f"no name for a facet: {facet!r}; use lower-case letters, digits, '-' and '_'")
+            raise Misconfigured(f"{facet!r} cannot be the name of a facet; use lower-case letters, digits, '-' and '_'")
 
 
 def list_values(counts: Mapping[str, Mapping[str, int]]) -> dict[str, list[FacetValue]]:
-    """Every value of every facet with the name of its file."""
+    """Return every value of every facet with the key of its file."""
     named: dict[str, list[FacetValue]] = {}
     for facet, values in counts.items():
         if len(values) > MOST_VALUES:
-            raise Misconfigured(f"the facet {facet!r} has {len(values)} values: choose facets with few values")
+            raise Misconfigured(
+                f"the facet {facet!r} has {len(values)} values, more than {MOST_VALUES}: choose another facet"
+            )
         names = file_names(sorted(values))
         named[facet] = [FacetValue(value, values[value], f"index/{facet}/{name}.json") for value, name in names.items()]
     return named
 
 
 def file_names(values: Iterable[str]) -> dict[str, str]:
-    """Names that no file system takes for one another, though it may not tell upper from lower case."""
+    """Return a file name for each value; they differ also where case does not count."""
     names: dict[str, str] = {}
     taken: set[str] = set()
     for value in values:
@@ -90,7 +92,7 @@ def write_facets(
     folder: Path,
     inline: int,
 ) -> Iterator[tuple[str, bytes]]:
-    """(key, bytes) of each file. Sorted by file first: one of them is in memory at a time."""
+    """Yield (key, bytes) of each file. Rows are sorted by file first, so that one is in memory at a time."""
     keys = [value.key for found in values.values() for value in found]
     numbers = {(facet, value.value): None for facet, found in values.items() for value in found}
     order = {pair: _NUMBER.pack(number) for number, pair in enumerate(numbers)}

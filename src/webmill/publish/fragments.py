@@ -1,15 +1,15 @@
-"""A run of many workers: its plan, and one fragment for each planned job, until all are put together.
+"""A run of many workers: its plan, and one fragment for each planned job, until all are assembled.
 
-A run is complete when every planned job has a fragment, or when its deadline is over; an empty queue says nothing.
-The first fragment of a job is the one that counts: a job that is delivered twice, a worker that was paused, a result
-that comes late change nothing. A job that was given up has its reason in a place of its own, so that nobody waits for
-it; should it be done after all before the run is put together, its fragment counts.
+A run is complete when every planned job has a fragment, or when its deadline is over; an empty queue proves nothing.
+The first fragment of a job counts: a job that is delivered twice, a worker that was paused, a late result change
+nothing. A job that was abandoned has its reason under a key of its own, so that nobody waits for it; should it be done
+after all before the run is assembled, its fragment counts.
 
-    leases.take(storage, run)                              # orchestrator: before the first blob is put
-    write_plan(storage, Plan(run=run, jobs=…, …))
-    hand_in(storage, run, Fragment(job=…, items=…))        # worker: blobs first, then this
+    leases.acquire(storage, run)                           # orchestrator: before the first blob is put
+    write_plan(storage, RunPlan(run=run, jobs=…, …))
+    submit_fragment(storage, run, Fragment(job=…, items=…))  # worker: blobs first, then this
     leases.renew(storage, run)
-    if progress(storage, plan).is_complete or late: …      # aggregator
+    if read_progress(storage, plan).is_complete or late: …  # aggregator
         with Publication.join(storage, run) as publication:
             assemble(storage, plan, publication)
             publication.commit()
@@ -33,13 +33,13 @@ from webmill.publish.types import PublishedItem, PublishProblem, decode, encode
 from webmill.publish.write_once import write_once
 
 NOTES = "meta/notes.json"
-_FEW = 20  # problems that are told to whoever waits; all are in `aux/errors.json`
+_MAX_PROBLEMS = 20  # in a summary; all are in `aux/errors.json`
 _FRAGMENTS, _GIVEN_UP = "fragments", "given-up"
 
 
 class RunJob(msgspec.Struct, frozen=True):
-    """`id` is unique in the run (a board's id is not: 45 departments share one). `source` is what its items name, and
-    what is kept when the job fails: no two jobs should share one.
+    """A job of a run. `id` is unique in the run (a board's id is not: 45 departments share one). `source` is what its
+    items name, and what is kept when the job fails: no two jobs should share one.
     """
 
     id: str
@@ -47,9 +47,9 @@ class RunJob(msgspec.Struct, frozen=True):
 
 
 class ItemNote(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What the next reading of an item wants to know of this one (`NOTES`). No part of it: it may change any time.
+    """What the next reading of an item needs to know of this one (`NOTES`). Not part of the item: it may change.
 
-    It is about the content of this hash. `row` and `checked` are the reader's own.
+    It is about the content of this hash. `row` and `checked` belong to the reader.
     """
 
     id: str
@@ -59,7 +59,7 @@ class ItemNote(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class RunPlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """`broken`: why something is no job that should be one. Its source, where that is known, keeps what it had."""
+    """The jobs of a run. `broken`: entries that could not become a job. Their sources, if known, keep their items."""
 
     run: str
     jobs: tuple[RunJob, ...]
@@ -69,7 +69,7 @@ class RunPlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Fragment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What came of a job. `failed`: not at all, so that its source keeps what it had. `kept`: items that failed."""
+    """The result of a job. `failed`: it has none, and its source keeps its items. `kept`: ids of items that failed."""
 
     job: str
     items: tuple[PublishedItem, ...] = ()
@@ -82,8 +82,8 @@ class Fragment(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class FragmentSummary(msgspec.Struct):
-    """What the fragments of a run told beside their items: sources that are missing or failed, the first problems,
-    the notes of each source.
+    """What the fragments of a run hold beside their items: sources that are missing or failed, the first problems, the
+    notes of each source.
     """
 
     missing: list[str] = []
@@ -97,7 +97,7 @@ class FragmentSummary(msgspec.Struct):
         self.notes[job.source] = fragment.notes
         self.counts.update(fragment.counts)
         self.blobs.add(fragment.blobs)
-        self.problems += fragment.problems[: _FEW - len(self.problems)]
+        self.problems += fragment.problems[: _MAX_PROBLEMS - len(self.problems)]
         if fragment.failed:
             self.failed.append(job.source)
 
@@ -113,9 +113,9 @@ class RunProgress(msgspec.Struct, frozen=True):
 
 
 def write_plan(storage: Storage, plan: RunPlan) -> None:
-    """`Conflict` when the run has a plan already. The same plan again is fine."""
+    """Store the plan of a run. `Conflict` when it has another one already; the same plan again is fine."""
     if len({job.id for job in plan.jobs}) != len(plan.jobs):
-        raise BadInput("two jobs of one id", reason="bad_plan", source=plan.run)
+        raise BadInput("two jobs have the same id", reason="bad_plan", source=plan.run)
     write_once(storage, _plan_key(plan.run), encode(plan))
 
 
@@ -125,7 +125,7 @@ def read_plan(storage: Readable, run: str) -> RunPlan:
 
 
 def is_run_open(storage: Readable, run: str) -> bool:
-    """A run is over when its plan is removed."""
+    """Whether the run has a plan: removing that ends it."""
     try:
         storage.stat(_plan_key(run))
     except NotFound:
@@ -134,7 +134,7 @@ def is_run_open(storage: Readable, run: str) -> bool:
 
 
 def submit_fragment(storage: Storage, run: str, fragment: Fragment) -> bool:
-    """Whether it counts: not when another one of this job was first. Its blobs have been put (and settled)."""
+    """Store a fragment whose blobs are durable. Return False when another one of the job was first."""
     try:
         write_once(storage, _key(run, _FRAGMENTS, fragment.job), encode(fragment))
     except Conflict:
@@ -143,7 +143,7 @@ def submit_fragment(storage: Storage, run: str, fragment: Fragment) -> bool:
 
 
 def abandon_job(storage: Storage, run: str, fragment: Fragment) -> None:
-    """Nobody waits for this job any longer. The first reason stays."""
+    """Store why a job failed for good, so that nobody waits for it. The first reason stays."""
     try:
         write_once(storage, _key(run, _GIVEN_UP, fragment.job), encode(fragment))
     except Conflict:
@@ -151,15 +151,15 @@ def abandon_job(storage: Storage, run: str, fragment: Fragment) -> None:
 
 
 def read_progress(storage: Storage, plan: RunPlan) -> RunProgress:
-    done = _names(storage, plan.run, _FRAGMENTS)
-    over = done | _names(storage, plan.run, _GIVEN_UP)
+    done = _file_names(storage, plan.run, _FRAGMENTS)
+    over = done | _file_names(storage, plan.run, _GIVEN_UP)
     missing = tuple(job for job in plan.jobs if _name(job.id) not in over)
     failed = sum(_name(job.id) in over and _name(job.id) not in done for job in plan.jobs)
     return RunProgress(len(plan.jobs), missing, failed)
 
 
 def read_fragments(storage: Readable, plan: RunPlan) -> Iterator[tuple[RunJob, Fragment | None]]:
-    """Of every planned job, and of no other."""
+    """Yield every planned job with its fragment; None when it has none."""
     for job in plan.jobs:
         yield job, _read(storage, plan.run, job)
 
@@ -175,22 +175,22 @@ def _read(storage: Readable, run: str, job: RunJob) -> Fragment | None:
 
 
 def assemble(storage: Readable, plan: RunPlan, publication: Publication) -> FragmentSummary:
-    """Adds what all jobs have found. A job without a fragment is a problem like any other, and keeps its source."""
-    gleaned = FragmentSummary(failed=[problem.source for problem in plan.broken if problem.source])
-    gleaned.problems += plan.broken[:_FEW]
+    """Add the results of all jobs to the publication. A job without a fragment is a problem, and keeps its source."""
+    summary = FragmentSummary(failed=[problem.source for problem in plan.broken if problem.source])
+    summary.problems += plan.broken[:_MAX_PROBLEMS]
     for problem in plan.broken:
         publication.report(problem)
-    for source in gleaned.failed:
+    for source in summary.failed:
         publication.keep_source(source)
     for job, fragment in read_fragments(storage, plan):
         publication.expect(job.source)
         if fragment is None:
-            gleaned.missing.append(job.source)
-            message = f"job {job.id} was not done before the deadline"
+            summary.missing.append(job.source)
+            message = f"job {job.id} was not done before the deadline of the run"
             publication.report(PublishProblem(stage="deadline", source=job.source, message=message, retryable=True))
             publication.keep_source(job.source)
             continue
-        gleaned.add(job, fragment)
+        summary.add(job, fragment)
         for item in fragment.items:
             publication.add(item)
         for problem in fragment.problems:
@@ -199,18 +199,18 @@ def assemble(storage: Readable, plan: RunPlan, publication: Publication) -> Frag
             publication.keep_item(id_)
         if fragment.failed:
             publication.keep_source(job.source)
-    return gleaned
+    return summary
 
 
 def remove_run(storage: Storage, run: str) -> None:
-    """After the commit. The plan goes first, which ends the run: what a late worker finds or leaves is for gc."""
+    """Delete the files of a run, the plan first, which ends it. What a late worker leaves is for gc."""
     storage.delete(_plan_key(run))
     for stat in [*storage.list(f"{RUNS}{check_run(run)}/")]:
         storage.delete(stat.key)
 
 
 def open_runs(storage: Storage) -> list[str]:
-    """Runs that have a plan: under way, or left behind by an orchestrator that was killed."""
+    """Return the runs that have a plan: under way, or left behind by an orchestrator that was killed."""
     ending = "/plan.json"
     return [
         stat.key.removeprefix(RUNS).removesuffix(ending) for stat in storage.list(RUNS) if stat.key.endswith(ending)
@@ -221,7 +221,7 @@ def _plan_key(run: str) -> str:
     return f"{RUNS}{check_run(run)}/plan.json"
 
 
-def _names(storage: Storage, run: str, folder: str) -> set[str]:
+def _file_names(storage: Storage, run: str, folder: str) -> set[str]:
     return {stat.key.rpartition("/")[2] for stat in storage.list(f"{RUNS}{check_run(run)}/{folder}/")}
 
 
@@ -230,5 +230,5 @@ def _key(run: str, folder: str, job: str) -> str:
 
 
 def _name(job: str) -> str:
-    """Hashed: what names a job comes from a board list, and is no name for a file."""
+    """Return the hash of the id: ids come from a board list and may not be file names."""
     return f"{sha256(job.encode(errors='surrogatepass'))}.json"

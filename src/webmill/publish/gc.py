@@ -1,13 +1,13 @@
-"""Removes versions that are not kept, and blobs that nobody can reach. Killed at any moment it has done no harm.
+"""Garbage collection: removes versions that are not kept, and blobs that no version reaches. It may be killed any time.
 
-1. Take the lease of gc: a publisher that begins from now on waits. Go away again when one is at work already.
+1. Take the lease of gc: a publisher that begins from now on waits. Stop if one is at work already.
 2. Write the "retire" record: what is kept, in one step, for everybody. A publisher that was taken for dead in 1, and
-   is not, cannot commit any more without looking at its blobs again.
+   is not, cannot commit any more without checking its blobs again.
 3. Mark what the kept versions reach; put back from the trash what they miss (there is nothing, unless 5 happened).
 4. Move unreachable blobs to the trash, a copy first; empty the trash of what lies there for longer than the grace;
    remove the folders of versions that are not kept.
 5. All the while renew the lease. When that fails, we were paused for so long that a publisher took us for dead and has
-   begun: put back what went to the trash since the last renewal, and stop. And give way to a publisher that waits.
+   begun: put back what went to the trash since the last renewal, and stop. Stop also when a publisher waits.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _BATCH = 64  # blobs between two renewals of the lease
 
 
 class GcReport(msgspec.Struct, kw_only=True):
-    """What was done. `waiting_for`: runs at work, for whose sake gc has stopped; what is left is for the next time."""
+    """What was removed. `waiting_for`: runs at work, for which gc has stopped; the next gc does the rest."""
 
     kept: list[str]
     retired: list[str]
@@ -54,8 +54,8 @@ class GcReport(msgspec.Struct, kw_only=True):
     trashed: int = 0
     trashed_bytes: int = 0
     purged: int = 0
-    files: int = 0  # of versions that are not kept, and of runs that were given up
-    unknown: int = 0  # keys among the blobs that are none
+    files: int = 0  # of versions that are not kept, and of abandoned runs
+    unknown: int = 0  # keys among the blobs that are not blobs
 
 
 def collect_garbage(
@@ -67,13 +67,13 @@ def collect_garbage(
     ttl: timedelta = leases.TTL,
     holder: Holder | None = None,
 ) -> GcReport:
-    """Keeps the live version, the last `keep` ones, and all that were live within `grace`.
+    """Keep the live version, the last `keep` ones and all that were live within `grace`; remove the rest.
 
     `Conflict` when another gc is at work or something was committed meanwhile: try again. `Misconfigured` when there
     are blobs but no history.
     """
     if keep < 1:
-        raise Misconfigured("at least one version must be kept")
+        raise Misconfigured("at least one version must be kept: use --keep 1 or more")
     _check_history(storage)
     with leases.hold_gc_lease(storage, holder=holder or this_process(), ttl=ttl) as lease:
         last = history.read_head(storage)
@@ -111,15 +111,15 @@ def preview_garbage(storage: Storage, *, keep: int, now: datetime, grace: timede
 
 
 def choose_kept_versions(versions: list[Version], *, keep: int, since: datetime) -> list[Version]:
-    """`versions` in the order of publication. The live one has no `until`."""
+    """Return the versions to keep, of all in the order of publication. The live one has no `until`."""
     last = {version.version for version in versions[-keep:]}
-    return [found for found in versions if found.version in last or found.until is None or found.until > since]
+    return [one for one in versions if one.version in last or one.until is None or one.until > since]
 
 
 def find_reachable(
     storage: Readable, versions: Iterable[Version], *, between: Callable[[], None] = lambda: None
 ) -> set[bytes]:
-    """The digests of all blobs and shards that these versions reach. A shard that many share is read once.
+    """Return the digests of all blobs and shards that these versions reach. A shard that many share is read once.
 
     `BadInput` when anything on the way is missing or damaged: then nothing can be called unreachable.
     `between` is called from time to time.
@@ -148,11 +148,11 @@ def _read_shard(storage: Readable, shard: IndexShard) -> list[PublishedItem]:
 
 
 def _check_history(storage: Storage) -> None:
-    """An empty answer where a history should be must not be read as "nothing is needed" (restic issue 4619)."""
+    """Refuse a storage with blobs but no history: it must not be read as "nothing is needed" (restic issue 4619)."""
     if not history.read_last_record(storage) and any(storage.list(BLOBS)):
         raise Misconfigured(
-            "there are blobs but no version: is this the right place, may it be listed, was a first publication broken "
-            "off? Nothing is removed; publish first, or put snapshots/ and latest.json back from a copy"
+            "there are blobs but no version: wrong storage, no permission to list it, or an unfinished first "
+            "publication? Nothing was removed; publish first, or restore snapshots/ and latest.json from a copy"
         )
 
 
@@ -162,14 +162,14 @@ class _PublisherWaiting(Exception):
 
 
 class _LeasedStorage:
-    """The storage, and what is looked at between two batches of deletes."""
+    """The storage, with the lease that is checked between two batches of deletes."""
 
     def __init__(self, storage: Storage, lease: leases.GcLease, *, ttl: timedelta) -> None:
         self.storage = storage
         self._lease, self._ttl = lease, ttl
 
-    def look(self) -> None:
-        """`Conflict` when the lease is lost; `_PublisherWaiting` when a publisher waits for us."""
+    def check(self) -> None:
+        """Renew the lease. `Conflict` when it is lost; `_PublisherWaiting` when a publisher waits for gc."""
         self._lease.check()
         working, _ = leases.list_publishers(self.storage, now=self.now(), ttl=self._ttl)
         if working:
@@ -178,38 +178,38 @@ class _LeasedStorage:
     def now(self) -> datetime:
         return self._lease.now()
 
-    def drop_dead_leases(self) -> None:
+    def remove_dead_leases(self) -> None:
         for key in leases.list_publishers(self.storage, now=self.now(), ttl=self._ttl)[1]:
             self.storage.delete(key)
 
 
-def _sweep(watch: _LeasedStorage, report: GcReport, *, retired: Commit, grace: timedelta) -> None:
+def _sweep(leased: _LeasedStorage, report: GcReport, *, retired: Commit, grace: timedelta) -> None:
     kept = retired.kept or ()
-    marks = find_reachable(watch.storage, kept, between=watch.look)
+    marks = find_reachable(leased.storage, kept, between=leased.check)
     report.reachable = len(marks)
-    report.restored = _restore_missing(watch.storage, marks)
-    watch.look()
-    for batch in _batches(_unreachable(watch.storage, marks, report)):
+    report.restored = _restore_missing(leased.storage, marks)
+    leased.check()
+    for batch in _batches(_unreachable(leased.storage, marks, report)):
         report.trashed += len(batch)
-        _trash(watch, batch)
-    until = watch.now() - grace
-    for stats in _batches(stat for stat in watch.storage.list(TRASH) if stat.modified and stat.modified <= until):
-        watch.look()
-        report.purged += _purge(watch.storage, stats, marks)
-    for keys in _batches(_garbage(watch.storage, kept, until=until)):
-        watch.look()
+        _trash(leased, batch)
+    until = leased.now() - grace
+    for stats in _batches(stat for stat in leased.storage.list(TRASH) if stat.modified and stat.modified <= until):
+        leased.check()
+        report.purged += _purge(leased.storage, stats, marks)
+    for keys in _batches(_garbage(leased.storage, kept, until=until)):
+        leased.check()
         report.files += len(keys)
         for key in keys:
-            watch.storage.delete(key)
-    watch.drop_dead_leases()
+            leased.storage.delete(key)
+    leased.remove_dead_leases()
 
 
 def _garbage(storage: Storage, kept: Iterable[Version], *, until: datetime) -> Iterator[str]:
-    """Files of retired versions, of publishers that never came to their commit, of runs that were given up."""
-    names = {None, *(version.version for version in kept)}  # None: our other folders
+    """Yield the files of retired versions, of publishers that never committed, of abandoned runs."""
+    kept_names = {None, *(version.version for version in kept)}  # None: our other folders
     for stat in storage.list(SNAPSHOTS):
         is_old_run = stat.key.startswith(RUNS) and stat.modified and stat.modified <= until
-        if is_old_run or version_of_key(stat.key) not in names:
+        if is_old_run or version_of_key(stat.key) not in kept_names:
             yield stat.key
 
 
@@ -217,7 +217,7 @@ def _restore_missing(storage: Storage, marks: set[bytes]) -> int:
     trashed = [hash_of_key(stat.key) for stat in storage.list(TRASH)]
     restored = 0
     for hash_ in trashed:
-        if hash_ and bytes.fromhex(hash_) in marks and not _is_there(storage, blob_key(hash_)):
+        if hash_ and bytes.fromhex(hash_) in marks and not _exists(storage, blob_key(hash_)):
             restored += restore(storage, hash_)
     return restored
 
@@ -232,28 +232,28 @@ def _unreachable(storage: Storage, marks: set[bytes], report: GcReport) -> Itera
             yield hash_
 
 
-def _trash(watch: _LeasedStorage, hashes: list[str]) -> None:
+def _trash(leased: _LeasedStorage, hashes: list[str]) -> None:
     for hash_ in hashes:
         try:
-            with watch.storage.open(blob_key(hash_)) as blob:
-                watch.storage.write(trash_key(hash_), blob)
+            with leased.storage.open(blob_key(hash_)) as blob:
+                leased.storage.write(trash_key(hash_), blob)
         except NotFound:
             continue
-        watch.storage.delete(blob_key(hash_))
+        leased.storage.delete(blob_key(hash_))
     try:
-        watch.look()
+        leased.check()
     except Conflict:
         for hash_ in hashes:
-            restore(watch.storage, hash_)
-        raise Conflict("this gc was paused for so long that it was taken for dead: run it again") from None
+            restore(leased.storage, hash_)
+        raise Conflict("this gc was paused for so long that its lease ended: run it again") from None
 
 
 def _purge(storage: Storage, stats: list[Stat], marks: set[bytes]) -> int:
-    """What is reachable stays while its blob is missing: then it is the only copy (and damaged, or it were back)."""
+    """Delete from the trash, but not a reachable blob that is missing: this would be its only, damaged copy."""
     purged = 0
     for stat in stats:
         hash_ = hash_of_key(stat.key)
-        if hash_ and (bytes.fromhex(hash_) not in marks or _is_there(storage, blob_key(hash_))):
+        if hash_ and (bytes.fromhex(hash_) not in marks or _exists(storage, blob_key(hash_))):
             storage.delete(stat.key)
             purged += 1
     return purged
@@ -263,7 +263,7 @@ def _runs(working: list[leases.RunLease]) -> list[str]:
     return [lease.run for lease in working]
 
 
-def _is_there(storage: Readable, key: str) -> bool:
+def _exists(storage: Readable, key: str) -> bool:
     try:
         storage.stat(key)
     except NotFound:

@@ -1,9 +1,9 @@
-"""The history: one record after the other, each created only if absent, so that it is a line whoever writes.
+"""The history: one record after the other, each created only if absent, so that it never branches.
 
-Record N+1 can only be written by one who has seen record N. That is the point of no return of a publication, and it
-is also the fence of gc: gc writes a "retire" record before it takes anything away, so a publisher that slept through
-it cannot commit what may be gone. Every record tells what is live; `latest.json` is a copy of the last one, and
-whoever finds it behind moves it on.
+Record N+1 can only be written by one who has seen record N. That is the point of no return of a publication, and also
+the fence of gc: gc writes a "retire" record before it removes anything, so a publisher that was paused meanwhile cannot
+commit what may be gone. Every record says what is live; `latest.json` is a copy of the last one, and whoever finds it
+behind advances it.
 """
 
 from __future__ import annotations
@@ -30,38 +30,38 @@ class HistoryRecord(msgspec.Struct, frozen=True):
 
 
 def read_head(storage: Storage) -> HistoryRecord | None:
-    """The last record; None before the first publication. Heals `latest.json` when its writer died too early."""
+    """Return the last record; None before the first publication. Repair `latest.json` if its writer died too early."""
     pointed = _pointed(storage)
-    last = _following(storage, pointed or _listed(storage))
+    last = _follow(storage, pointed or _last_listed(storage))
     if last and last != pointed:
         pointer.advance_pointer(storage, last.commit)
     return last
 
 
 def read_last_record(storage: Storage) -> HistoryRecord | None:
-    """The same by reading alone."""
-    return _following(storage, _pointed(storage) or _listed(storage))
+    """Return the last record without repairing anything."""
+    return _follow(storage, _pointed(storage) or _last_listed(storage))
 
 
 def begin_history(storage: Storage, *, force: bool) -> None:
-    """Before the first blob of a first publication. `Misconfigured` where the history was lost, unless by `force`.
+    """Mark the start of a first publication. `Misconfigured` where the history was lost, unless by `force`.
 
-    Blobs without a history are either what a first publication has left that did not come to its end, or all that is
-    left of many: which of them, tells a mark that is there from the beginning to the first commit.
+    Blobs without a history are either left by a first publication that did not finish, or all that is left of many.
+    The mark, which stays until the first commit, tells them apart.
     """
     if read_head(storage):
         return
     if force or not has_lost_history(storage):
         storage.write(BEGUN, b"{}")
-    elif not read_head(storage):  # or another first publication has ended while we looked
+    elif not read_head(storage):  # or another first publication has finished meanwhile
         raise Misconfigured(
-            "there are blobs but no history: is this the right place, may it be listed? Put snapshots/ and latest.json "
-            "back from a copy; or begin anew, at version 1, with --force"
+            "there are blobs but no history: wrong storage, or no permission to list it? Restore snapshots/ and "
+            "latest.json from a copy; or start again at version 1 with --force"
         )
 
 
 def has_lost_history(storage: Storage) -> bool:
-    """To be asked where there is none."""
+    """Whether a storage without history had one: it has blobs, but not the mark of a first publication."""
     if not any(storage.list(BLOBS)):
         return False
     try:
@@ -72,7 +72,7 @@ def has_lost_history(storage: Storage) -> bool:
 
 
 def live_version(storage: Readable) -> Version:
-    """What a reader should show. Needs no right to write: follows the records that `latest.json` is behind."""
+    """Return the live version. Reads only: follows the records that `latest.json` is behind."""
     record = read_record(storage, pointer.read_pointer(storage).sequence)
     while following := _read(storage, record.commit.sequence + 1):
         record = following
@@ -88,7 +88,7 @@ def append_record(
     live: Version,
     kept: tuple[Version, ...] = (),
 ) -> HistoryRecord:
-    """`Conflict` when somebody else has written a record since `before`."""
+    """Append a record and advance `latest.json`. `Conflict` when another one was written since `before`."""
     commit = Commit(
         sequence=before.commit.sequence + 1 if before else 1,
         kind=kind,
@@ -98,25 +98,25 @@ def append_record(
         kept=kept if kind == "retire" else None,
     )
     data = encode(commit)
-    write_once(storage, record_key(commit.sequence), data, taken="somebody else has committed since you looked")
+    write_once(storage, record_key(commit.sequence), data, conflict="another publisher has committed meanwhile")
     try:
         pointer.advance_pointer(storage, commit)
-    except Unavailable as error:  # it is committed: whoever comes next moves the pointer on
+    except Unavailable as error:  # it is committed: the next one advances the pointer
         log.warning("%s is behind the history: %s", LATEST, error)
     if not before:
-        _forget_beginning(storage)
+        _remove_begun_mark(storage)
     return HistoryRecord(commit, sha256(data))
 
 
-def _forget_beginning(storage: Storage) -> None:
+def _remove_begun_mark(storage: Storage) -> None:
     try:
         storage.delete(BEGUN)
-    except WebmillError as error:  # it is committed; the mark says less than it could, and does no harm
-        log.warning("%s stays behind: %s", BEGUN, error)
+    except WebmillError as error:  # it is committed, and the mark does no harm
+        log.warning("cannot delete %s: %s", BEGUN, error)
 
 
 def records(storage: Readable, last: HistoryRecord) -> Iterator[HistoryRecord]:
-    """From the last one back to the last "retire", which tells all that was there before it."""
+    """Yield records from the last one back to the last "retire", which lists all versions before it."""
     yield last
     while last.commit.kind != "retire" and last.commit.sequence > 1:
         last = read_record(storage, last.commit.sequence - 1)
@@ -124,7 +124,7 @@ def records(storage: Readable, last: HistoryRecord) -> Iterator[HistoryRecord]:
 
 
 def versions_at(storage: Readable, last: HistoryRecord) -> list[Version]:
-    """What is still there, in the order of publication. `until` is None for the live one."""
+    """Return the versions kept at this record, in the order of publication. `until` is None for the live one."""
     found: dict[str, Version] = {}
     before: Version | None = None
     for record in reversed([*records(storage, last)]):
@@ -138,18 +138,18 @@ def versions_at(storage: Readable, last: HistoryRecord) -> list[Version]:
 
 
 def list_versions(storage: Storage) -> list[Version]:
-    """As `versions_at`; empty before the first publication."""
+    """Return all kept versions, in the order of publication; none before the first."""
     last = read_head(storage)
     return versions_at(storage, last) if last else []
 
 
 def find_version(storage: Storage, version: str) -> Version:
-    """`NotFound` when there is none of this name, or gc has retired it."""
+    """Return a kept version. `NotFound` when there is none of this name, or gc has retired it."""
     return _find(storage, read_head(storage), version)
 
 
 def roll_back(storage: Storage, version: str, *, at: datetime) -> HistoryRecord:
-    """Makes an old version the live one, by a new record. `Conflict` when something was committed meanwhile."""
+    """Make an old version the live one, by a new record. `Conflict` when something was committed meanwhile."""
     last = read_head(storage)
     target = _find(storage, last, version)
     return append_record(storage, last, kind="rollback", at=at, live=msgspec.structs.replace(target, until=None))
@@ -160,11 +160,11 @@ def _find(storage: Storage, last: HistoryRecord | None, version: str) -> Version
     for known in versions_at(storage, last) if last else ():
         if known.version == version:
             return known
-    raise NotFound(f"no version {version}: there is none of this name, or gc has removed it")
+    raise NotFound(f"no version {version}: there never was one, or gc has removed it; `webmill publish list` shows all")
 
 
 def commits_since(storage: Readable, last: HistoryRecord | None, *, floor: int) -> Iterator[Commit]:
-    """The records after `floor`, the last one first."""
+    """Yield the commits after `floor`, the last one first."""
     while last and last.commit.sequence > floor:
         yield last.commit
         last = read_record(storage, last.commit.sequence - 1) if last.commit.sequence > 1 else None
@@ -186,7 +186,7 @@ def _read(storage: Readable, sequence: int) -> HistoryRecord | None:
     return HistoryRecord(decode(data, Commit, source=key), sha256(data))
 
 
-def _following(storage: Readable, last: HistoryRecord | None) -> HistoryRecord | None:
+def _follow(storage: Readable, last: HistoryRecord | None) -> HistoryRecord | None:
     while last and (following := _read(storage, last.commit.sequence + 1)):
         last = following
     return last
@@ -200,7 +200,7 @@ def _pointed(storage: Readable) -> HistoryRecord | None:
     return read_record(storage, sequence)
 
 
-def _listed(storage: Storage) -> HistoryRecord | None:
+def _last_listed(storage: Storage) -> HistoryRecord | None:
     last = max((stat.key for stat in storage.list(HISTORY)), default=None)
     return read_record(storage, _sequence_of(last)) if last else None
 

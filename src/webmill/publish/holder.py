@@ -1,4 +1,4 @@
-"""Who holds a lease: a process that others on its machine can look up. Paused for a week, it is still there."""
+"""The process that holds a lease. Others on its machine can see whether it runs, however long it was paused."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from webmill.infra.clock import boot_id
 
 
 class Holder(msgspec.Struct, frozen=True):
-    """`machine` is this boot of it and the namespace in which `pid` counts; empty where the system tells neither."""
+    """`machine` is its boot id and the namespace of `pid`; empty where the system tells neither."""
 
     machine: str
     pid: int
-    started: str  # process ids are given out again
+    started: str  # when it started: process ids are reused
 
 
 def this_process() -> Holder | None:
-    """None where a process cannot be told from another: then only time can tell that it is gone (macOS)."""
-    machine, started = _machine(), _start_of(os.getpid())
+    """Return this process; None where processes cannot be identified (macOS): then a lease ends by time only."""
+    machine, started = _machine(), _start_time(os.getpid())
     return Holder(machine, os.getpid(), started) if machine and started else None
 
 
 def is_running(holder: Holder) -> bool | None:
-    """None when it cannot be known from here: another machine or another container."""
+    """Whether the process still runs; None when it is on another machine or in another container."""
     if holder.machine != _machine():
         return None
-    return _start_of(holder.pid) == holder.started
+    return _start_time(holder.pid) == holder.started
 
 
 def _machine() -> str:
@@ -38,8 +38,8 @@ def _machine() -> str:
         return ""
 
 
-def _start_of(pid: int) -> str:
-    """Empty when there is no such process, or only its zombie."""
+def _start_time(pid: int) -> str:
+    """Return when the process started; empty when there is none, or only its zombie."""
     try:
         fields = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()
     except OSError:

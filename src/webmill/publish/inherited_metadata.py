@@ -1,5 +1,5 @@
-"""Metadata that tell where the content of an item is from. They stay what they were as long as the content does, so
-that an item that was only seen again is the same item, and costs no write.
+"""Metadata that say where the content of an item was first seen. They stay as long as the content does, so that an
+item that was only seen again is unchanged and costs no write.
 """
 
 from __future__ import annotations
@@ -12,23 +12,23 @@ from webmill.publish.types import PublishedItem
 
 
 class InheritedMetadata:
-    """`previous`: the items of the version before, in the order of ids."""
+    """Copies the metadata of these names from the previous version, whose items come in the order of ids."""
 
     def __init__(self, names: Iterable[str], previous: Iterable[PublishedItem]) -> None:
         self._names = frozenset(names)
         self._previous = iter(previous)
-        self._was: PublishedItem | None = next(self._previous, None)
+        self._current: PublishedItem | None = next(self._previous, None)
 
-    def onto(self, item: PublishedItem) -> PublishedItem:
-        """Call it in the order of ids."""
-        while self._was and self._was.id < item.id:  # by code points, which is the order of UTF-8 too
-            self._was = next(self._previous, None)
-        if self._was is None or (self._was.id, self._was.hash) != (item.id, item.hash):
+    def inherit(self, item: PublishedItem) -> PublishedItem:
+        """Return the item with the metadata it had before if its content is the same. Call in the order of ids."""
+        while self._current and self._current.id < item.id:  # by code points, which is the order of UTF-8 too
+            self._current = next(self._previous, None)
+        if self._current is None or (self._current.id, self._current.hash) != (item.id, item.hash):
             return item
-        if self._names.isdisjoint(self._was.metadata):  # nobody knew, or it was told in other words
+        if self._names.isdisjoint(self._current.metadata):  # it had none of them
             return item
-        if all(item.metadata.get(name) == self._was.metadata.get(name) for name in self._names):
+        if all(item.metadata.get(name) == self._current.metadata.get(name) for name in self._names):
             return item
-        own = {name: value for name, value in item.metadata.items() if name not in self._names}
-        was = {name: value for name, value in self._was.metadata.items() if name in self._names}
-        return replace(item, metadata=own | was)
+        others = {name: value for name, value in item.metadata.items() if name not in self._names}
+        inherited = {name: value for name, value in self._current.metadata.items() if name in self._names}
+        return replace(item, metadata=others | inherited)

@@ -1,9 +1,9 @@
-"""Where things lie in a storage. Names from outside are checked here, before they become a key.
+"""The keys of everything that is published. Names from outside are checked here before they become a key.
 
 blobs/sha256/HASH.json          content, and the shards of large indexes; each hashes to its name
 snapshots/VERSION/…             one version
 snapshots/_history/SEQUENCE.json  commit records: the authority on what is live and what is kept
-snapshots/_leases/, _trash/     publishers at work; blobs that gc has taken away
+snapshots/_leases/, _trash/     who is publishing now; blobs that gc has removed
 latest.json                     a copy of the head of the history: the only public key that changes
 """
 
@@ -21,7 +21,7 @@ LEASES = "snapshots/_leases/"
 TRASH = "snapshots/_trash/"
 RUNS = "snapshots/_runs/"
 BEGUN = f"{LEASES}begun.json"  # there until the first commit
-LOOKED = f"{LEASES}looked.json"  # when a publisher last found nothing to publish
+LAST_CHECK = f"{LEASES}looked.json"  # when a publisher last found nothing to publish
 LATEST = "latest.json"
 MANIFEST = "_manifest.json"
 
@@ -37,19 +37,19 @@ def sha256(data: bytes) -> str:
 
 def check_hash(text: str) -> str:
     if not _HASH.fullmatch(text):
-        raise BadInput(f"no sha256 in lower-case hex: {text[:80]!r}", reason="bad_hash")
+        raise BadInput(f"not a SHA-256 in lower-case hex: {text[:80]!r}", reason="bad_hash")
     return text
 
 
 def check_version(text: str) -> str:
     if not _VERSION.fullmatch(text):
-        raise BadInput(f"no name of a version: {text[:80]!r}", reason="bad_version")
+        raise BadInput(f"not the name of a version: {text[:80]!r}", reason="bad_version")
     return text
 
 
 def check_run(text: str) -> str:
     if not _RUN.fullmatch(text):
-        raise BadInput(f"no name of a run: {text[:80]!r}", reason="bad_run")
+        raise BadInput(f"not the name of a run: {text[:80]!r}", reason="bad_run")
     return text
 
 
@@ -62,7 +62,7 @@ def trash_key(hash_: str) -> str:
 
 
 def hash_of_key(key: str) -> str | None:
-    """The hash that a key in `BLOBS` or `TRASH` names; None for what somebody else has put there."""
+    """Return the hash that a key in `BLOBS` or `TRASH` names; None for a key that is not ours."""
     match = _NAME.fullmatch(key.rpartition("/")[2])
     return match[1] if match and _HASH.fullmatch(match[1]) else None
 
@@ -76,11 +76,11 @@ def version_folder(version: str) -> str:
 
 
 def version_name(sequence: int, token: str) -> str:
-    """The sequence that its publisher hoped for, and something that no other publisher has."""
+    """Return the sequence that its publisher expects, with a token that no other publisher has."""
     return f"{sequence:08d}-{token}"
 
 
 def version_of_key(key: str) -> str | None:
-    """The version that a key below `SNAPSHOTS` belongs to; None for our other folders and for strangers."""
+    """Return the version that a key below `SNAPSHOTS` belongs to; None for our other folders and foreign files."""
     name = key.removeprefix(SNAPSHOTS).partition("/")[0]
     return name if _VERSION.fullmatch(name) else None

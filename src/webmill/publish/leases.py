@@ -1,12 +1,12 @@
-"""Leases: who is at work in this storage, so that gc and publishers stay out of each other's way.
+"""Leases: who is at work in this storage, so that gc and publishers do not disturb each other.
 
 A publisher writes its lease, then reads the head of the history (its floor), then looks for a running gc. gc writes
 its own lease, then looks for publishers: whatever the interleaving, one of them sees the other. Then gc writes its
 "retire" record. That is the fence for a publisher whose lease was thought to be over, and who comes back: a "retire"
-above its floor makes it look again at every blob before it commits.
+above its floor makes it check every blob again before it commits.
 
-So no clock is trusted with safety. A wrong judgement (a paused process, a clock that jumped) costs a publisher a
-second look; it never costs a blob. Ages are differences of times that the store itself gave.
+So safety depends on no clock. A wrong judgement (a paused process, a clock that jumped) costs a publisher a second
+check; it never costs a blob. Ages are differences of times that the store itself gave.
 """
 
 from __future__ import annotations
@@ -78,13 +78,13 @@ def _floor(
     while True:
         storage.write(lease_key(lease.run), encode(lease))
         last = history.read_head(storage)
-        mine = _look(storage, lease_key(lease.run))
+        mine = _read_with_stat(storage, lease_key(lease.run))
         if not mine:
-            continue  # we slept between the two, and gc has cleared it away
+            continue  # we were paused between the two, and gc has removed it
         if not _gc_is_running(storage, now=modified_at(mine[1]), ttl=ttl):
             return last.commit.sequence if last else 0
         if waited >= patience:
-            raise Unavailable("gc is at work here: try again when it is done", retry_after=30)
+            raise Unavailable("gc is at work in this storage: try again when it is done", retry_after=30)
         sleep(_POLL)
         waited += _POLL
 
@@ -93,19 +93,19 @@ def try_release(storage: Storage, run: str) -> None:
     try:
         release(storage, run)
     except WebmillError as error:
-        log.warning("a lease stays behind: %s", error)
+        log.warning("cannot delete a lease: %s", error)
 
 
 def renew(storage: Storage, run: str) -> None:
-    """Any process of the run may do this. One that gc has given up is not revived: its run will be fenced."""
+    """Renew the lease; any process of the run may. One that gc has removed is not revived: its run will be fenced."""
     lease = find_lease(storage, run)
     if lease:
         storage.write(lease_key(run), encode(lease))
 
 
 def find_lease(storage: Storage, run: str) -> RunLease | None:
-    """One that is damaged has the floor 0: everything is looked at again."""
-    found = _look(storage, lease_key(run))
+    """Return the lease of a run. A damaged one has the floor 0, so that everything is checked again."""
+    found = _read_with_stat(storage, lease_key(run))
     return msgspec.structs.replace(found[0], run=run) if found else None
 
 
@@ -114,8 +114,8 @@ def release(storage: Storage, run: str) -> None:
 
 
 def _gc_is_running(storage: Storage, *, now: datetime, ttl: timedelta) -> bool:
-    """A gc that is paused for longer than its lease does not hold publishers up. It loses the lease, and sees that."""
-    found = _look(storage, _GC)
+    """Whether gc is at work. One that is paused for longer than its lease loses it, and will notice."""
+    found = _read_with_stat(storage, _GC)
     if not found or found[0].released:
         return False
     if _may_collect(*found, now=now, ttl=ttl):
@@ -137,21 +137,21 @@ def _may_collect(lease: RunLease, stat: Stat, *, now: datetime, ttl: timedelta) 
 
 
 class GcLease:
-    """One gc at a time. `check` is `Conflict` when somebody else has taken over."""
+    """The lease of the one gc at work. `check` raises `Conflict` when another one has taken over."""
 
     def __init__(self, storage: Storage, lease: RunLease, stat: Stat) -> None:
         self._storage, self._lease, self._etag = storage, lease, stat.etag
 
     def check(self) -> None:
-        """Renews it too."""
+        """Renew the lease."""
         self._etag = self._storage.write(_GC, encode(self._lease), condition=Matches(self._etag)).etag
 
     def now(self) -> datetime:
-        """The time of the store: that of our last renewal."""
+        """Return the store's time of our last renewal."""
         return modified_at(self._storage.stat(_GC))
 
     def release(self) -> None:
-        """By a write with a condition: a delete has none, and could hit the lease of our successor."""
+        """Release by a conditional write: a delete has no condition, and could hit the lease of the next gc."""
         over = msgspec.structs.replace(self._lease, released=True)
         try:
             self._storage.write(_GC, encode(over), condition=Matches(self._etag))
@@ -161,11 +161,11 @@ class GcLease:
 
 @contextmanager
 def hold_gc_lease(storage: Storage, *, holder: Holder | None, ttl: timedelta = TTL) -> Iterator[GcLease]:
-    """`Conflict` when another gc is at work."""
+    """Hold the lease of gc. `Conflict` when another gc is at work."""
     lease = RunLease(run=secrets.token_hex(8), holder=holder)
-    found = _look(storage, _GC)
+    found = _read_with_stat(storage, _GC)
     if found and _may_collect(*found, now=store_time(storage), ttl=ttl):
-        raise Conflict("another gc is at work here: wait for it, or stop it")
+        raise Conflict("another gc is at work in this storage: wait for it, or stop it")
     condition = Matches(found[1].etag) if found else Absent()
     held = GcLease(storage, lease, storage.write(_GC, encode(lease), condition=condition))
     try:
@@ -175,11 +175,11 @@ def hold_gc_lease(storage: Storage, *, holder: Holder | None, ttl: timedelta = T
 
 
 def list_publishers(storage: Storage, *, now: datetime, ttl: timedelta = TTL) -> tuple[list[RunLease], list[str]]:
-    """Leases of publishers that may be at work, and the keys of those that are over."""
+    """Return the leases of publishers that may be at work, and the keys of those that are over."""
     working: list[RunLease] = []
     over: list[str] = []
     for key in [stat.key for stat in storage.list(_PUBLISHERS)]:
-        found = _look(storage, key)
+        found = _read_with_stat(storage, key)
         if found and _is_live(*found, now=now, ttl=ttl):
             working.append(found[0])
         elif found:
@@ -188,22 +188,22 @@ def list_publishers(storage: Storage, *, now: datetime, ttl: timedelta = TTL) ->
 
 
 def _is_live(lease: RunLease, stat: Stat, *, now: datetime, ttl: timedelta) -> bool:
-    """A process that can be seen is believed more than any clock: paused for a week, it is still there."""
+    """Whether the publisher may be at work. A process that can be seen counts more than any clock."""
     alive = is_running(lease.holder) if lease.holder else None
     return now - modified_at(stat) < ttl if alive is None else alive
 
 
-def _look(storage: Storage, key: str) -> tuple[RunLease, Stat] | None:
-    """A lease and its etag and time, of one and the same value."""
+def _read_with_stat(storage: Storage, key: str) -> tuple[RunLease, Stat] | None:
+    """Return a lease with its stat, both of the same value."""
     try:
         stat = storage.stat(key)
         return decode(storage.read(key, etag=stat.etag), RunLease, source=key), stat
     except NotFound:
         return None
     except Conflict:
-        return _look(storage, key)
+        return _read_with_stat(storage, key)
     except BadInput:
-        return RunLease(run="damaged"), stat  # held by nobody knows whom, until its time is over
+        return RunLease(run="damaged"), stat  # of an unknown holder, until its time is over
 
 
 def store_time(storage: Storage) -> datetime:
@@ -212,7 +212,7 @@ def store_time(storage: Storage) -> datetime:
 
 
 def modified_at(stat: Stat) -> datetime:
-    """By the clock of the store."""
+    """Return when it was written, by the clock of the store."""
     if stat.modified is None:
-        raise BadInput("the store tells no time for it", reason="no_time", source=stat.key)
+        raise BadInput("the storage gives no modification time", reason="no_time", source=stat.key)
     return stat.modified

@@ -1,4 +1,4 @@
-"""The files of a version: written one by one, listed with size and hash, sealed by the manifest. And read again."""
+"""The files of a version: written one by one, listed with size and hash, sealed by the manifest, and read back."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ALL_ITEMS = "index/all.json"
 
 
 class VersionFiles:
-    """The folder of a version in the making. Its name is ours alone: nobody sees it before the commit."""
+    """The folder of a version that is being written. Nobody else knows its name before the commit."""
 
     def __init__(self, storage: Storage, version: str) -> None:
         self.version = version
@@ -29,7 +29,7 @@ class VersionFiles:
         size = self._storage.write(self._folder + key, data).size
         self._entries.append(ManifestEntry(key, size, hash_data(data)))
 
-    def seal(self, *, sequence: int, parent: str | None, at: datetime, count: int, run: str) -> Version:
+    def write_manifest(self, *, sequence: int, parent: str | None, at: datetime, count: int, run: str) -> Version:
         files = tuple(sorted(self._entries, key=lambda entry: entry.key))
         data = encode(VersionManifest(version=self.version, parent=parent, created_at=at, count=count, files=files))
         self._storage.write(self._folder + MANIFEST, data)
@@ -46,33 +46,33 @@ class VersionFiles:
 
 def read_manifest(storage: Readable, version: Version) -> VersionManifest:
     key = version_folder(version.version) + MANIFEST
-    data = _checked(storage, key, sha=version.manifest_sha256, size=version.manifest_bytes)
+    data = _read_checked(storage, key, sha=version.manifest_sha256, size=version.manifest_bytes)
     return decode(data, VersionManifest, source=key)
 
 
 def read_file(storage: Readable, version: Version, key: str) -> bytes:
-    """A file of a version, checked. `NotFound` when the version has no such file."""
+    """Return a file of a version, with its hash checked. `NotFound` when the version has no such file."""
     for entry in read_manifest(storage, version).files:
         if entry.key == key:
             return read_entry(storage, version, entry)
-    raise NotFound(f"{version.version} has no {key}")
+    raise NotFound(f"version {version.version} has no file {key}")
 
 
 def read_entry(storage: Readable, version: Version, entry: ManifestEntry) -> bytes:
-    return _checked(storage, version_folder(version.version) + entry.key, sha=entry.sha256, size=entry.bytes)
+    return _read_checked(storage, version_folder(version.version) + entry.key, sha=entry.sha256, size=entry.bytes)
 
 
 def read_version_index(storage: Readable, version: Version, key: str = ALL_ITEMS) -> ItemIndex:
     return read_index(read_file(storage, version, key), source=version_folder(version.version) + key)
 
 
-def _checked(storage: Readable, key: str, *, sha: str, size: int) -> bytes:
+def _read_checked(storage: Readable, key: str, *, sha: str, size: int) -> bytes:
     try:
         data = storage.read(key)
     except NotFound as error:
         raise BadInput("a file of a version is missing", reason="missing_file", source=key) from error
     if len(data) != size or sha256(data) != sha:
-        raise BadInput(f"{len(data)} bytes that hash to something else", reason="corrupt_file", source=key)
+        raise BadInput(f"its {len(data)} bytes do not have the hash of the manifest", reason="corrupt_file", source=key)
     return data
 
 

@@ -11,14 +11,14 @@ _TRIES = 100  # each lost race is somebody else's success
 
 
 def read_pointer(storage: Readable) -> Pointer:
-    """`NotFound` before the first publication, `BadInput` when it is damaged."""
+    """Return `latest.json`. `NotFound` before the first publication, `BadInput` when it is damaged."""
     return decode(storage.read(LATEST), Pointer, source=LATEST)
 
 
 def advance_pointer(storage: Storage, commit: Commit) -> None:
-    """Moves the pointer to this record, unless it is there or further."""
+    """Move the pointer to this record, unless it is there already or further."""
     for _ in range(_TRIES):
-        pointer, etag = _look(storage)
+        pointer, etag = _read_with_etag(storage)
         if pointer and pointer.sequence >= commit.sequence:
             return
         try:
@@ -30,8 +30,8 @@ def advance_pointer(storage: Storage, commit: Commit) -> None:
 
 
 def rewrite_pointer(storage: Storage, commit: Commit) -> None:
-    """The same whatever a damaged one says. `Conflict` when it was written meanwhile."""
-    etag = _look(storage)[1]
+    """Move the pointer to this record, whatever it says now. `Conflict` when it was written meanwhile."""
+    etag = _read_with_etag(storage)[1]
     storage.write(LATEST, encode(_pointer_to(commit)), condition=Matches(etag) if etag else Absent())
 
 
@@ -39,15 +39,15 @@ def points_to(pointer: Pointer, commit: Commit) -> bool:
     return pointer == _pointer_to(commit)
 
 
-def _look(storage: Storage) -> tuple[Pointer | None, str | None]:
-    """A damaged pointer is none, but has an etag: it is replaced."""
+def _read_with_etag(storage: Storage) -> tuple[Pointer | None, str | None]:
+    """Return the pointer and its etag. A damaged pointer is None but has an etag, so that it can be replaced."""
     try:
         etag = storage.stat(LATEST).etag
         return decode(storage.read(LATEST, etag=etag), Pointer, source=LATEST), etag
     except NotFound:
         return None, None
     except Conflict:
-        return _look(storage)
+        return _read_with_etag(storage)
     except BadInput:
         return None, etag
 

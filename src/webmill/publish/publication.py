@@ -8,8 +8,8 @@
         published = publication.commit()
 
 The order of writes: blobs, shards, index, meta, aux, manifest; then the commit record, created only if absent (the
-point of no return); then `latest.json`. `Conflict` from `commit` means that somebody else came first: call it again,
-and it is built anew upon what is live by then.
+point of no return); then `latest.json`. `Conflict` from `commit` means that another publisher was first: call it again,
+and it builds on what is live by then.
 """
 
 from __future__ import annotations
@@ -39,24 +39,24 @@ from webmill.publish.manifest import read_file, read_version_index
 from webmill.publish.rows import SortedRows
 from webmill.publish.shards import MAX_INLINE, read_items, read_items_ahead
 from webmill.publish.types import PublishedItem, PublishProblem, Version, decode, encode
-from webmill.publish.version import STATS, VersionStats, write_version
+from webmill.publish.version import STATS, VersionDraft, VersionStats, write_version
 from webmill.publish.version_items import CarryOver, VersionItems
 
 LONGEST_ITEM = 1 << 20  # bytes of one line of an index
-_LOOKS = 10
+_MAX_CHECKS = 10
 
 
 class PublishOptions(msgspec.Struct, frozen=True, kw_only=True):
     facets: tuple[str, ...] = ()
-    carried: tuple[str, ...] = ()  # metadata that an item keeps as long as its content is the same
-    force: bool = False  # publish also what the guard would refuse
-    even_if_same: bool = True  # publish also what the live version holds already
+    carried: tuple[str, ...] = ()  # metadata that an item inherits as long as its content is the same
+    force: bool = False  # publish even if the guard would refuse
+    even_if_same: bool = True  # publish even if the live version holds the same
     most_lost: float = guard.MAX_LOSS
     inline: int = MAX_INLINE  # items that an index file holds itself
-    writers: int = 1  # shards on their way at once
-    readers: int = 1  # questions on their way at once: more than one where the storage is far away
-    sample: float = SAMPLE  # part of the known blobs that is read and checked
-    policy: BackoffPolicy = BackoffPolicy()  # of blobs that the store does not take at once
+    writers: int = 1  # shards written at once
+    readers: int = 1  # shards read at once: more than one where the storage is far away
+    sample: float = SAMPLE  # share of the known blobs that is read and checked
+    policy: BackoffPolicy = BackoffPolicy()  # for blobs that the storage does not take at once
     ttl: timedelta = leases.TTL
     patience: float = leases.PATIENCE  # seconds to wait for gc
 
@@ -65,11 +65,11 @@ class PublishOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ContentGone(Conflict):
-    """gc has removed what was put: put it again, then commit again."""
+    """gc has removed content of this run: put it again, then commit again."""
 
 
 class PublishResult(msgspec.Struct, frozen=True):
-    """`is_new`: False when the live version holds the same, and no other was made."""
+    """`is_new`: False when the live version held the same, and no version was made."""
 
     version: Version
     counts: VersionStats
@@ -82,7 +82,7 @@ def utc_now() -> datetime:
 
 
 class Publication:
-    """`put` and `find` may be called by many threads; all else by one."""
+    """A version being published. Threads may share `put` and `find`; the rest is for one thread."""
 
     def __init__(
         self, storage: Storage, lease: leases.RunLease, *, options: PublishOptions, now: Callable[[], datetime]
@@ -96,10 +96,10 @@ class Publication:
         self._temporary = tempfile.TemporaryDirectory(prefix="webmill-publish-")
         self._folder = Path(self._temporary.name)
         self._items = SortedRows(self._folder, "items")
-        self._may_carry = frozenset(options.carried)
-        self._has_carried = False  # whether any item says something that it may have said before
+        self._inheritable = frozenset(options.carried)
+        self._may_inherit = False  # whether any item has metadata that may be inherited
         self._problems: list[PublishProblem] = []
-        self._keep = CarryOver(set(), set())
+        self._carry_over = CarryOver(set(), set())
         self._expected: set[str] = set()
         self._attached: dict[str, bytes | Path] = {}
 
@@ -113,8 +113,8 @@ class Publication:
         run: str | None = None,
         started: datetime | None = None,
     ) -> Publication:
-        """For one process that puts, adds and commits. `run`: a name that no other publication has. `started`: when it
-        was first looked at what there is to publish; now, if nothing else is said.
+        """Begin a publication by one process. `run`: a name that no other publication has. `started`: when
+        the publisher first looked for what to publish; now if not given.
 
         `Misconfigured` where there are blobs but no history, unless forced.
         """
@@ -140,9 +140,9 @@ class Publication:
         now: Callable[[], datetime] = utc_now,
         started: datetime | None = None,
     ) -> Publication:
-        """For a run whose lease another process has taken (`leases.take`), and whose blobs were put by many.
+        """Join a run whose lease another process has taken (`leases.acquire`), and whose blobs were put by many.
 
-        When the lease is lost, or gc has been there since, `commit` looks at every blob before it trusts it.
+        When the lease is lost, or gc has run since, `commit` checks every blob first.
         """
         lease = leases.find_lease(storage, run) or leases.RunLease(run=run)
         joined = cls(storage, lease, options=options or PublishOptions(), now=now)
@@ -154,44 +154,49 @@ class Publication:
         return self.blobs.put(content)
 
     def find(self, content: Json) -> str | None:
-        """The hash of content that is there already; None: put it."""
+        """Return the hash of content that is stored already; None: put it."""
         self._renew()
         return self.blobs.find(content)
 
     def add(self, item: PublishedItem) -> None:
-        """The content of the item has been put, by this process or another one of the run."""
+        """Add an item whose content was put by this process or another one of the run."""
         check_hash(item.hash)
         line = encode(item)
         if not item.id or len(line) > LONGEST_ITEM:
-            raise BadInput(f"an item without an id, or of {len(line)} bytes", reason="bad_item", source=item.source)
+            raise BadInput(
+                f"an item without an id, or of {len(line)} bytes; at most {LONGEST_ITEM} are allowed",
+                reason="bad_item",
+                source=item.source,
+            )
         self._renew()
-        self._has_carried = self._has_carried or not self._may_carry.isdisjoint(item.metadata)
+        self._may_inherit = self._may_inherit or not self._inheritable.isdisjoint(item.metadata)
         self._items.add(item.id.encode(), line)
 
     def expect(self, source: str) -> None:
-        """It is listed among the sources also when nothing is found there."""
+        """List the source even if nothing is found there."""
         self._expected.add(source)
 
     def report(self, problem: PublishProblem) -> None:
         self._problems.append(problem)
 
     def keep_source(self, source: str) -> None:
-        """It failed: what the version before had of it and this one has not is taken over, marked stale."""
-        self._keep.sources.add(source)
+        """Keep the items of a source that failed: those of the previous version that this one lacks, marked stale."""
+        self._carry_over.sources.add(source)
 
     def keep_item(self, id_: str) -> None:
         """The same for a single item."""
-        self._keep.items.add(id_)
+        self._carry_over.items.add(id_)
 
     def attach(self, key: str, data: bytes | Path) -> None:
-        """A file more in the version's folder, such as `meta/…`. It is read when the version is written."""
+        """Add a file to the version's folder, such as `meta/…`. It is read when the version is written."""
         self._attached[key] = data
 
     def commit(self) -> PublishResult:
-        """`Conflict`: somebody else came first; call again. `guard.Shrunk`: too little to be believed.
+        """Write the version and make it live.
 
-        `ContentGone` when gc took this run for dead: put it again, then call again.
-        A run commits once: when it has (another aggregator did, or the answer was lost), this tells what was committed.
+        `Conflict`: another publisher was first; call again. `guard.VersionShrunk`: implausibly few items.
+        `ContentGone`: gc took this run for dead; put the content again, then call again. A run commits once: if it has
+        already (another aggregator did, or the answer was lost), return what was committed.
         """
         done = self._committed()
         if done:
@@ -202,47 +207,43 @@ class Publication:
         except (NotFound, BadInput) as error:
             now = history.read_head(self._storage)
             if last and now and now.commit.sequence > last.commit.sequence:
-                # Not damage: we slept, and gc has taken away what we were reading or had just written.
-                raise Conflict("somebody else has committed since you looked") from error
+                # Not damage: we were paused, and gc removed what we were reading or had just written.
+                raise Conflict("another publisher has committed meanwhile") from error
             raise
-        self.blobs.settle()
+        self.blobs.sync_known()
         if last and version == last.commit.live:
-            if history.read_head(self._storage) != last:  # no record is written, which would have told
-                raise Conflict("somebody else has committed since you looked")
+            if history.read_head(self._storage) != last:  # writing a record would have noticed it
+                raise Conflict("another publisher has committed meanwhile")
             return PublishResult(version, counts, self.blobs.tally, is_new=False)
         history.append_record(self._storage, last, kind="publish", at=version.published_at, live=version)
         return PublishResult(version, counts, self.blobs.tally)
 
     def _build(self, last: history.HistoryRecord | None) -> tuple[Version, VersionStats]:
         previous = last.commit.live if last else None
-        gathered = self._gather(previous)
+        items = self._gather(previous)
         if not self._options.force:
             before = previous.count if previous else 0
-            most = self._options.most_lost
-            guard.check_size(before=before, now=gathered.count, fresh=gathered.fresh, most_lost=most)
+            guard.check_size(before=before, now=items.count, fresh=items.fresh, max_loss=self._options.most_lost)
+        draft = VersionDraft(
+            items=items,
+            previous=previous,
+            problems=[*self._problems, *items.problems],
+            attached=self._attached,
+            counts=self.counts,
+            failed=self._carry_over.sources,
+            expected=self._expected,
+            inline=self._options.inline,
+            even_if_same=self._options.even_if_same,
+            run=self.run,
+            sequence=last.commit.sequence + 1 if last else 1,
+            started_at=self._started,
+            at=self._now(),
+        )
         with BlobUploader(self._put_shard, writers=self._options.writers) as shards:
-            return write_version(
-                self._storage,
-                gathered,
-                previous=previous,
-                problems=[*self._problems, *gathered.problems],
-                attached=self._attached,
-                counted=self.counts,
-                failed=self._keep.sources,
-                expected=self._expected,
-                shards=shards,
-                blobs=self.blobs.tally,
-                folder=self._folder,
-                inline=self._options.inline,
-                even_if_same=self._options.even_if_same,
-                run=self.run,
-                sequence=last.commit.sequence + 1 if last else 1,
-                started_at=self._started,
-                at=self._now(),
-            )
+            return write_version(self._storage, draft, shards=shards, blobs=self.blobs.tally, folder=self._folder)
 
     def close(self) -> None:
-        """Without a commit, what was put is left to gc."""
+        """Release the lease. Without a commit, gc removes what was put."""
         self._temporary.cleanup()
         leases.release(self._storage, self.run)
 
@@ -261,8 +262,8 @@ class Publication:
         return None
 
     def _secured_head(self) -> history.HistoryRecord | None:
-        """The head to build upon, with every blob of ours certainly there until it is followed by our commit."""
-        for _ in range(_LOOKS):
+        """Return the head to build on, once every blob of ours is certain to stay until our commit."""
+        for _ in range(_MAX_CHECKS):
             last = history.read_head(self._storage)
             commits = history.commits_since(self._storage, last, floor=self._lease.floor)
             if not any(commit.kind == "retire" for commit in commits):
@@ -274,45 +275,45 @@ class Publication:
                 ttl=self._options.ttl,
                 patience=self._options.patience,
             )
-            self._look_at_blobs()
-        raise Conflict("gc has run again and again while this run was looking for its blobs")
+            self._check_blobs()
+        raise Conflict(f"gc has run {_MAX_CHECKS} times while this run was checking its blobs: try again")
 
-    def _look_at_blobs(self) -> None:
+    def _check_blobs(self) -> None:
         gone = 0
         for _, line in self._items:
             self._renew()
-            gone += not self.blobs.is_there(msgspec.json.decode(line, type=PublishedItem).hash)
+            gone += not self.blobs.exists(msgspec.json.decode(line, type=PublishedItem).hash)
         if gone:
-            raise ContentGone(f"gc has removed the content of {gone} items while this run slept: put it again")
+            raise ContentGone(f"gc has removed the content of {gone} items while this run was paused: put it again")
 
     def _gather(self, previous: Version | None) -> VersionItems:
-        gathered = VersionItems(self._folder / "gathered", facets=self._options.facets)
-        gathered.fill(self._items, self._stale_items(previous), carried=self._carried(previous, gathered))
-        return gathered
+        items = VersionItems(self._folder / "gathered", facets=self._options.facets)
+        items.fill(self._items, self._stale_items(previous), inherited=self._inherited(previous, items))
+        return items
 
-    def _carried(self, previous: Version | None, gathered: VersionItems) -> InheritedMetadata | None:
-        if not previous or not self._has_carried:
+    def _inherited(self, previous: Version | None, items: VersionItems) -> InheritedMetadata | None:
+        if not previous or not self._may_inherit:
             return None
-        items = read_items_ahead(
+        before = read_items_ahead(
             self._storage,
             read_version_index(self._storage, previous),
             readers=self._options.readers,
-            on_damage=gathered.note_damage,
+            on_damage=items.report_damage,
         )
-        return InheritedMetadata(self._options.carried, items)
+        return InheritedMetadata(self._options.carried, before)
 
     def _stale_items(self, previous: Version | None) -> Iterator[PublishedItem]:
-        if not previous or not (self._keep.sources or self._keep.items):
+        if not previous or not (self._carry_over.sources or self._carry_over.items):
             return iter(())
         items = read_items(self._storage, read_version_index(self._storage, previous))
-        return self._keep.stale(items, at=previous.published_at)
+        return self._carry_over.stale(items, at=previous.published_at)
 
     def _put_shard(self, data: bytes) -> str:
         self._renew()
         return self.blobs.put_bytes(data)
 
     def _renew(self) -> None:
-        """A process that is seen needs none; one in a container or on another machine does."""
+        """Renew the lease in time: gc on another machine or in another container cannot see this process."""
         if time.monotonic() - self._renewed > self._options.ttl.total_seconds() / 3:
             self._renewed = time.monotonic()
             leases.renew(self._storage, self.run)

@@ -33,7 +33,7 @@ def read_rows(path: Path) -> Iterator[Row]:
 
 
 class SortedRows:
-    """Takes rows in any order; may be read, in the order of keys and then of lines, as often as you like."""
+    """Takes rows in any order; can be read any number of times, sorted by key and then by line."""
 
     def __init__(self, folder: Path, name: str, *, run_bytes: int = RUN_BYTES) -> None:
         self._folder, self._name, self._most = folder, name, run_bytes

@@ -25,16 +25,16 @@ from webmill.publish.types import IndexShard, ItemIndex, PublishedItem, decode, 
 
 MAX_INLINE = 1000  # items that an index holds itself; a list of notices is one file
 MEAN_SHARD = 32
-MAX_SHARD = 16 * MEAN_SHARD  # whoever chooses ids could choose them so that no shard ever ends
+MAX_SHARD = 16 * MEAN_SHARD  # ids could be chosen so that no shard ever ends
 
 
 def write_index(rows: Iterable[Row], *, put: Callable[[bytes], str], inline: int = MAX_INLINE) -> bytes:
-    """The bytes of an index file. Rows are (id, encoded item), in order; `put` stores a shard."""
+    """Return the bytes of an index file. Rows are (id, encoded item), sorted; `put` stores a shard."""
     rows = iter(rows)
     first = list(islice(rows, inline + 1))
     if len(first) <= inline:
         return b'{"count":%d,"items":[\n%s\n]}\n' % (len(first), b",\n".join(line for _, line in first))
-    shards = [_stored(shard, put) for shard in cut_into_shards(chain(first, rows))]
+    shards = [_store(shard, put) for shard in cut_into_shards(chain(first, rows))]
     count = sum(shard.count for shard in shards)
     return b'{"count":%d,"shards":[\n%s\n]}\n' % (count, b",\n".join(map(encode, shards)))
 
@@ -51,11 +51,11 @@ def cut_into_shards(rows: Iterable[Row]) -> Iterator[list[Row]]:
 
 
 def _begins_a_shard(key: bytes) -> bool:
-    """CRC-32 is enough: this decides about sizes, not about trust."""
+    """Whether a shard begins with this id. CRC-32 is enough: this decides about sizes, not about trust."""
     return zlib.crc32(key) % MEAN_SHARD == 0
 
 
-def _stored(shard: list[Row], put: Callable[[bytes], str]) -> IndexShard:
+def _store(shard: list[Row], put: Callable[[bytes], str]) -> IndexShard:
     data = b"[\n" + b",\n".join(line for _, line in shard) + b"\n]\n"
     return IndexShard(put(data), len(data), len(shard), shard[0][0].decode())
 
@@ -68,7 +68,7 @@ def read_index(data: bytes, *, source: str) -> ItemIndex:
 
 
 def read_items(storage: Readable, index: ItemIndex) -> Iterator[PublishedItem]:
-    """All of them, in the order of ids, one shard in memory at a time."""
+    """Yield all items in the order of ids, with one shard in memory at a time."""
     yield from index.items or ()
     for shard in index.shards or ():
         yield from read_shard(storage, shard)
@@ -77,16 +77,16 @@ def read_items(storage: Readable, index: ItemIndex) -> Iterator[PublishedItem]:
 def read_items_ahead(
     storage: Readable, index: ItemIndex, *, readers: int, on_damage: Callable[[IndexShard, BadInput | NotFound], None]
 ) -> Iterator[PublishedItem]:
-    """The same, with so many shards on their way at once. What cannot be read is told, and left out."""
+    """Yield all items, reading several shards at once. Shards that cannot be read are left out, and reported."""
     yield from index.items or ()
-    for shard, read in _ahead(storage, index.shards or (), readers=readers):
+    for shard, read in _read_ahead(storage, index.shards or (), readers=readers):
         try:
             yield from read()
         except (BadInput, NotFound) as error:
             on_damage(shard, error)
 
 
-def _ahead(
+def _read_ahead(
     storage: Readable, shards: Iterable[IndexShard], *, readers: int
 ) -> Iterator[tuple[IndexShard, Callable[[], list[PublishedItem]]]]:
     if readers == 1:  # threads cost more than a near storage takes
@@ -106,7 +106,7 @@ def read_shard(storage: Readable, shard: IndexShard) -> list[PublishedItem]:
 
 
 def find_item(storage: Readable, index: ItemIndex, id_: str) -> PublishedItem | None:
-    """One read at most: the shards tell where they begin."""
+    """Return the item of this id, with one read at most: shards say where they begin."""
     items: Iterable[PublishedItem] = index.items or ()
     if index.shards:
         at = bisect_right(index.shards, id_, key=lambda shard: shard.first)

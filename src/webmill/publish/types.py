@@ -1,4 +1,4 @@
-"""What this room speaks of. Every struct is also the JSON that is stored: a field added later needs a default."""
+"""The types of publishing. Every struct is also the JSON that is stored: a field added later needs a default."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class PublishedItem(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 class PublishProblem(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that failed, as `aux/errors.json` tells it."""
+    """Something that failed, as `aux/errors.json` lists it."""
 
     stage: str
     message: str
@@ -90,7 +90,7 @@ class Version(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Commit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A record of the history: what is live from here on. It names the record before it by hash."""
+    """A record of the history: which version is live from here on. It names the record before it by hash."""
 
     sequence: int
     kind: CommitKind
@@ -115,15 +115,15 @@ _encoder = msgspec.json.Encoder(order="deterministic")
 
 
 def encode(value: object) -> bytes:
-    """Bytes that are the same for the same value. `BadInput` for text that no UTF-8 can hold."""
+    """Return JSON that is the same for the same value. `BadInput` for text that UTF-8 cannot hold."""
     try:
         return _encoder.encode(value)
     except UnicodeEncodeError as error:
-        raise BadInput("a lone surrogate in a text", reason="bad_item") from error
+        raise BadInput("text with a lone surrogate, which UTF-8 cannot hold", reason="bad_item") from error
 
 
 def decode(data: bytes, type_: type[T], *, source: str) -> T:
     try:
         return msgspec.json.decode(data, type=type_)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise BadInput(f"not what is stored there: {error}", reason="bad_json", source=source) from error
+        raise BadInput(f"cannot be read: {error}", reason="bad_json", source=source) from error

@@ -1,4 +1,4 @@
-"""Is everything there and whole? Names what is damaged, and who refers to it."""
+"""Verify that everything published is there and whole. Names what is damaged, and what refers to it."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _MOST_REFERRERS = 100  # named of one blob
 
 
 class StorageFinding(msgspec.Struct, frozen=True, kw_only=True):
-    """`referrers`: "VERSION FILE ITEM" of what refers to a blob; at most a hundred of them.
+    """Something damaged. `referrers`: "VERSION FILE ITEM" of what refers to a blob; at most a hundred of them.
 
-    `version`: whose file it is. `sha256`: of what should be there.
+    `version`: the version it belongs to. `sha256`: of what should be there.
     """
 
     key: str
@@ -34,7 +34,7 @@ class StorageFinding(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class VerifyReport(msgspec.Struct, frozen=True):
-    """`whole`: versions of which nothing that was looked at is damaged, the oldest first. `live` may be one of them."""
+    """What was found. `whole`: versions without known damage, the oldest first; `live` may be one of them."""
 
     versions: int
     files: int
@@ -45,34 +45,40 @@ class VerifyReport(msgspec.Struct, frozen=True):
 
 
 def verify(storage: Storage, *, read_data: bool = False) -> VerifyReport:
-    """Checks history, manifests, every file of every version, every shard, and that every blob is there.
+    """Check the history, manifests, every file of every version, every shard, and that every blob is there.
 
-    `read_data` reads and hashes every blob too: rot and cut files are found by nothing else. Others may publish
-    meanwhile. Nothing is written. `Conflict` when gc has run meanwhile and what was looked for may be rightly gone:
-    verify again.
+    `read_data` also reads and hashes every blob: nothing else finds bit rot and truncated files. Others may publish
+    meanwhile. Nothing is written. `Conflict` when gc has run meanwhile: verify again.
     """
-    check = _Verification(storage)
-    last = check.last_record()
-    for version in check.past(last) if last else ():
-        check.version(version)
-    check.blobs()
+    verification = _Verification(storage)
+    last = verification.last_record()
+    for version in verification.past(last) if last else ():
+        verification.version(version)
+    verification.blobs()
     if read_data:
-        check.data()
-    if last and any(commit.kind == "retire" for commit in _since(storage, last)):
+        verification.data()
+    if last and any(commit.kind == "retire" for commit in _commits_after(storage, last)):
         raise Conflict("gc has run meanwhile: verify again")
-    findings = tuple(check.findings())
+    findings = tuple(verification.findings())
     live = last.commit.live.version if last else ""
-    return VerifyReport(check.versions, check.files, len(check.wanted), findings, check.whole(findings), live)
+    return VerifyReport(
+        verification.versions,
+        verification.files,
+        len(verification.wanted),
+        findings,
+        verification.whole(findings),
+        live,
+    )
 
 
-def repair(storage: Storage, verdict: VerifyReport, *, mirrors: Sequence[Readable] = ()) -> list[str]:
-    """Puts back damaged blobs, from the trash or from a storage that has them too; files of versions, from such a
-    storage; `latest.json`, from the history. The keys of those it could.
+def repair(storage: Storage, report: VerifyReport, *, mirrors: Sequence[Readable] = ()) -> list[str]:
+    """Restore damaged blobs from the trash or a mirror, files of versions from a mirror, `latest.json` from the
+    history. Return the keys that were repaired.
     """
-    return [finding.key for finding in verdict.findings if _repaired(storage, finding, mirrors)]
+    return [finding.key for finding in report.findings if _repair(storage, finding, mirrors)]
 
 
-def _repaired(storage: Storage, finding: StorageFinding, mirrors: Sequence[Readable]) -> bool:
+def _repair(storage: Storage, finding: StorageFinding, mirrors: Sequence[Readable]) -> bool:
     hash_ = hash_of_key(finding.key)
     if finding.key.startswith(BLOBS) and hash_:
         return restore(storage, hash_, mirrors=mirrors)
@@ -81,10 +87,10 @@ def _repaired(storage: Storage, finding: StorageFinding, mirrors: Sequence[Reada
         if last:
             pointer.rewrite_pointer(storage, last.commit)
         return last is not None
-    return bool(finding.sha256) and _copied(storage, finding, mirrors)
+    return bool(finding.sha256) and _copy_from_mirror(storage, finding, mirrors)
 
 
-def _copied(storage: Storage, finding: StorageFinding, mirrors: Sequence[Readable]) -> bool:
+def _copy_from_mirror(storage: Storage, finding: StorageFinding, mirrors: Sequence[Readable]) -> bool:
     for mirror in mirrors:
         if _hash_of(mirror, finding.key) == finding.sha256:
             with mirror.open(finding.key) as file:
@@ -100,7 +106,7 @@ class _Verification:
         self._storage = storage
         self._shards: set[bytes] = set()  # those that have been read
         self._bad: dict[str, StorageFinding] = {}
-        self._seen: list[Version] = []
+        self._checked: list[Version] = []
 
     def findings(self) -> Iterator[StorageFinding]:
         blobs = {finding.key for finding in self._bad.values() if finding.key.startswith(BLOBS)}
@@ -109,13 +115,13 @@ class _Verification:
             yield msgspec.structs.replace(finding, referrers=tuple(referrers.get(key, ())))
 
     def whole(self, findings: Iterable[StorageFinding]) -> tuple[str, ...]:
-        """A finding names its version, or as a blob those that refer to it; where those were too many, any may."""
+        """Return the versions that no finding is about; none where a blob has too many referrers to know."""
         damaged = {finding.version for finding in findings}
         for finding in findings:
             damaged.update(referrer.partition(" ")[0] for referrer in finding.referrers)
             if len(finding.referrers) == _MOST_REFERRERS:
                 return ()
-        return tuple(version.version for version in self._seen if version.version not in damaged)
+        return tuple(version.version for version in self._checked if version.version not in damaged)
 
     def last_record(self) -> history.HistoryRecord | None:
         try:
@@ -128,14 +134,16 @@ class _Verification:
         return last
 
     def past(self, last: history.HistoryRecord) -> Iterator[Version]:
-        """Each record must be the one that its successor names."""
+        """Yield the versions of the history. Each record must be the one that the next one names."""
         following: Commit | None = None
-        for record in _back_to_the_first(self._storage, last):
+        for record in _records_backwards(self._storage, last):
             if isinstance(record, BadInput):
                 self._note(record.source or "", record)
                 break
             if following and following.parent != record.hash:
-                self._add(record_key(record.commit.sequence), "broken_history", "not what the next record was built on")
+                self._add(
+                    record_key(record.commit.sequence), "broken_history", "not the record that the next one names"
+                )
             following = record.commit
         self._pointer(last)
         try:
@@ -145,23 +153,23 @@ class _Verification:
             yield last.commit.live
 
     def _pointer(self, last: history.HistoryRecord) -> None:
-        """One that is behind is no damage: who moves it may be on the way, and whoever comes next will."""
+        """Check `latest.json`. One that is behind the history is no damage: the next publisher advances it."""
         try:
             now = pointer.read_pointer(self._storage)
             if now.sequence > last.commit.sequence:
                 return  # others publish meanwhile
             named = history.read_record(self._storage, now.sequence)
         except NotFound:
-            self._add(LATEST, "bad_pointer", "not there")
+            self._add(LATEST, "bad_pointer", "missing")
         except BadInput as error:
             self._add(LATEST, "bad_pointer", error.message)
         else:
             if not pointer.points_to(now, named.commit):
-                self._add(LATEST, "bad_pointer", f"not what record {now.sequence} says")
+                self._add(LATEST, "bad_pointer", f"differs from record {now.sequence}")
 
     def version(self, version: Version) -> None:
         self.versions += 1
-        self._seen.append(version)
+        self._checked.append(version)
         try:
             manifest = read_manifest(self._storage, version)
         except BadInput as error:
@@ -179,7 +187,7 @@ class _Verification:
             found = _hash_of(self._storage, key)
             if found != entry.sha256:
                 reason = "corrupt_file" if found else "missing_file"
-                self._add(key, reason, "not the file that the manifest names", **whose)
+                self._add(key, reason, "missing, or not with the hash of the manifest", **whose)
             return
         try:
             self._index(read_index(read_entry(self._storage, version, entry), source=key))
@@ -199,7 +207,7 @@ class _Verification:
             except BadInput as error:
                 self._note(blob_key(shard.hash), error)
             except NotFound:
-                pass  # `blobs` will say so
+                pass  # `blobs` reports it
 
     def blobs(self) -> None:
         missing = self.wanted.copy()
@@ -208,20 +216,22 @@ class _Verification:
             if hash_ and bytes.fromhex(hash_) in missing:
                 missing.discard(bytes.fromhex(hash_))
                 if not stat.size:
-                    self._add(stat.key, "corrupt_blob", "an empty file")
+                    self._add(stat.key, "corrupt_blob", "empty")
         for digest in missing:
-            self._add(blob_key(digest.hex()), "missing_blob", "not there")
+            self._add(blob_key(digest.hex()), "missing_blob", "missing")
 
     def data(self) -> None:
         for digest in sorted(self.wanted - self._shards):
             key = blob_key(digest.hex())
             if key not in self._bad and (found := _hash_of(self._storage, key)) != digest.hex():
-                self._add(key, "corrupt_blob" if found else "missing_blob", "its bytes hash to something else")
+                self._add(
+                    key, "corrupt_blob" if found else "missing_blob", "missing, or its bytes do not have this hash"
+                )
 
     def _referrers(self, keys: set[str]) -> dict[str, list[str]]:
-        """A second walk, only when something is damaged."""
+        """Return what refers to these keys: a second walk, only when something is damaged."""
         found: dict[str, list[str]] = {key: [] for key in keys}
-        for version in self._seen:
+        for version in self._checked:
             for place, hash_ in _references(self._storage, version):
                 names = found.get(blob_key(hash_))
                 if names is not None and len(names) < _MOST_REFERRERS:
@@ -236,11 +246,11 @@ class _Verification:
         self._bad.setdefault(key, found)
 
 
-def _since(storage: Storage, last: history.HistoryRecord) -> Iterator[Commit]:
+def _commits_after(storage: Storage, last: history.HistoryRecord) -> Iterator[Commit]:
     return history.commits_since(storage, history.read_last_record(storage), floor=last.commit.sequence)
 
 
-def _back_to_the_first(storage: Readable, last: history.HistoryRecord) -> Iterator[history.HistoryRecord | BadInput]:
+def _records_backwards(storage: Readable, last: history.HistoryRecord) -> Iterator[history.HistoryRecord | BadInput]:
     record = last
     yield record
     while record.commit.sequence > 1:
@@ -253,7 +263,7 @@ def _back_to_the_first(storage: Readable, last: history.HistoryRecord) -> Iterat
 
 
 def _references(storage: Readable, version: Version) -> Iterator[tuple[str, str]]:
-    """("FILE", shard) and ("FILE ITEM", blob); what cannot be read refers to nothing that can be known."""
+    """Yield ("FILE", shard) and ("FILE ITEM", blob) of what can be read."""
     try:
         entries: Iterable[ManifestEntry] = read_manifest(storage, version).files
     except BadInput:

@@ -1,7 +1,7 @@
-"""Writes all files of a version, up to its manifest. Nothing of it is seen before the commit record names it.
+"""Writes all files of a version, up to its manifest. Nobody sees them before the commit record names the version.
 
-What a version holds, `index/all.json` and the few files of `meta` and `aux/errors.json` tell by their hashes: files of
-facets are made of these, and what is left (what changed, when, how much was written) is about the making.
+`index/all.json`, the files of `meta` and `aux/errors.json` are its content: two versions are the same if their hashes
+are. Files of facets are made of these; the rest (what changed, when, how much was written) is about the making.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ STATS, DIFF = "aux/stats.json", "aux/diff.json"
 
 
 class VersionStats(msgspec.Struct, frozen=True, kw_only=True):
-    """`STATS`."""
+    """How a version was made: the file `STATS`."""
 
     started_at: datetime
     finished_at: datetime
@@ -42,7 +42,7 @@ class VersionStats(msgspec.Struct, frozen=True, kw_only=True):
     sources: int
     failed_sources: int
     errors: int
-    merged: int  # the same item, found twice
+    merged: int  # items found twice
     added: int = 0
     changed: int = 0
     relabelled: int = 0
@@ -54,73 +54,90 @@ class VersionStats(msgspec.Struct, frozen=True, kw_only=True):
     counts: dict[str, int] = {}  # what its publisher counted: requests, not_modified…
 
 
+class VersionDraft(msgspec.Struct, frozen=True, kw_only=True):
+    """What a version is made of.
+
+    `failed` and `expected` are sources. `even_if_same`: write it also when `previous` holds the same. `inline`: items
+    that an index file holds itself. `counts`: what the publisher counted.
+    """
+
+    items: VersionItems
+    previous: Version | None
+    problems: list[PublishProblem]
+    attached: Mapping[str, bytes | Path]
+    counts: Mapping[str, int]
+    failed: set[str]
+    expected: set[str]
+    inline: int
+    even_if_same: bool
+    run: str
+    sequence: int
+    started_at: datetime
+    at: datetime
+
+
 def write_version(
-    storage: Storage,
-    gathered: VersionItems,
-    *,
-    previous: Version | None,
-    problems: list[PublishProblem],
-    attached: Mapping[str, bytes | Path],
-    counted: Mapping[str, int],
-    failed: set[str],
-    expected: set[str],
-    shards: BlobUploader,
-    blobs: BlobCounts,
-    folder: Path,
-    inline: int,
-    even_if_same: bool,
-    run: str,
-    sequence: int,
-    started_at: datetime,
-    at: datetime,
+    storage: Storage, draft: VersionDraft, *, shards: BlobUploader, blobs: BlobCounts, folder: Path
 ) -> tuple[Version, VersionStats]:
-    """`previous` itself, and nothing written, where it holds the same; unless it is to be written `even_if_same`."""
-    everything = write_index(gathered.rows(), put=shards.put, inline=inline)
-    values = list_values(gathered.facets)
-    sources = gathered.sources(failed, expected=expected)
-    held: dict[str, bytes | Path] = {
-        ALL_ITEMS: everything,
+    """Write the files of a version. Return `previous`, and write nothing, where it holds the same.
+
+    `folder` is for temporary files; `blobs` counts what was put for this version.
+    """
+    items, previous = draft.items, draft.previous
+    all_items = write_index(items.rows(), put=shards.put, inline=draft.inline)
+    values = list_values(items.facets)
+    sources = items.sources(draft.failed, expected=draft.expected)
+    contents: dict[str, bytes | Path] = {
+        ALL_ITEMS: all_items,
         "meta/facets.json": encode(values),
         "meta/sources.json": _lines(sources),
-        "aux/errors.json": _lines(problems),
-        **attached,
+        "aux/errors.json": _lines(draft.problems),
+        **draft.attached,
     }
-    counts = VersionStats(
-        started_at=started_at,
-        finished_at=at,
-        items=gathered.count,
-        fresh=gathered.fresh,
-        stale=gathered.stale,
-        sources=len(sources),
-        failed_sources=len(failed),
-        errors=len(problems),
-        merged=gathered.merged,
-        counts=dict(counted),
-    )
-    if previous and not even_if_same and has_same_files(storage, previous, held):
+    stats = _first_stats(draft, sources=len(sources))
+    if previous and not draft.even_if_same and has_same_files(storage, previous, contents):
         shards.flush()
-        return previous, with_totals(counts, blobs, Counter())
-    files = VersionFiles(storage, version_name(sequence, secrets.token_hex(4)))
-    for key, data in write_facets(gathered.rows(), values, put=shards.put, folder=folder, inline=inline):
-        files.write(key, data)
+        return previous, with_totals(stats, blobs, Counter())
+    files = VersionFiles(storage, version_name(draft.sequence, secrets.token_hex(4)))
+    for key, facet_index in write_facets(items.rows(), values, put=shards.put, folder=folder, inline=draft.inline):
+        files.write(key, facet_index)
     shards.flush()  # before they are read, and long before a record makes them matter
-    for key, more in held.items():
-        files.write(key, more)
+    for key, data in contents.items():
+        files.write(key, data)
     old = read_version_index(storage, previous) if previous else None
-    new = read_index(everything, source=ALL_ITEMS)
-    lost = gathered.damaged - {shard.hash for shard in new.shards or ()}  # not those that were put right
+    new = read_index(all_items, source=ALL_ITEMS)
+    lost = items.damaged - {shard.hash for shard in new.shards or ()}  # not those that were repaired
     differences = diff_indexes(storage, drop_shards(old, lost) if old else None, new)
     parent = previous.version if previous else None
     changes = write_diff(folder / "diff", differences, old=parent, new=files.version)
     files.write(DIFF, folder / "diff")
-    counts = with_totals(counts, blobs, changes)
-    files.write(STATS, encode(counts))
-    return files.seal(sequence=sequence, parent=parent, at=at, count=gathered.count, run=run), counts
+    stats = with_totals(stats, blobs, changes)
+    files.write(STATS, encode(stats))
+    version = files.write_manifest(
+        sequence=draft.sequence, parent=parent, at=draft.at, count=items.count, run=draft.run
+    )
+    return version, stats
 
 
-def with_totals(counts: VersionStats, blobs: BlobCounts, changes: Counter[Change]) -> VersionStats:
+def _first_stats(draft: VersionDraft, *, sources: int) -> VersionStats:
+    """Return what is known before anything is written."""
+    return VersionStats(
+        started_at=draft.started_at,
+        finished_at=draft.at,
+        items=draft.items.count,
+        fresh=draft.items.fresh,
+        stale=draft.items.stale,
+        sources=sources,
+        failed_sources=len(draft.failed),
+        errors=len(draft.problems),
+        merged=draft.items.merged,
+        counts=dict(draft.counts),
+    )
+
+
+def with_totals(stats: VersionStats, blobs: BlobCounts, changes: Counter[Change]) -> VersionStats:
     return msgspec.structs.replace(
-        counts,
+        stats,
         **{change: changes[change] for change in CHANGES},
         blobs_written=blobs.written,
         bytes_written=blobs.written_bytes,
@@ -130,13 +147,13 @@ def with_totals(counts: VersionStats, blobs: BlobCounts, changes: Counter[Change
 
 
 def has_same_files(storage: Storage, version: Version, files: Mapping[str, bytes | Path]) -> bool:
-    """These files and no others, but for those of facets and of its making; and whole: what is damaged is made anew."""
+    """Whether the version holds these files and no others but facets, stats and diff, all of them undamaged."""
     known = {entry.key: entry for entry in read_manifest(storage, version).files}
     others = {key for key in known if key not in (STATS, DIFF) and not key.startswith("index/")}
     if others | {ALL_ITEMS} != files.keys() or any(known[key].sha256 != hash_data(data) for key, data in files.items()):
         return False
     try:
-        for entry in known.values():  # those of facets, too: nobody else would make them anew
+        for entry in known.values():  # also of facets: a damaged one is made again with the version
             read_entry(storage, version, entry)
     except BadInput:
         return False
@@ -158,18 +175,18 @@ def write_diff(path: Path, differences: Iterable[Difference], *, old: str | None
                 (b",\n" if counts[difference.change] > 1 else b"\n")
                 + encode({name: value for name, value in line.items() if value is not None})
             )
-        with path.open("wb") as whole:
-            whole.write(b'{"from":%s,"to":%s' % (encode(old), encode(new)))
+        with path.open("wb") as file:
+            file.write(b'{"from":%s,"to":%s' % (encode(old), encode(new)))
             for change, part in parts.items():
-                whole.write(b',\n"%s":[' % change.encode())
+                file.write(b',\n"%s":[' % change.encode())
                 part.seek(0)
                 while data := part.read(1 << 20):
-                    whole.write(data)
-                whole.write(b"\n]")
-            whole.write(b"}\n")
+                    file.write(data)
+                file.write(b"\n]")
+            file.write(b"}\n")
     return counts
 
 
 def _lines(values: Iterable[object]) -> bytes:
-    """A JSON array with one value on each line."""
+    """Return a JSON array with one value on each line."""
     return b"[\n" + b",\n".join(map(encode, values)) + b"\n]\n"

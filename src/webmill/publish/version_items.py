@@ -1,4 +1,4 @@
-"""The items of a new version: what this run has found, and what is kept of the version before for what failed."""
+"""The items of a new version: what this run found, and what is kept of the previous version where it failed."""
 
 from __future__ import annotations
 
@@ -23,35 +23,37 @@ Ranked: TypeAlias = tuple[bytes, int, bytes]
 
 
 class SourceStatus(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A line of `meta/sources.json`. `since` is when its stale items were last seen."""
+    """A source as `meta/sources.json` lists it. `since` is when its stale items were last seen."""
 
     source: str
-    status: str  # fresh (maybe of nothing), stale (items are kept from before), missing (failed, and nothing was there)
+    status: (
+        str  # fresh (maybe without items), stale (items are kept from before), missing (failed, with nothing to keep)
+    )
     items: int
     stale: int = 0
     since: datetime | None = None
 
 
 class CarryOver(msgspec.Struct, frozen=True):
-    """What failed, and is therefore taken over: whole sources, and single items."""
+    """Sources and single items that failed, and are carried over from the previous version."""
 
     sources: set[str]
     items: set[str]
 
     def stale(self, previous: Iterable[PublishedItem], *, at: datetime) -> Iterator[PublishedItem]:
-        """`at`: when the previous version was made, and they were seen last. An age would change every version."""
+        """Yield the items to carry over, marked stale since `at`, when the previous version was made."""
         for item in previous:
             if item.source in self.sources or item.id in self.items:
                 yield item if item.stale_since else msgspec.structs.replace(item, stale_since=at)
 
 
 class VersionItems:
-    """All rows of the new version in a file, in order, and what was counted on the way."""
+    """All rows of the new version, sorted, in a temporary file; and counts of them."""
 
     def __init__(self, path: Path, *, facets: Iterable[str]) -> None:
         self.count = self.fresh = self.merged = 0
         self.problems: list[PublishProblem] = []
-        self.damaged: set[str] = set()  # shards of the version before
+        self.damaged: set[str] = set()  # shards of the previous version, by hash
         self.facets: dict[str, Counter[str]] = {facet: Counter() for facet in facets}
         self._path = path
         self._items: Counter[str] = Counter()
@@ -66,41 +68,41 @@ class VersionItems:
         return read_rows(self._path)
 
     def fill(
-        self, fresh: Iterable[Row], kept: Iterable[PublishedItem], *, carried: InheritedMetadata | None = None
+        self, fresh: Iterable[Row], kept: Iterable[PublishedItem], *, inherited: InheritedMetadata | None = None
     ) -> None:
-        write_rows(self._path, self._chosen(fresh, kept, carried))
+        write_rows(self._path, self._choose(fresh, kept, inherited))
 
-    def note_damage(self, shard: IndexShard, error: BadInput | NotFound) -> None:
-        """A version that cannot be read whole must not keep the next one from being made."""
+    def report_damage(self, shard: IndexShard, error: BadInput | NotFound) -> None:
+        """Report a damaged shard of the previous version: it must not prevent the next version."""
         self.damaged.add(shard.hash)
-        message = f"a part of the version before cannot be read, and what it held counts as new: {error}"
+        message = f"a shard of the previous version cannot be read, so its items count as new: {error}"
         self.problems.append(PublishProblem(stage="index", url=blob_key(shard.hash), message=message))
 
     def sources(self, failed: set[str], *, expected: set[str]) -> list[SourceStatus]:
         return [self._source(name, failed) for name in sorted(self._items.keys() | failed | expected)]
 
-    def _chosen(
-        self, fresh: Iterable[Row], kept: Iterable[PublishedItem], carried: InheritedMetadata | None
+    def _choose(
+        self, fresh: Iterable[Row], kept: Iterable[PublishedItem], inherited: InheritedMetadata | None
     ) -> Iterator[Row]:
-        """Of one id a fresh item before a kept one; of several fresh ones the first in the order of their bytes."""
+        """Yield one row for each id: a fresh item before a kept one, and of several fresh ones the first by bytes."""
         found: Iterator[Ranked] = ((key, _FRESH, line) for key, line in fresh)
         stale: Iterator[Ranked] = ((item.id.encode(), _KEPT, encode(item)) for item in kept)
         for key, group in groupby(heapq.merge(found, stale), key=lambda row: row[0]):
             _, rank, line = next(group)
             item = msgspec.json.decode(line, type=PublishedItem)
-            self._note(item, rank)
+            self._count(item, rank)
             before = line
-            if carried and rank == _FRESH and (as_before := carried.onto(item)) is not item:
-                line = encode(as_before)
+            if inherited and rank == _FRESH and (inheriting := inherited.inherit(item)) is not item:
+                line = encode(inheriting)
             for _, other_rank, other in group:  # noqa: B031  what `next` left of it
                 if other == before:
                     self.merged += 1
                 elif other_rank == _FRESH:
-                    self._note_duplicate(other)
+                    self._report_duplicate(other)
                 before = other
             yield key, line
 
-    def _note(self, item: PublishedItem, rank: int) -> None:
+    def _count(self, item: PublishedItem, rank: int) -> None:
         self.count += 1
         self.fresh += rank == _FRESH
         self._items[item.source] += 1
@@ -111,9 +113,9 @@ class VersionItems:
             if facet in item.facets:
                 counts[item.facets[facet]] += 1
 
-    def _note_duplicate(self, other: bytes) -> None:
+    def _report_duplicate(self, other: bytes) -> None:
         item = msgspec.json.decode(other, type=PublishedItem)
-        message = f"left out: another item has the same id; this one's content is {item.hash}"
+        message = f"left out, since another item has the same id; its content is {item.hash}"
         self.problems.append(PublishProblem(stage="duplicate", source=item.source, item=item.id, message=message))
 
     def _source(self, name: str, failed: set[str]) -> SourceStatus:

@@ -1,4 +1,4 @@
-"""A file that is written once: whoever comes second is told, unless it is the same."""
+"""Files that are written once."""
 
 from __future__ import annotations
 
@@ -6,9 +6,12 @@ from webmill.errors import Conflict, NotFound, Unavailable
 from webmill.infra.storage.base import Absent, Storage
 
 
-def write_once(storage: Storage, key: str, data: bytes, *, taken: str = "there is another one already") -> None:
-    """`Conflict` (`taken`) when something else is there. After `Unavailable` the write may have happened, and after a
-    retry below us `Conflict` may mean ourselves: what is there then is our own."""
+def write_once(storage: Storage, key: str, data: bytes, *, conflict: str = "there is another one already") -> None:
+    """Create a file; the same bytes again are fine. `Conflict` with this message when others are there.
+
+    After `Unavailable` the write may have happened, and after a retry below us `Conflict` may be our own write: so what
+    is there is compared.
+    """
     try:
         storage.write(key, data, condition=Absent())
     except (Conflict, Unavailable) as error:
@@ -17,4 +20,4 @@ def write_once(storage: Storage, key: str, data: bytes, *, taken: str = "there i
         except NotFound:
             raise error from None
         if there != data:
-            raise Conflict(f"{key}: {taken}") from error
+            raise Conflict(f"{key}: {conflict}") from error

@@ -347,7 +347,7 @@ def test_a_refusal_names_the_flag_and_is_no_failure_to_start(tmp_path: Path) -> 
         )
         ended = publish("documents", root)
     assert ended.code == 1
-    assert ended.err.startswith("refused: 10 items after 20")
+    assert ended.err.startswith("refused: 10 items instead of 20")
     assert "--force" in ended.err
     assert publish("documents", root, "--force").code == 0
 
@@ -373,7 +373,7 @@ def test_runs_on_a_schedule_end_when_told_and_workers_of_others_do_their_jobs(tm
     try:
         assert scheduler.stdout
         refused = [json.loads(scheduler.stdout.readline()) for _ in range(2)]
-        assert all("no items at all" in outcome["refused"] for outcome in refused)
+        assert all("found no items" in outcome["refused"] for outcome in refused)
         assert refused[0]["run"] != refused[1]["run"]
         assert all(outcome["failed"] == ["a"] for outcome in refused)
         wait_for(lambda: len([*queue.buried()]) == 1, scheduler)

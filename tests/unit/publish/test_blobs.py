@@ -136,7 +136,7 @@ def test_of_rotten_blobs_a_sample_is_found() -> None:
     for hash_ in hashes:
         key = blob_key(hash_)
         storage.write(key, storage.read(key).replace(b"number", b"rotten"))
-    blobs = BlobStore(storage, sample=0.1, dice=random.Random(5))
+    blobs = BlobStore(storage, sample=0.1, rng=random.Random(5))
     for number in range(300):
         blobs.put({"number": number})
     assert 10 < blobs.tally.repaired < 60

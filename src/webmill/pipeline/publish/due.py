@@ -18,7 +18,7 @@ from webmill.infra.storage.local import LocalStorage
 from webmill.infra.tree import files_below
 from webmill.pipeline.documents import is_documents
 from webmill.publish import history
-from webmill.publish.keys import LOOKED
+from webmill.publish.keys import LAST_CHECK
 from webmill.publish.manifest import read_file
 from webmill.publish.types import Version, decode, encode
 from webmill.publish.version import STATS, VersionStats
@@ -29,7 +29,7 @@ TICK = 0.02  # seconds that the times of files may be behind the clock
 
 
 class Looked(msgspec.Struct, frozen=True):
-    """`LOOKED`: when documents were last looked at, and the live version was found to hold them all."""
+    """`LAST_CHECK`: when documents were last looked at, and the live version was found to hold them all."""
 
     at: datetime
 
@@ -75,7 +75,7 @@ def last_look(storage: Storage, *, now: datetime) -> datetime | None:
 def note_look(storage: Storage, at: datetime) -> None:
     """Without it the next run looks again, and finds the same."""
     try:
-        storage.write(LOOKED, encode(Looked(at)))
+        storage.write(LAST_CHECK, encode(Looked(at)))
     except WebmillError as error:
         log.warning("the next run will look at the same documents again: %s", error)
 
@@ -86,6 +86,6 @@ def counts_of(storage: Readable, version: Version) -> VersionStats:
 
 def _looked(storage: Readable) -> list[datetime]:
     try:
-        return [decode(storage.read(LOOKED), Looked, source=LOOKED).at]
+        return [decode(storage.read(LAST_CHECK), Looked, source=LAST_CHECK).at]
     except NotFound:
         return []
