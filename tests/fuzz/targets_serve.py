@@ -25,18 +25,18 @@ from webmill.formats.cdx.cdxj import parse
 from webmill.formats.html.charset import decode_as, decode_page
 from webmill.formats.url import normalise as urls
 from webmill.index.zipnum.writer import write_index
-from webmill.serve.address import Proxies, network_of
-from webmill.serve.api.asked import read_asked
-from webmill.serve.api.text_diff import compare
+from webmill.serve.api.search_params import read_search_params
+from webmill.serve.api.text_diff import compare_texts
 from webmill.serve.app import application, replay_application
-from webmill.serve.archived_address import parse_address, raw_address, web_address
-from webmill.serve.cdx.output import formatted
+from webmill.serve.capture_address import parse_address, raw_address, web_address
+from webmill.serve.cdx.output import format_lines
 from webmill.serve.cdx.params import read_params
-from webmill.serve.codings import CODINGS, IDENTITY, chosen
-from webmill.serve.conditions import Unsatisfiable, fails, is_known, range_of
-from webmill.serve.memento import read_moment
-from webmill.serve.opening import open_site
-from webmill.serve.replay.links import Links, Spelling
+from webmill.serve.client_address import TrustedProxies, client_network
+from webmill.serve.codings import CODINGS, IDENTITY, choose_coding
+from webmill.serve.conditional_requests import UnsatisfiableRange, is_not_modified, parse_range, precondition_fails
+from webmill.serve.memento import read_accept_datetime
+from webmill.serve.open_site import open_site
+from webmill.serve.replay.links import LinkRewriter, PageEncoding
 from webmill.serve.replay.rewrite_css import rewrite_css
 from webmill.serve.replay.rewrite_html import rewrite_html
 from webmill.settings import ServeSettings, Settings
@@ -79,7 +79,9 @@ def take_page(data: bytes) -> None:
     encoding = decode_page(data).encoding
     if encoding.startswith(("utf-16", "iso-2022", "replacement")):
         encoding = "utf-8"
-    page = rewrite_html(data.decode("latin-1"), Links("2023", BASE), spelling=Spelling(encoding), first="<!--!-->")
+    page = rewrite_html(
+        data.decode("latin-1"), LinkRewriter("2023", BASE), spelling=PageEncoding(encoding), first="<!--!-->"
+    )
     assert len(page) <= MOST_GROWTH * len(data) + MOST_LINKED
     assert page.count("<!--!-->") >= 1
     for tag, raw, _ in read_tags(decode_as(page.encode("latin-1"), encoding)):
@@ -92,7 +94,7 @@ def take_page(data: bytes) -> None:
 
 def take_sheet(data: bytes) -> None:
     """So does a style sheet, where it is plain what a link is: without quotes, all quotes are ours."""
-    sheet = rewrite_css(data.decode("latin-1"), Links("2023", BASE), spelling=Spelling("utf-8"))
+    sheet = rewrite_css(data.decode("latin-1"), LinkRewriter("2023", BASE), spelling=PageEncoding("utf-8"))
     sheet.encode("latin-1")
     assert len(sheet) <= MOST_GROWTH * len(data) + MOST_LINKED
     if not {*b"\"'\\"} & {*data}:
@@ -128,31 +130,31 @@ def take_cdx(data: bytes) -> None:
     params = QueryParams(data).multi_items()
     for output in ("cdxj", "json", "text"):
         asked = read_params(params, output=output)  # type: ignore[arg-type]
-        drain(formatted([LINE], asked.output, asked.fields))
+        drain(format_lines([LINE], asked.output, asked.fields))
 
 
 def take_conditions(data: bytes) -> None:
     names = b"if-match", b"if-none-match", b"if-modified-since", b"if-unmodified-since", b"range", b"if-range"
     values = data.split(b"\n")
     for asked in (dict(zip(names, values, strict=False)), dict(zip(reversed(names), values, strict=False))):
-        fails(asked, ETAG, MODIFIED)
-        is_known(asked, ETAG, MODIFIED)
+        precondition_fails(asked, ETAG, MODIFIED)
+        is_not_modified(asked, ETAG, MODIFIED)
         try:
-            found = range_of(asked, 100, etag=ETAG, modified=MODIFIED)
+            found = parse_range(asked, 100, etag=ETAG, modified=MODIFIED)
             assert found is None or 0 <= found[0] < found[1] <= 100
-        except Unsatisfiable:
+        except UnsatisfiableRange:
             pass
-    assert chosen(values[0]) in (IDENTITY, *CODINGS)
+    assert choose_coding(values[0]) in (IDENTITY, *CODINGS)
     said = data.decode("latin-1")
-    network_of(said)
-    Proxies(["10.0.0.0/8"]).client("10.0.0.1", said)
-    read_moment(values[-1].decode("latin-1"))
+    client_network(said)
+    TrustedProxies(["10.0.0.0/8"]).client("10.0.0.1", said)
+    read_accept_datetime(values[-1].decode("latin-1"))
 
 
 def take_diff(data: bytes) -> None:
     """Where nothing is left out, both texts can be told from what is shown of them."""
     old, _, new = text(data).partition("\n---\n")
-    pieces = compare(old, new)
+    pieces = compare_texts(old, new)
     if pieces is not None and all(piece.kind != "left out" for piece in pieces):
         assert "".join(piece.text for piece in pieces if piece.kind in ("same", "gone")) == old
         assert "".join(piece.text for piece in pieces if piece.kind in ("same", "new")) == new
@@ -290,7 +292,7 @@ TARGETS = (
     Target("cdx-params", take_cdx, QUERIES),
     Target(
         "search-params",
-        lambda data: read_asked(QueryParams(data)).request(count=()),
+        lambda data: read_search_params(QueryParams(data)).request(count=()),
         (b"q=a+%22b%22&facet=x%3Dy&since=2024-01-01&sort=newest&limit=5&page=2",),
     ),
     Target("conditions", take_conditions, CONDITIONS),

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tests.unit.cli.command import webmill
 from webmill.search.backends import search_address
-from webmill.serve.opening import open_site
+from webmill.serve.open_site import open_site
 from webmill.settings import SearchSettings, Settings
 
 

@@ -29,7 +29,7 @@ from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from webmill.serve.app import application, replay_application
-from webmill.serve.opening import open_site
+from webmill.serve.open_site import open_site
 from webmill.settings import Settings
 
 DEADLINE = 90_000.0  # milliseconds; the machine is shared

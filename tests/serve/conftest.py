@@ -10,7 +10,7 @@ from starlette.testclient import TestClient
 
 from tests.serve.browser import chromium, new_tab, origins, trap  # noqa: F401  fixtures of those who need a browser
 from webmill.serve.app import application, replay_application
-from webmill.serve.opening import open_site
+from webmill.serve.open_site import open_site
 from webmill.serve.site import Site
 from webmill.settings import Settings
 

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from webmill.infra.log import configure
-from webmill.serve.address import Proxies
 from webmill.serve.app import application, replay_application
+from webmill.serve.client_address import TrustedProxies
+from webmill.serve.http_connection import ConnectionLimiter
 from webmill.serve.metrics import REFUSED
-from webmill.serve.opening import open_site
-from webmill.serve.protocol import Door
+from webmill.serve.open_site import open_site
 from webmill.serve.server import serve
-from webmill.serve.site import Limits
+from webmill.serve.site import ClientLimits
 from webmill.serve.supervisor import listen
 from webmill.settings import ServeSettings, Settings
 
@@ -25,7 +25,7 @@ def main(root: str, *words: str) -> None:
     limits: dict[str, Any] = {"rate": 0.0}
     for word in words:
         name, _, value = word.partition("=")
-        limits[name] = type(getattr(Limits(), name))(value)
+        limits[name] = type(getattr(ClientLimits(), name))(value)
     with listen("127.0.0.1", 0, flag="") as own, listen("127.0.0.1", 0, flag="") as replay:
         addresses = [f"http://127.0.0.1:{one.getsockname()[1]}" for one in (own, replay)]
         site = replace(
@@ -36,10 +36,12 @@ def main(root: str, *words: str) -> None:
                 replay_address=addresses[1],
                 secret=b"secret",
             ),
-            limits=Limits(**limits),
+            limits=ClientLimits(**limits),
         )
         numbers = site.metrics
-        door = Door(site.limits, spared=Proxies(()), refused=lambda reason: numbers.count(REFUSED, reason=reason))
+        door = ConnectionLimiter(
+            site.limits, spared=TrustedProxies(()), refused=lambda reason: numbers.count(REFUSED, reason=reason)
+        )
         ours, theirs = multiprocessing.Pipe()
         print(f"serving at {addresses[0]}/ (archived pages at {addresses[1]}/)", flush=True)
         apps = {own: application(site), replay: replay_application(site)}

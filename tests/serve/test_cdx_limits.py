@@ -17,8 +17,8 @@ from tests.serve.cdx_samples import make_captures, put_index
 from tests.serve.conftest import site_of
 from webmill.serve.cdx.limits import QueryLimits
 from webmill.serve.cdx.routes import routes
-from webmill.serve.gate import Gate
-from webmill.serve.replies import error_answers
+from webmill.serve.request_guard import RequestGuard
+from webmill.serve.responses import exception_handlers
 from webmill.settings import ServeSettings, Settings
 
 LINES = make_captures(4000, seed=6)
@@ -36,7 +36,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def app_of(root: Path, *, proxies: str = "", **limits: Any) -> ASGIApp:
     site = site_of(root, Settings(serve=ServeSettings(proxies=proxies)))
     made = routes(site, limits=QueryLimits(**limits))
-    return Gate(Starlette(routes=made, exception_handlers=error_answers(site)), site)
+    return RequestGuard(Starlette(routes=made, exception_handlers=exception_handlers(site)), site)
 
 
 class Client:

@@ -8,8 +8,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from webmill.serve.codings import CODINGS, IDENTITY, chosen
-from webmill.serve.conditions import Unsatisfiable, fails, http_date, is_known, range_of
+from webmill.serve.codings import CODINGS, IDENTITY, choose_coding
+from webmill.serve.conditional_requests import (
+    UnsatisfiableRange,
+    http_date,
+    is_not_modified,
+    parse_range,
+    precondition_fails,
+)
 
 NOW = datetime(2024, 4, 1, 10, 0, 0, 5, tzinfo=UTC)
 ETAG = b'"abc"'
@@ -27,15 +33,15 @@ WORDS = st.one_of(st.binary(max_size=60), st.text('W/"abc*, ;q=0.1', max_size=30
 def test_a_range_lies_within_the_value_or_is_none(asked: bytes, size: int, condition: bytes | None) -> None:
     headers = {b"range": asked} | ({b"if-range": condition} if condition is not None else {})
     try:
-        found = range_of(headers, size, etag=ETAG, modified=NOW)
-    except Unsatisfiable:
+        found = parse_range(headers, size, etag=ETAG, modified=NOW)
+    except UnsatisfiableRange:
         return
     assert found is None or 0 <= found[0] < found[1] <= size
 
 
 @pytest.mark.parametrize("asked", [b"bytes=-", b"bytes= -", b"bytes=- ", b"bytes=\t-\t"])
 def test_a_range_without_a_number_is_none(asked: bytes) -> None:
-    assert range_of({b"range": asked}, 100, etag=ETAG) is None
+    assert parse_range({b"range": asked}, 100, etag=ETAG) is None
 
 
 @given(st.integers(0, 50), st.integers(0, 60), st.integers(1, 50))
@@ -43,8 +49,8 @@ def test_a_range_without_a_number_is_none(asked: bytes) -> None:
 def test_a_range_is_what_slicing_gives(first: int, last: int, size: int) -> None:
     data = bytes(range(size))
     try:
-        found = range_of({b"range": f"bytes={first}-{last}".encode()}, size, etag=ETAG)
-    except Unsatisfiable:
+        found = parse_range({b"range": f"bytes={first}-{last}".encode()}, size, etag=ETAG)
+    except UnsatisfiableRange:
         assert first >= size
         return
     if last < first:
@@ -57,17 +63,17 @@ def test_a_range_is_what_slicing_gives(first: int, last: int, size: int) -> None
 @given(st.dictionaries(st.sampled_from([b"if-match", b"if-none-match", b"if-modified-since"]), WORDS))
 @settings(deadline=None)
 def test_any_condition_has_an_answer(headers: dict[bytes, bytes]) -> None:
-    assert fails(headers, ETAG, NOW) in (True, False)
-    assert is_known(headers, ETAG, NOW) in (True, False)
+    assert precondition_fails(headers, ETAG, NOW) in (True, False)
+    assert is_not_modified(headers, ETAG, NOW) in (True, False)
 
 
 def test_a_date_that_we_told_is_known_to_the_second() -> None:
-    assert is_known({b"if-modified-since": http_date(NOW)}, ETAG, NOW)
-    assert not fails({b"if-unmodified-since": http_date(NOW)}, ETAG, NOW)
-    assert range_of({b"range": b"bytes=0-0", b"if-range": http_date(NOW)}, 9, etag=ETAG, modified=NOW) == (0, 1)
+    assert is_not_modified({b"if-modified-since": http_date(NOW)}, ETAG, NOW)
+    assert not precondition_fails({b"if-unmodified-since": http_date(NOW)}, ETAG, NOW)
+    assert parse_range({b"range": b"bytes=0-0", b"if-range": http_date(NOW)}, 9, etag=ETAG, modified=NOW) == (0, 1)
 
 
 @given(WORDS)
 @settings(deadline=None)
 def test_any_wish_for_a_coding_chooses_one(accepted: bytes) -> None:
-    assert chosen(accepted) in (IDENTITY, *CODINGS)
+    assert choose_coding(accepted) in (IDENTITY, *CODINGS)

@@ -17,7 +17,7 @@ from tests.serve.asking import Asker, asking
 from tests.serve.conftest import site_of
 from webmill.serve.app import application
 from webmill.serve.crawl_data import CrawlData
-from webmill.serve.delivery import Delivery
+from webmill.serve.published_files import PublishedFiles
 from webmill.serve.site import Site
 
 TRAVERSALS = (
@@ -209,7 +209,7 @@ def test_no_file_outside_the_collection_is_opened(site: Site) -> None:
 
     sys.addaudithook(watch)  # for as long as this process lives: silent but here
     folders = ("/crawl-data", "/cc-index", "/snapshots", "/blobs/sha256", "")
-    for app in (CrawlData(site), Delivery(site)):
+    for app in (CrawlData(site), PublishedFiles(site)):
         with asking(app) as ask:
             ask("/latest.json")
             watching[0] = True

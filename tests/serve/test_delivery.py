@@ -19,7 +19,7 @@ from tests.serve.asking import Asker, asking
 from tests.serve.conftest import site_of
 from webmill.infra.storage.memory import MemoryStorage
 from webmill.serve.app import application
-from webmill.serve.site import Limits, Site
+from webmill.serve.site import ClientLimits, Site
 
 DECODERS = {"br": brotli.decompress, "gzip": gzip.decompress, "zstd": zstandard.ZstdDecompressor().decompress}
 
@@ -260,7 +260,7 @@ def test_a_version_that_is_not_committed_is_not_shown(copy: Path) -> None:
 
 
 def test_a_new_version_is_seen_while_we_serve(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("webmill.serve.delivery.POINTER_FRESH", 0.0)
+    monkeypatch.setattr("webmill.serve.published_files.POINTER_FRESH", 0.0)
     with asking(application(site_of(copy))) as ask:
         before = ask("/latest.json")
         rows = {**town_of_this.ROWS, "https://town.example/new": ("New", "A page more.", "eng")}
@@ -273,7 +273,7 @@ def test_a_new_version_is_seen_while_we_serve(copy: Path, monkeypatch: pytest.Mo
 
 
 def test_what_was_taken_away_goes_from_memory_too(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("webmill.serve.delivery.FRESH", 0.0)
+    monkeypatch.setattr("webmill.serve.published_files.FRESH", 0.0)
     blob = a_blob(copy)
     with asking(application(site_of(copy))) as ask:
         assert ask(f"/blobs/sha256/{blob.name}").status == 200
@@ -287,7 +287,7 @@ def test_memory_is_bounded_and_what_is_too_large_for_it_is_streamed_and_checked(
     (copy / "blobs" / "sha256" / f"{name}.json").write_bytes(data)
     bad = hashlib.sha256(b"x").hexdigest()
     (copy / "blobs" / "sha256" / f"{bad}.json").write_bytes(data)
-    site = replace(site_of(copy), limits=Limits(cache_bytes=32 << 10))
+    site = replace(site_of(copy), limits=ClientLimits(cache_bytes=32 << 10))
     with asking(application(site)) as ask:
         answer = ask(f"/blobs/sha256/{name}.json", accept_encoding="br")
         assert (answer.status, answer.body, answer["etag"]) == (200, data, f'"{name}"')

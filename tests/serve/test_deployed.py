@@ -14,7 +14,7 @@ from tests.services.base import Running as Service
 from tests.services.base import answers, free_port
 from tests.services.nginx import program_of_nginx, temporary
 from webmill.serve.metrics import METRICS
-from webmill.serve.numbers import Numbers
+from webmill.serve.shared_counters import SharedCounters
 from webmill.settings import ServeSettings
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
@@ -30,7 +30,7 @@ def queries() -> list[str]:
 def test_the_dashboard_asks_for_what_is_served_and_shows_all_of_it() -> None:
     bare = [re.sub(r'"[^"]*"|\[[^\]]*\]', "", query) for query in queries()]
     asked = {name for query in bare for name in re.findall(r"[a-z_]+", query)} - FUNCTIONS - LABELS
-    told = Numbers().render().decode().splitlines()
+    told = SharedCounters().render().decode().splitlines()
     served = {re.split("[{ ]", line)[0] for line in told if not line.startswith("#")}
     of_processes = {"process_resident_memory_bytes", "process_cpu_seconds_total", "process_open_fds"}
     assert asked <= served | of_processes

@@ -22,13 +22,13 @@ from starlette.routing import Route
 from tests.serve.asking import Asker, asking
 from tests.serve.conftest import site_of
 from webmill.serve.access_log import AccessLog
-from webmill.serve.address import Proxies
 from webmill.serve.app import application, replay_application
-from webmill.serve.control import may
-from webmill.serve.gate import Gate
-from webmill.serve.rate import MOST_CLIENTS, Buckets, Rate
-from webmill.serve.rate import create as create_buckets
-from webmill.serve.site import Limits, Site
+from webmill.serve.authorization import is_authorized
+from webmill.serve.client_address import TrustedProxies
+from webmill.serve.rate_limit import MOST_CLIENTS, RateLimiter, RateTable
+from webmill.serve.rate_limit import create_table as create_buckets
+from webmill.serve.request_guard import RequestGuard
+from webmill.serve.site import ClientLimits, Site
 
 
 @pytest.fixture
@@ -90,11 +90,11 @@ def test_each_origin_has_a_name_of_its_own(site: Site) -> None:
 
 
 def test_an_address_is_the_same_in_a_socket_for_both_kinds() -> None:
-    assert "192.0.2.1" in Proxies({"192.0.2.0/24"})
-    assert "::ffff:192.0.2.1" in Proxies({"192.0.2.0/24"})
-    assert "192.0.2.1" not in Proxies({"2001:db8::/32"})
-    assert "nonsense" not in Proxies({"0.0.0.0/0"})
-    assert "" not in Proxies(())
+    assert "192.0.2.1" in TrustedProxies({"192.0.2.0/24"})
+    assert "::ffff:192.0.2.1" in TrustedProxies({"192.0.2.0/24"})
+    assert "192.0.2.1" not in TrustedProxies({"2001:db8::/32"})
+    assert "nonsense" not in TrustedProxies({"0.0.0.0/0"})
+    assert "" not in TrustedProxies(())
 
 
 def test_behind_a_proxy_we_speak_of_ourselves_as_clients_see_us(site: Site) -> None:
@@ -116,7 +116,7 @@ def test_a_refusal_is_a_page_for_a_browser_and_text_stays_text(ask: Asker) -> No
 
 
 def test_too_many_requests_of_one_client_are_refused_and_others_are_not(site: Site) -> None:
-    with ask_with(site, limits=Limits(rate=0.01, burst=3)) as ask:
+    with ask_with(site, limits=ClientLimits(rate=0.01, burst=3)) as ask:
         assert [ask("/healthz", client="192.0.2.1").status for _ in range(4)] == [200, 200, 200, 429]
         late = ask("/healthz", client="192.0.2.1")
         assert 1 <= int(late["retry-after"]) <= 101
@@ -125,7 +125,7 @@ def test_too_many_requests_of_one_client_are_refused_and_others_are_not(site: Si
 
 
 def test_a_network_of_ipv6_is_one_client(site: Site) -> None:
-    with ask_with(site, limits=Limits(rate=0.01, burst=1)) as ask:
+    with ask_with(site, limits=ClientLimits(rate=0.01, burst=1)) as ask:
         assert ask("/healthz", client="2001:db8::1").status == 200
         assert ask("/healthz", client="2001:db8::ffff:2").status == 429
         assert ask("/healthz", client="2001:db8:0:1::1").status == 200
@@ -134,7 +134,7 @@ def test_a_network_of_ipv6_is_one_client(site: Site) -> None:
 
 
 def test_a_proxy_is_believed_only_when_it_is_ours(site: Site) -> None:
-    limits = Limits(rate=0.01, burst=1)
+    limits = ClientLimits(rate=0.01, burst=1)
     with ask_with(site, limits=limits, proxies=frozenset({"10.0.0.0/8"})) as ask:
         said = {"client": "10.0.0.1", "x_forwarded_for": "192.0.2.1"}
         assert ask("/healthz", **said).status == 200
@@ -146,8 +146,8 @@ def test_a_proxy_is_believed_only_when_it_is_ours(site: Site) -> None:
 
 
 def test_the_rate_remembers_so_many_clients_and_no_more() -> None:
-    with closing(Buckets()) as buckets:
-        rate = Rate(1.0, 1, buckets=buckets, name="own", secret=b"s")
+    with closing(RateTable()) as buckets:
+        rate = RateLimiter(1.0, 1, buckets=buckets, name="own", secret=b"s")
         for one in range(MOST_CLIENTS + 100):
             rate.wait(f"10.{one >> 16}.{one >> 8 & 255}.{one & 255}", 0.0)
         last = f"10.{one >> 16}.{one >> 8 & 255}.{one & 255}"
@@ -156,8 +156,8 @@ def test_the_rate_remembers_so_many_clients_and_no_more() -> None:
 
 
 def test_the_rate_remembers_a_crowd_that_half_fills_its_table() -> None:
-    with closing(Buckets()) as buckets:
-        rate = Rate(1.0, 1, buckets=buckets, name="own", secret=b"s")
+    with closing(RateTable()) as buckets:
+        rate = RateLimiter(1.0, 1, buckets=buckets, name="own", secret=b"s")
         crowd = [f"10.0.{one >> 8}.{one & 255}" for one in range(MOST_CLIENTS // 2)]
         for client in crowd:
             rate.wait(client, 0.0)
@@ -167,9 +167,9 @@ def test_the_rate_remembers_a_crowd_that_half_fills_its_table() -> None:
 
 def test_a_client_is_counted_once_whichever_process_it_asks(tmp_path: Path) -> None:
     create_buckets(file := tmp_path / "buckets")
-    with closing(Buckets(file)) as one, closing(Buckets(file)) as two:
-        rates = [Rate(1.0, 4, buckets=each, name="own", secret=b"s") for each in (one, two)]
-        replay = Rate(1.0, 4, buckets=one, name="replay", secret=b"s")
+    with closing(RateTable(file)) as one, closing(RateTable(file)) as two:
+        rates = [RateLimiter(1.0, 4, buckets=each, name="own", secret=b"s") for each in (one, two)]
+        replay = RateLimiter(1.0, 4, buckets=one, name="replay", secret=b"s")
         waits = [rates[turn % 2].wait("192.0.2.1", 100.0) for turn in range(6)]
         assert waits == [0, 0, 0, 0, pytest.approx(1), pytest.approx(1)]
         assert rates[0].wait("192.0.2.1", 101.0) == 0
@@ -181,9 +181,9 @@ def test_a_client_is_counted_once_whichever_process_it_asks(tmp_path: Path) -> N
 COUNTING = """
 import sys
 from pathlib import Path
-from webmill.serve.rate import Buckets, Rate
+from webmill.serve.rate_limit import RateLimiter, RateTable
 
-rate = Rate(1.0, 30_000, buckets=Buckets(Path(sys.argv[1])), name="own", secret=b"s")
+rate = RateLimiter(1.0, 30_000, buckets=RateTable(Path(sys.argv[1])), name="own", secret=b"s")
 print("ready", flush=True)
 sys.stdin.readline()
 print(sum(not rate.wait("192.0.2.1", 100.0) for _ in range(20_000)))
@@ -244,12 +244,12 @@ def test_nobody_may_read_by_script_when_none_is_allowed(ask: Asker) -> None:
     assert answer["cross-origin-resource-policy"] == "same-origin"
 
 
-def changing(site: Site) -> Gate:
+def changing(site: Site) -> RequestGuard:
     async def change(request: Request) -> Response:
-        is_meant = may(request, site, action="retry job-1", stamp=request.query_params.get("stamp", ""))
+        is_meant = is_authorized(request, site, action="retry job-1", stamp=request.query_params.get("stamp", ""))
         return Response(status_code=200 if is_meant else 403)
 
-    return Gate(Starlette(routes=[Route("/change", change, methods=["POST"])]), site)
+    return RequestGuard(Starlette(routes=[Route("/change", change, methods=["POST"])]), site)
 
 
 def post(ask: Asker, stamp: str = "", **headers: str) -> int:
@@ -327,7 +327,7 @@ def test_an_unexpected_failure_tells_nothing_and_is_logged(site: Site, caplog: p
     async def bare(*_: Any) -> None:
         raise RuntimeError("secret detail")
 
-    for app in (Gate(Starlette(routes=[Route("/", fail)]), site), Gate(bare, site)):
+    for app in (RequestGuard(Starlette(routes=[Route("/", fail)]), site), RequestGuard(bare, site)):
         with asking(app) as ask:
             answer = ask("/")
         assert answer.status == 500
@@ -397,12 +397,14 @@ def test_bytes_and_seconds_are_counted(town: Path) -> None:
 
 
 def test_plain_answers_of_others_are_sealed(site: Site) -> None:
-    from webmill.serve.replies import WithHeaders, security
+    from webmill.serve.responses import DefaultHeaders, security_headers
 
     async def page(_: Request) -> Response:
         return PlainTextResponse("x", headers={"Content-Security-Policy": "own"})
 
-    with asking(Gate(WithHeaders(Starlette(routes=[Route("/", page)]), security(site)), site)) as ask:
+    with asking(
+        RequestGuard(DefaultHeaders(Starlette(routes=[Route("/", page)]), security_headers(site)), site)
+    ) as ask:
         assert ask("/")["content-security-policy"] == "own"
         secure = replace(site, address="https://127.0.0.1:8080")
     with asking(application(secure)) as ask:

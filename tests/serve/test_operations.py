@@ -16,7 +16,7 @@ from tests.serve.conftest import site_of
 from webmill import __version__
 from webmill.serve.app import application
 from webmill.serve.metrics import METRICS, REQUESTS
-from webmill.serve.numbers import Numbers, create
+from webmill.serve.shared_counters import SharedCounters, create_counters
 
 
 def test_a_server_says_that_it_is_there_and_what_it_is(town: Path) -> None:
@@ -98,12 +98,12 @@ def test_prometheus_can_read_the_numbers(town: Path) -> None:
 
 def test_the_numbers_of_all_processes_are_one_and_outlive_each_of_them(tmp_path: Path) -> None:
     file = tmp_path / "numbers"
-    create(file, rows=2)
-    one, two = Numbers(file, row=0, rows=2), Numbers(file, row=1, rows=2)
+    create_counters(file, rows=2)
+    one, two = SharedCounters(file, row=0, rows=2), SharedCounters(file, row=1, rows=2)
     one.count(REQUESTS, kind="cdx", status="2xx")
     two.count(REQUESTS, 2, kind="cdx", status="2xx")
     del two
-    again = Numbers(file, row=1, rows=2)
+    again = SharedCounters(file, row=1, rows=2)
     again.count(REQUESTS, 4, kind="cdx", status="2xx")
     line = 'webmill_serve_requests_total{kind="cdx",status="2xx"} 7.0'
     assert line in one.render().decode()

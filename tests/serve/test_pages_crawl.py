@@ -16,7 +16,7 @@ from starlette.testclient import TestClient
 from webmill.crawl.progress import Nodes, Snapshot
 from webmill.crawl.status_file import StatusFile, read_status
 from webmill.infra.lock import exclusive, shared
-from webmill.serve.pages.crawl import KEPT, Seen, parse_past, rates_of, spell_past
+from webmill.serve.pages.crawl import KEPT, ProgressPoint, format_past, parse_past, rates_of
 
 SCRIPT = "<script>owned()</script>"
 ClientOf = Callable[[Path], TestClient]
@@ -159,11 +159,11 @@ points = st.tuples(st.integers(0, 10**6), st.integers(0, 10**6), st.integers(0, 
 @given(st.lists(points, max_size=KEPT))
 @settings(deadline=None)
 def test_a_past_survives_its_spelling(steps: list[tuple[int, int, int]]) -> None:
-    past: list[Seen] = []
+    past: list[ProgressPoint] = []
     for tenths, pages, size in steps:
-        before = past[-1] if past else Seen(0.0, 0, 0)
-        past.append(Seen(round(before.time + tenths / 10, 1), before.pages + pages, before.bytes + size))
-    found = parse_past(spell_past(past))
+        before = past[-1] if past else ProgressPoint(0.0, 0, 0)
+        past.append(ProgressPoint(round(before.time + tenths / 10, 1), before.pages + pages, before.bytes + size))
+    found = parse_past(format_past(past))
     assert [(one.pages, one.bytes) for one in found] == [(one.pages, one.bytes) for one in past]
     assert [one.time for one in found] == pytest.approx([one.time for one in past], abs=0.01)
     assert all(age >= 0 and rate >= 0 for age, rate in rates_of(found))

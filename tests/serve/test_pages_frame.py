@@ -10,8 +10,17 @@ import pytest
 from selectolax.lexbor import LexborHTMLParser
 from starlette.testclient import TestClient
 
+from webmill.serve.pages.filters import (
+    format_count,
+    format_duration,
+    format_minute,
+    format_size,
+    mark_code,
+    pluralize,
+    safe_link,
+    strip_invisible,
+)
 from webmill.serve.pages.static_files import TYPES, asset
-from webmill.serve.pages.words import ago, count, moment, plain, plural, size, ticked, web_link
 
 PAGES = ("/", "/crawl", "/tasks", "/settings")
 HTML = {"Accept": "text/html,*/*"}
@@ -134,21 +143,28 @@ def test_an_empty_collection_is_told_what_to_run(
 
 
 def test_numbers_are_spelled_for_people() -> None:
-    assert [count(1234567), size(0), size(999), size(1500), size(2.5e12)] == [
+    assert [format_count(1234567), format_size(0), format_size(999), format_size(1500), format_size(2.5e12)] == [
         "1,234,567",
         "0 B",
         "999 B",
         "1.5 KB",
         "2.5 TB",
     ]
-    assert [ago(0), ago(61), ago(7200), ago(86400 * 3)] == ["0 seconds", "1 minute", "2 hours", "3 days"]
-    assert [plural(1, "file"), plural(2, "batch")] == ["1 file", "2 batches"]
+    assert [format_duration(0), format_duration(61), format_duration(7200), format_duration(86400 * 3)] == [
+        "0 seconds",
+        "1 minute",
+        "2 hours",
+        "3 days",
+    ]
+    assert [pluralize(1, "file"), pluralize(2, "batch")] == ["1 file", "2 batches"]
 
 
 def test_a_moment_is_one_form_whatever_it_came_from_and_no_date_stays_as_it_is() -> None:
-    assert {moment("20240401100000"), moment(1711965600), moment("2024-04-01T10:00:00Z")} == {"2024-04-01 10:00 UTC"}
-    assert moment("20249999999999") == "20249999999999"
-    assert moment(1e300) == "1e+300"
+    assert {format_minute("20240401100000"), format_minute(1711965600), format_minute("2024-04-01T10:00:00Z")} == {
+        "2024-04-01 10:00 UTC"
+    }
+    assert format_minute("20249999999999") == "20249999999999"
+    assert format_minute(1e300) == "1e+300"
 
 
 @pytest.mark.parametrize(
@@ -165,14 +181,14 @@ def test_a_moment_is_one_form_whatever_it_came_from_and_no_date_stays_as_it_is()
     ],
 )
 def test_only_addresses_of_the_web_are_linked(url: str) -> None:
-    assert web_link(url) == ""
-    assert web_link("https://서울.example/") == "https://서울.example/"
+    assert safe_link(url) == ""
+    assert safe_link("https://서울.example/") == "https://서울.example/"
 
 
 def test_letters_that_turn_or_hide_text_are_left_out_and_scripts_that_join_are_not() -> None:
-    assert plain("a\u202eb\u2066c\x00d\x1b[0m\u200be") == "abcd[0me"
-    assert plain("می\u200cخواهم 👩\u200d👩 ") == "می\u200cخواهم 👩\u200d👩 "
+    assert strip_invisible("a\u202eb\u2066c\x00d\x1b[0m\u200be") == "abcd[0me"
+    assert strip_invisible("می\u200cخواهم 👩\u200d👩 ") == "می\u200cخواهم 👩\u200d👩 "
 
 
 def test_code_in_our_words_is_marked_and_nothing_else_is() -> None:
-    assert ticked("use `<b>` & go") == "use <code>&lt;b&gt;</code> &amp; go"
+    assert mark_code("use `<b>` & go") == "use <code>&lt;b&gt;</code> &amp; go"

@@ -122,7 +122,7 @@ def test_wildcards_lead_to_addresses_with_counts(client: TestClient, url: str, m
 def test_pages_of_addresses_have_every_address_once(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(addresses, "MOST_LINES", 20)  # fewer than the clock has captures
     whole = [each.url for each in addresses.list_addresses(site.index(), "town.example/*", count=100).found]
-    found: list[addresses.Address] = []
+    found: list[addresses.ListedAddress] = []
     after = "-"
     while after:
         some = addresses.list_addresses(site.index(), "town.example/*", after=after.strip("-"), count=2)

@@ -26,8 +26,8 @@ from webmill.index.zipnum.writer import write_index
 from webmill.infra.storage.base import Readable
 from webmill.infra.storage.local import LocalStorage
 from webmill.publish.history import live_version
-from webmill.serve.pages import charts, counting, overview, survey
-from webmill.serve.pages.counting import count_index
+from webmill.serve.pages import charts, index_figures, overview, survey
+from webmill.serve.pages.index_figures import count_index
 from webmill.serve.pages.survey import Surveyor
 
 
@@ -111,7 +111,7 @@ def test_a_page_comes_while_the_first_count_still_runs(
 ) -> None:
     may_go_on = threading.Event()
 
-    def held(storage: Readable, *, most: int) -> counting.Figures:
+    def held(storage: Readable, *, most: int) -> index_figures.IndexFigures:
         assert may_go_on.wait(60)
         return count_index(storage, most=most)
 
@@ -180,7 +180,7 @@ def test_of_a_large_index_some_blocks_are_read_and_the_whole_is_estimated(
     tmp_path: Path, count: int, lines_per_block: int
 ) -> None:
     write_index([[*lines(range(count))]], tmp_path, lines=lines_per_block)
-    is_whole = (tmp_path / "cluster.idx").stat().st_size <= counting.WHOLE_SUMMARY
+    is_whole = (tmp_path / "cluster.idx").stat().st_size <= index_figures.WHOLE_SUMMARY
     assert is_whole == (lines_per_block == 100)
     found = count_index(LocalStorage(tmp_path), most=10)
     assert found.is_sample
@@ -224,7 +224,7 @@ def test_lines_that_make_no_sense_are_counted_as_such(tmp_path: Path) -> None:
     found = count_index(LocalStorage(tmp_path), most=10)
     assert (found.captures, found.unreadable, found.bytes) == (3, 4, 0)
     assert found.languages == {"<script>": 1}
-    assert max(map(len, found.types)) <= counting.LONGEST_VALUE
+    assert max(map(len, found.types)) <= index_figures.LONGEST_VALUE
 
 
 def test_a_summary_that_speaks_of_blocks_that_are_not_there_is_damage(tmp_path: Path) -> None:
@@ -249,7 +249,7 @@ def test_a_summary_that_speaks_of_blocks_that_are_not_there_is_damage(tmp_path: 
     ],
 )
 def test_time_is_cut_into_hours_days_months_or_years_without_gaps(times: list[str], labels: list[str]) -> None:
-    found = charts.over_time(dict.fromkeys(times, 1.0))
+    found = charts.bucket_by_time(dict.fromkeys(times, 1.0))
     assert [point.label for point in found][: len(labels)] == labels
     assert sum(point.value for point in found) == 2
 
@@ -257,7 +257,7 @@ def test_time_is_cut_into_hours_days_months_or_years_without_gaps(times: list[st
 @given(st.dictionaries(st.text("0123456789", min_size=8, max_size=12), st.integers(0, 10**15), max_size=50))
 @settings(deadline=None)
 def test_a_plot_of_any_times_stays_in_its_frame(values: dict[str, int]) -> None:
-    plot = charts.columns("any", charts.over_time(values))
+    plot = charts.column_chart("any", charts.bucket_by_time(values))
     assert len(plot.columns) <= 200
     for column in plot.columns:
         assert 0 <= column.x <= column.x + column.width <= charts.WIDTH + 0.1
@@ -265,6 +265,6 @@ def test_a_plot_of_any_times_stays_in_its_frame(values: dict[str, int]) -> None:
 
 
 def test_what_is_not_among_the_most_frequent_is_one_bar() -> None:
-    found = charts.bars({"a": 5, "b": 3, "c": 1, "d": 1}, most=2)
+    found = charts.bar_chart({"a": 5, "b": 3, "c": 1, "d": 1}, most=2)
     assert [(bar.label, bar.value) for bar in found] == [("a", 5), ("b", 3), ("others", 2)]
     assert sum(bar.share for bar in found) == pytest.approx(1)

@@ -16,7 +16,7 @@ from tests.serve.town import SCRIPT, run
 from webmill.search.base import SearchAnswer, SearchRequest
 from webmill.search.query import parse
 from webmill.serve.api import links
-from webmill.serve.api.engine import KeptEngine
+from webmill.serve.api.engine import SharedEngine
 
 END = '"><script>alert(1)</script>'  # of an attribute, if it could
 HOSTILE = (
@@ -289,7 +289,7 @@ def test_an_engine_that_was_replaced_is_closed_after_its_last_query(tmp_path: Pa
 
     mark = tmp_path / "meta.json"
     mark.write_bytes(b"1")
-    kept = KeptEngine(open_engine, mark)
+    kept = SharedEngine(open_engine, mark)
     found: list[int] = []
     query = SearchRequest(query=parse("a"))
     thread = threading.Thread(target=lambda: found.append(kept.search(query)[0].total))

@@ -17,7 +17,7 @@ from webmill.publish import history
 from webmill.publish.diff import CHANGES, diff_indexes
 from webmill.publish.manifest import read_version_index
 from webmill.serve.api import differences, text_diff
-from webmill.serve.api.text_diff import compare
+from webmill.serve.api.text_diff import compare_texts
 
 FIRST = {f"notice/{number:03d}": {"title": f"Notice {number}", "text": f"Text {number}"} for number in range(150)}
 SECOND = {
@@ -200,7 +200,9 @@ TEXT = st.text("ab \n図書館", max_size=40)
 @given(old=TEXT, new=TEXT)
 @settings(deadline=None, max_examples=200)
 def test_pieces_make_up_both_texts(old: str, new: str) -> None:
-    pieces = text_diff.joined([*text_diff._lines(old.splitlines(keepends=True), new.splitlines(keepends=True))])
+    pieces = text_diff.merge_neighbours(
+        [*text_diff._lines(old.splitlines(keepends=True), new.splitlines(keepends=True))]
+    )
     assert "".join(piece.text for piece in pieces if piece.kind != "new") == old
     assert "".join(piece.text for piece in pieces if piece.kind != "gone") == new
 
@@ -208,7 +210,7 @@ def test_pieces_make_up_both_texts(old: str, new: str) -> None:
 @given(old=TEXT, new=TEXT)
 @settings(deadline=None, max_examples=200)
 def test_texts_that_differ_have_a_difference(old: str, new: str) -> None:
-    pieces = compare(old, new)
+    pieces = compare_texts(old, new)
     assert pieces is not None
     assert (old != new) == any(piece.kind in ("gone", "new") for piece in pieces)
 
@@ -226,8 +228,8 @@ def test_texts_that_differ_have_a_difference(old: str, new: str) -> None:
     ids=["repeated words", "repeated lines", "words in another order"],
 )
 def test_texts_made_to_be_slow_are_compared(old: str, new: str) -> None:
-    assert compare(old, new)
+    assert compare_texts(old, new)
 
 
 def test_texts_with_too_many_lines_are_not() -> None:
-    assert compare("a\n" * 2_000, "b\n" * 2_000) is None
+    assert compare_texts("a\n" * 2_000, "b\n" * 2_000) is None

@@ -10,9 +10,9 @@ from typing import Any
 import uvicorn
 from uvicorn.server import ServerState
 
-from webmill.serve.address import Proxies
-from webmill.serve.protocol import Connection, Door
-from webmill.serve.site import Limits
+from webmill.serve.client_address import TrustedProxies
+from webmill.serve.http_connection import ConnectionLimiter, HttpConnection
+from webmill.serve.site import ClientLimits
 
 GET = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
 DEADLINE = 60.0
@@ -25,7 +25,7 @@ class Stage:
         self.let = asyncio.Semaphore(0)
         self.asked = asyncio.Semaphore(0)
         self.reasons: list[str] = []
-        self.door = Door(Limits(**limits), spared=Proxies(()), refused=self.reasons.append)  # type: ignore[arg-type]
+        self.door = ConnectionLimiter(ClientLimits(**limits), spared=TrustedProxies(()), refused=self.reasons.append)  # type: ignore[arg-type]
 
     async def app(self, scope: Any, receive: Any, send: Any) -> None:
         self.asked.release()
@@ -42,12 +42,18 @@ class Stage:
     @asynccontextmanager
     async def client(self) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
         config = uvicorn.Config(
-            self.app, interface="asgi3", http=Connection, ws="none", lifespan="off", log_config=None, access_log=False
+            self.app,
+            interface="asgi3",
+            http=HttpConnection,
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
         )
         config.load()
         state = ServerState()
         server = await asyncio.get_running_loop().create_server(
-            lambda: Connection(config=config, server_state=state, app_state={}, door=self.door), "127.0.0.1", 0
+            lambda: HttpConnection(config=config, server_state=state, app_state={}, door=self.door), "127.0.0.1", 0
         )
         reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
         try:

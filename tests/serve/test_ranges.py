@@ -12,7 +12,7 @@ from starlette.testclient import TestClient
 
 from tests.serve.hand_made import collection, response, revisit, served
 from webmill.pipeline.archived import PIECE
-from webmill.serve.archived_reply import SKIPPED, between
+from webmill.serve.capture_response import SKIPPED, slice_pieces
 
 SITE, WHEN = "https://film.example", "20230401120000"
 FILM = random.Random(5).randbytes(2 * SKIPPED + 12_345)
@@ -153,7 +153,7 @@ def test_damage_behind_the_range_does_not_matter_and_damage_within_breaks_the_an
 
 def test_the_way_to_a_range_is_cut_into_short_pieces_of_work() -> None:
     pieces = (FILM[at : at + PIECE] for at in range(0, SIZE, PIECE))
-    found = [*between(pieces, 2 * SKIPPED, 2 * SKIPPED + 10)]
+    found = [*slice_pieces(pieces, 2 * SKIPPED, 2 * SKIPPED + 10)]
     assert found == [b"", b"", FILM[2 * SKIPPED : 2 * SKIPPED + 10]]
 
 

@@ -15,11 +15,11 @@ from webmill.errors import BadInput
 from webmill.formats.warc.http_records import read_response
 from webmill.formats.warc.reader import read_records
 from webmill.model import Record
-from webmill.serve.replay.links import Links, Spelling
+from webmill.serve.replay.links import LinkRewriter, PageEncoding
 from webmill.serve.replay.rewrite_css import rewrite_css
 from webmill.serve.replay.rewrite_html import rewrite_html
 
-LINKS = Links("2023", "https://a.example/dir/page?q=1")
+LINKS = LinkRewriter("2023", "https://a.example/dir/page?q=1")
 SITE, DIR = "/web/2023/https://a.example", "/web/2023/https://a.example/dir"
 
 
@@ -133,7 +133,7 @@ def test_a_style_sheet_leads_into_the_archive(sheet: str, rewritten: str) -> Non
 
 def test_bytes_of_any_encoding_stay_and_links_mean_what_they_mean_in_it() -> None:
     page = "<p>한글\xff</p><a href='/길?말=말#말'>".encode("euc-kr", "ignore") + b"\x80\xff<b>"
-    written = rewrite_html(page.decode("latin-1"), LINKS, spelling=Spelling("euc-kr")).encode("latin-1")
+    written = rewrite_html(page.decode("latin-1"), LINKS, spelling=PageEncoding("euc-kr")).encode("latin-1")
     path, query = "%EA%B8%B8", "".join(f"%{byte:02X}" for byte in "말".encode("euc-kr"))
     link = f'<a href="{SITE}/{path}?{query}={query}#{query}">'.encode()
     assert written == "<p>한글</p>".encode("euc-kr") + link + b"\x80\xff<b>"
@@ -148,7 +148,7 @@ def test_a_set_of_nothing_but_commas_takes_no_time(between: str) -> None:
 
 
 def test_a_page_may_not_become_a_thousand_times_as_long() -> None:
-    long = Links("2023", "https://a.example/" + "x" * 8000 + "/")
+    long = LinkRewriter("2023", "https://a.example/" + "x" * 8000 + "/")
     for rewrite, piece in ((rewrite_html, "<a href=x>"), (rewrite_css, "url(x)")):
         with pytest.raises(BadInput, match="too many links"):
             rewrite(piece * 100_000, long)
@@ -170,7 +170,7 @@ def test_real_pages_keep_their_tags_and_have_all_their_links_rewritten(shared_da
             response = read_response(record.content)
             if record.type != "response" or "html" not in (response.content_type or ""):
                 continue
-            page, links = response.text.text, Links("2024", record.target_uri or "")
+            page, links = response.text.text, LinkRewriter("2024", record.target_uri or "")
             tags, before = tags_and_links(page)
             new_tags, after = tags_and_links(rewrite_html(page, links))
             assert new_tags == tags
@@ -196,8 +196,8 @@ PIECES = st.sampled_from(
 @settings(deadline=None, max_examples=300)
 @given(st.lists(PIECES, max_size=40).map("".join))
 def test_no_page_breaks_the_rewriting_and_a_page_without_links_stays(page: str) -> None:
-    assert isinstance(rewrite_html(page, LINKS, spelling=Spelling("utf-8"), first=""), str)
-    nowhere = Links("2023", "urn:nothing")  # no link can be resolved: nothing to rewrite
+    assert isinstance(rewrite_html(page, LINKS, spelling=PageEncoding("utf-8"), first=""), str)
+    nowhere = LinkRewriter("2023", "urn:nothing")  # no link can be resolved: nothing to rewrite
     assert len(rewrite_html(page.replace("srcset", "src"), nowhere)) <= 8 * len(page) + 8
 
 

@@ -16,7 +16,7 @@ from tests.serve.conftest import ADDRESS, site_of
 from webmill.errors import Unavailable
 from webmill.search.base import SearchAnswer, SearchRequest
 from webmill.serve.app import application
-from webmill.serve.threads import AT_ONCE, EACH, WAITING_EACH, Left, Threads
+from webmill.serve.threads import AT_ONCE, EACH, WAITING_EACH, BoundedThreads, ClientDisconnected
 
 DEADLINE = 120.0
 PATHS = (
@@ -158,7 +158,7 @@ def test_more_than_can_wait_are_asked_to_come_again() -> None:
     release = threading.Event()
 
     async def test() -> None:
-        threads = Threads(at_once=2, each=1, most_waiting=3, waiting_each=2)
+        threads = BoundedThreads(at_once=2, each=1, most_waiting=3, waiting_each=2)
 
         def ask(client: str) -> asyncio.Task[bool]:
             return asyncio.ensure_future(threads.begin(scope_of(client), never, lambda: release.wait(DEADLINE)))
@@ -191,7 +191,7 @@ def test_an_answer_that_has_begun_is_never_refused_and_a_client_is_never_over_it
             running -= 1
 
     async def test() -> None:
-        threads = Threads(at_once=4, each=2, most_waiting=0, waiting_each=0)
+        threads = BoundedThreads(at_once=4, each=2, most_waiting=0, waiting_each=0)
         tasks = [asyncio.ensure_future(threads.go_on(scope_of("192.0.2.1"), work)) for _ in range(50)]
         await until(lambda: running == 2)
         other = asyncio.ensure_future(threads.begin(scope_of("192.0.2.2"), never, may_end.is_set))
@@ -209,7 +209,7 @@ def test_an_answer_that_has_begun_is_never_refused_and_a_client_is_never_over_it
 
 def test_a_place_that_is_given_to_somebody_who_leaves_in_that_moment_is_given_on() -> None:
     async def test() -> None:
-        threads = Threads(at_once=1, each=1, most_waiting=10, waiting_each=10)
+        threads = BoundedThreads(at_once=1, each=1, most_waiting=10, waiting_each=10)
         may_end = threading.Event()
         first = asyncio.ensure_future(threads.begin(scope_of("192.0.2.1"), never, lambda: may_end.wait(DEADLINE)))
         await asyncio.sleep(0)
@@ -229,7 +229,7 @@ def test_a_place_that_is_given_to_somebody_who_leaves_in_that_moment_is_given_on
         cancelled.cancel()
         assert await asyncio.wait_for(last, DEADLINE) is True
         results = await asyncio.gather(left, cancelled, return_exceptions=True)
-        assert isinstance(results[0], Left) or results[0] is True
+        assert isinstance(results[0], ClientDisconnected) or results[0] is True
         assert isinstance(results[1], asyncio.CancelledError) or results[1] is True
         assert await threads.begin(scope_of("192.0.2.5"), never, lambda: True) is True
 
@@ -239,7 +239,7 @@ def test_a_place_that_is_given_to_somebody_who_leaves_in_that_moment_is_given_on
 def test_a_place_that_gets_free_in_the_moment_of_asking_is_not_missed() -> None:
     async def test() -> None:
         loop = asyncio.get_running_loop()
-        threads = Threads(at_once=1, each=1)
+        threads = BoundedThreads(at_once=1, each=1)
         asked: list[asyncio.Task[bool]] = []
 
         def ask() -> None:

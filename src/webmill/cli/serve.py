@@ -18,9 +18,9 @@ from webmill.cli.param_types import require_folder
 from webmill.cli.publish.storage import publication_paths, root_argument, storage_option
 from webmill.cli.serve_processes import ServerPlan, follow_versions, serve_requests
 from webmill.errors import Misconfigured
-from webmill.serve import numbers, rate
+from webmill.serve import rate_limit, shared_counters
 from webmill.serve.access_log import AccessLog
-from webmill.serve.address import is_loopback, is_network
+from webmill.serve.client_address import is_loopback, is_network
 from webmill.serve.server import tls_context
 from webmill.serve.supervisor import ServerProcess, Supervisor, listen
 from webmill.settings import ServeSettings, Settings
@@ -64,8 +64,8 @@ def serve(
     ):
         address = chosen.address or public_address(chosen, own)
         file, buckets = Path(folder) / "numbers", Path(folder) / "buckets"
-        numbers.create(file, rows=chosen.processes)
-        rate.create(buckets)
+        shared_counters.create_counters(file, rows=chosen.processes)
+        rate_limit.create_table(buckets)
         plan = ServerPlan(
             root=place.root,
             settings=settings,

@@ -48,13 +48,13 @@ class ServerPlan(msgspec.Struct, frozen=True, kw_only=True):
 def serve_requests(plan: ServerPlan, row: int, own: socket.socket, replay: socket.socket, parent: Connection) -> None:
     """Answer on both sockets until the parent hangs up."""
     from webmill.serve.access_log import AccessLog
-    from webmill.serve.address import Proxies
     from webmill.serve.app import application, replay_application
+    from webmill.serve.client_address import TrustedProxies
+    from webmill.serve.http_connection import ConnectionLimiter
     from webmill.serve.metrics import CONNECTIONS, REFUSED
-    from webmill.serve.numbers import Numbers
-    from webmill.serve.opening import open_site
-    from webmill.serve.protocol import Door
+    from webmill.serve.open_site import open_site
     from webmill.serve.server import serve, tls_context
+    from webmill.serve.shared_counters import SharedCounters
 
     interrupts.ignore()  # the parent tells us
     configure(verbosity=plan.verbosity, form=plan.settings.log.format)
@@ -67,7 +67,7 @@ def serve_requests(plan: ServerPlan, row: int, own: socket.socket, replay: socke
             replay_address=plan.replay_address,
             secret=plan.secret,
             storage=plan.storage,
-            numbers=Numbers(plan.numbers, row=row, rows=chosen.processes),
+            numbers=SharedCounters(plan.numbers, row=row, rows=chosen.processes),
         )
         site = replace(site, buckets=plan.buckets)
         access = AccessLog(chosen.access_log) if chosen.access_log else None
@@ -77,7 +77,9 @@ def serve_requests(plan: ServerPlan, row: int, own: socket.socket, replay: socke
         return
     apps = {own: application(site, access=access), replay: replay_application(site, access=access)}
     numbers = site.metrics
-    door = Door(site.limits, spared=Proxies(site.proxies), refused=lambda reason: numbers.count(REFUSED, reason=reason))
+    door = ConnectionLimiter(
+        site.limits, spared=TrustedProxies(site.proxies), refused=lambda reason: numbers.count(REFUSED, reason=reason)
+    )
 
     def often() -> None:
         numbers.set(CONNECTIONS, door.count)

@@ -19,14 +19,14 @@ CODINGS: dict[str, Callable[[bytes], bytes]] = {  # the better first; the streng
 
 
 @lru_cache(maxsize=512)
-def chosen(accepted: bytes) -> str:
+def choose_coding(accepted: bytes) -> str:
     """By an Accept-Encoding: what the client likes most, of that the best for us."""
     weights = _weights(accepted)
     weight, _, name = max((weights[name], -place, name) for place, name in enumerate(CODINGS))
     return name if weight > 0 else IDENTITY
 
 
-def takes(accepted: bytes, coding: str) -> bool:
+def accepts_coding(accepted: bytes, coding: str) -> bool:
     return _weights(accepted)[coding] > 0
 
 

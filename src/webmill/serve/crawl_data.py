@@ -12,10 +12,10 @@ from starlette.types import Receive, Scope, Send
 
 from webmill.errors import BadInput, NotFound, WebmillError
 from webmill.infra.storage.base import Stat, check_key
-from webmill.serve.conditions import without_range
-from webmill.serve.replies import HEADERS, ONLY_READ, inert, refusal, refuse_error
+from webmill.serve.conditional_requests import drop_range_unless_get
+from webmill.serve.file_response import file_threads, send_file
+from webmill.serve.responses import HEADERS_KEY, READ_ONLY_REFUSAL, data_headers, send_error, send_refusal
 from webmill.serve.site import Site
-from webmill.serve.stored import reading_threads, send_stored
 
 FOLDERS = ("crawl-data", "cc-index")
 KINDS = {".gz": b"application/gzip", ".parquet": b"application/vnd.apache.parquet"}
@@ -24,17 +24,17 @@ KINDS = {".gz": b"application/gzip", ".parquet": b"application/vnd.apache.parque
 class CrawlData:
     def __init__(self, site: Site) -> None:
         self._site = site
-        self._threads = reading_threads()
-        self._headers = [*inert(site).items(), (b"cache-control", b"public, no-cache")]
+        self._threads = file_threads()
+        self._headers = [*data_headers(site).items(), (b"cache-control", b"public, no-cache")]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        asked = without_range(scope.get(HEADERS) or dict(scope["headers"]), scope["method"])
+        asked = drop_range_unless_get(scope.get(HEADERS_KEY) or dict(scope["headers"]), scope["method"])
         if scope["method"] not in ("GET", "HEAD"):
-            await refusal(send, asked, 405, *ONLY_READ)
+            await send_refusal(send, asked, 405, *READ_ONLY_REFUSAL)
             return
         try:
             stat = await self._threads.begin(scope, receive, partial(self._find, scope["path"]))
-            await send_stored(
+            await send_file(
                 scope,
                 receive,
                 send,
@@ -47,7 +47,7 @@ class CrawlData:
                 threads=self._threads,
             )
         except WebmillError as error:
-            await refuse_error(send, asked, error, self._site.root)
+            await send_error(send, asked, error, self._site.root)
 
     def _find(self, path: str) -> Stat:
         try:

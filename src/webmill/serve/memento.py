@@ -22,14 +22,14 @@ from webmill.formats.timestamps import from_datetime
 from webmill.index.lookup.query import Query, parse_lines
 from webmill.model import CaptureRef
 from webmill.pipeline.captures import nearest
-from webmill.serve.archived_address import Asked as Wanted
-from webmill.serve.archived_address import parse_address, sent_path, web_address
-from webmill.serve.archived_reply import LINKS, date_of, link
-from webmill.serve.cdx.api import CdxApi, Form, failure
-from webmill.serve.cdx.params import OUTPUTS, Asked
-from webmill.serve.replies import NO_STORE, told
+from webmill.serve.capture_address import CaptureAddress as Wanted
+from webmill.serve.capture_address import parse_address, sent_path, web_address
+from webmill.serve.capture_response import LINKS, format_link, memento_date
+from webmill.serve.cdx.api import CdxApi, OutputFormat, error_response
+from webmill.serve.cdx.params import OUTPUTS, CdxRequest
+from webmill.serve.responses import NO_STORE, json_message
 from webmill.serve.site import Site
-from webmill.serve.threads import Threads
+from webmill.serve.threads import BoundedThreads
 
 log = logging.getLogger(__name__)
 
@@ -39,7 +39,7 @@ VARY = {"Vary": "accept-datetime"}
 class Memento:
     """The name of a crawl before the rest of the path asks for captures of that crawl alone."""
 
-    def __init__(self, site: Site, cdx: CdxApi, threads: Threads) -> None:
+    def __init__(self, site: Site, cdx: CdxApi, threads: BoundedThreads) -> None:
         self._site = site
         self._cdx = cdx
         self._threads = threads
@@ -48,36 +48,36 @@ class Memento:
         """As links, or as the lines of the CDX API: `json`, `cdxj`."""
         name, form = request.path_params.get("name"), request.path_params["form"]
         if form not in ("link", "json", "cdxj"):
-            return told(400, "a timemap is link, json or cdxj")
+            return json_message(400, "a timemap is link, json or cdxj")
         try:
-            url = read_url(request, words=2 if name is None else 3).url
+            url = read_memento_url(request, words=2 if name is None else 3).url
         except BadInput as error:
-            return told(400, error.message)
-        asked = Asked(url=url, query=Query(range=key_range(url)), output=OUTPUTS.get(form, "cdxj"), heavy=False)
-        links = Form(LINKS, lambda lines: self._links(lines, url, name)) if form == "link" else None
+            return json_message(400, error.message)
+        asked = CdxRequest(url=url, query=Query(range=key_range(url)), output=OUTPUTS.get(form, "cdxj"), heavy=False)
+        links = OutputFormat(LINKS, lambda lines: self._links(lines, url, name)) if form == "link" else None
         return await self._cdx.reply(request, asked, name=name, form=links)
 
     async def timegate(self, request: Request) -> Response:
         """To the capture nearest to `Accept-Datetime`, or to now."""
         name = request.path_params.get("name")
         try:
-            moment = read_moment(request.headers.get("accept-datetime"))
-            wanted = read_url(request, words=1 if name is None else 2, moment=moment)
+            moment = read_accept_datetime(request.headers.get("accept-datetime"))
+            wanted = read_memento_url(request, words=1 if name is None else 2, moment=moment)
         except BadInput as error:
-            return told(400, error.message, NO_STORE | VARY)
+            return json_message(400, error.message, NO_STORE | VARY)
         try:
             find = partial(self._nearest, name, wanted)
             found = await self._threads.begin(request.scope, request.receive, find)
         except WebmillError as error:
-            return failure(error)
+            return error_response(error)
         if found is None:
-            return told(404, f"No Captures found for: {wanted.url}", NO_STORE | VARY)
+            return json_message(404, f"No Captures found for: {wanted.url}", NO_STORE | VARY)
         capture, date = found
         place = self._site.address + web_address(capture.timestamp, capture.url)
         links = [
-            link(wanted.url, "original"),
-            link(self._address(name, "timemap/link", wanted.url), "timemap", type=LINKS),
-            link(place, "memento", datetime=date),
+            format_link(wanted.url, "original"),
+            format_link(self._address(name, "timemap/link", wanted.url), "timemap", type=LINKS),
+            format_link(place, "memento", datetime=date),
         ]
         return Response(status_code=302, headers={"Location": place, "Link": ", ".join(links), **VARY})
 
@@ -85,7 +85,7 @@ class Memento:
         """With its date. What was captured on no day of the calendar is no memento."""
         for line in nearest(self._site.index(name), wanted.url, moment=wanted.moment):
             with suppress(BadInput):
-                return line.capture, date_of(line.capture.timestamp)
+                return line.capture, memento_date(line.capture.timestamp)
         return None
 
     def _links(self, lines: Iterable[bytes], url: str, name: str | None) -> Iterator[bytes]:
@@ -97,14 +97,14 @@ class Memento:
         yield self._head(url, name, since=last[1])
         first = "first "
         for following in mementos:
-            yield (link(last[0], f"{first}memento", datetime=last[1]) + ",\n").encode()
+            yield (format_link(last[0], f"{first}memento", datetime=last[1]) + ",\n").encode()
             last, first = following, ""
-        yield (link(last[0], f"{first}last memento", datetime=last[1]) + "\n").encode()
+        yield (format_link(last[0], f"{first}last memento", datetime=last[1]) + "\n").encode()
 
     def _mementos(self, lines: Iterable[bytes]) -> Iterator[tuple[str, str]]:
         for line, capture in parse_lines(lines, self._cdx.rejects):
             try:
-                date = date_of(capture.timestamp)
+                date = memento_date(capture.timestamp)
             except BadInput:  # it was captured, but at no time that a memento could have
                 log.warning("no date: %s", line[:200])
                 continue
@@ -112,9 +112,9 @@ class Memento:
 
     def _head(self, url: str, name: str | None, *, since: str) -> bytes:
         links = [
-            link(url, "original"),
-            link(self._address(name, "timemap/link", url), "self", type=LINKS, **{"from": since}),
-            link(self._address(name, "timegate", url), "timegate"),
+            format_link(url, "original"),
+            format_link(self._address(name, "timemap/link", url), "self", type=LINKS, **{"from": since}),
+            format_link(self._address(name, "timegate", url), "timegate"),
         ]
         return "".join(f"{link},\n" for link in links).encode()
 
@@ -123,7 +123,7 @@ class Memento:
         return f"{self._site.address}{crawl}/{kind}/{url}"
 
 
-def read_url(request: Request, *, words: int, moment: str = "1") -> Wanted:
+def read_memento_url(request: Request, *, words: int, moment: str = "1") -> Wanted:
     """What stands behind so many words of the path. BadInput when that is no URL."""
     rest = sent_path(request).split(b"/", words + 1)[-1]
     wanted = parse_address(b"/web/%b/%b" % (moment.encode(), rest))
@@ -132,7 +132,7 @@ def read_url(request: Request, *, words: int, moment: str = "1") -> Wanted:
     return wanted
 
 
-def read_moment(date: str | None) -> str:
+def read_accept_datetime(date: str | None) -> str:
     """14 digits of an HTTP date."""
     if date is None:
         return from_datetime(datetime.now(UTC))

@@ -17,10 +17,10 @@ from webmill import __version__
 from webmill.errors import NotFound, WebmillError
 from webmill.infra.metrics import CONTENT_TYPE
 from webmill.publish.pointer import read_pointer
-from webmill.serve.replies import NO_STORE, message_of
+from webmill.serve.responses import NO_STORE, message_of
 from webmill.serve.served_index import EVERYTHING
 from webmill.serve.site import Site
-from webmill.serve.threads import Threads
+from webmill.serve.threads import BoundedThreads
 
 log = logging.getLogger(__name__)
 
@@ -28,7 +28,7 @@ ABSENT = "nothing yet"
 
 
 def routes(site: Site) -> list[BaseRoute]:
-    threads = Threads(at_once=1, each=1)
+    threads = BoundedThreads(at_once=1, each=1)
 
     async def healthz(_: Request) -> Response:
         return JSONResponse({"ok": True}, headers=NO_STORE)

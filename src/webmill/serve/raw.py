@@ -17,24 +17,24 @@ from webmill.errors import BadInput, NotFound
 from webmill.model import CaptureRef
 from webmill.pipeline.archived import PIECE, Archived, open_capture, open_record
 from webmill.pipeline.captures import nearest
-from webmill.serve.archived_address import Asked, raw_address, read_address
-from webmill.serve.archived_reply import (
-    Pairs,
-    memento,
+from webmill.serve.capture_address import CaptureAddress, raw_address, read_address
+from webmill.serve.capture_response import (
+    HeaderPairs,
+    capture_response,
+    clean_header,
+    memento_headers,
     original_headers,
-    ranged_reply,
-    read_type,
-    reply,
-    without_control,
+    parse_content_type,
+    ranged_capture_response,
 )
-from webmill.serve.replies import NO_STORE
+from webmill.serve.responses import NO_STORE
 from webmill.serve.site import Site
-from webmill.serve.threads import Threads
+from webmill.serve.threads import BoundedThreads
 
-RECORD = "warc_"
+RECORD_MODIFIER = "warc_"
 
 # Shown in the browser, because they can do nothing there. All others are files to save.
-INERT = frozenset(
+SAFE_INLINE_TYPES = frozenset(
     {
         *("text/plain", "application/json"),
         *("image/png", "image/jpeg", "image/gif", "image/webp", "image/avif", "image/bmp"),
@@ -43,7 +43,7 @@ INERT = frozenset(
         *("video/mp4", "video/webm", "video/ogg"),
     }
 )
-SEALED = [
+SANDBOX_HEADERS = [
     ("Content-Security-Policy", "sandbox; default-src 'none'"),
     ("X-Content-Type-Options", "nosniff"),
     ("Cross-Origin-Resource-Policy", "same-origin"),
@@ -54,10 +54,10 @@ _NAME = re.compile(r"[^/]/([A-Za-z0-9_-][A-Za-z0-9._-]{0,99})$")
 _MAGIC = ((b"\x1f\x8b", ".warc.gz"), (b"\x28\xb5\x2f\xfd", ".warc.zst"), (b"WARC/", ".warc"))
 
 
-def routes(site: Site, threads: Threads) -> list[BaseRoute]:
+def routes(site: Site, threads: BoundedThreads) -> list[BaseRoute]:
     def raw(request: Request) -> Response:
         asked = read_address(request)
-        if asked.mark not in ("", RECORD):
+        if asked.mark not in ("", RECORD_MODIFIER):
             raise BadInput(f"no form of a record: {asked.mark}", reason="bad_address")
         index = site.index()
         found = next(nearest(index, asked.url, moment=asked.moment), None)
@@ -74,19 +74,23 @@ def routes(site: Site, threads: Threads) -> list[BaseRoute]:
     return [Route("/raw/{rest:archived}", threads.endpoint(raw))]
 
 
-def _payload(site: Site, archived: Archived, asked: Asked, request: Request, threads: Threads) -> Response:
-    kind, charset = read_type(archived.content_type)
-    headers: Pairs = [
-        *SEALED,
+def _payload(
+    site: Site, archived: Archived, asked: CaptureAddress, request: Request, threads: BoundedThreads
+) -> Response:
+    kind, charset = parse_content_type(archived.content_type)
+    headers: HeaderPairs = [
+        *SANDBOX_HEADERS,
         ("Content-Type", f"{kind}; charset={charset}" if charset else kind),
         (
             "Content-Disposition",
-            "inline" if kind in INERT else f'attachment; filename="{_file_name(asked.url, archived.capture)}"',
+            "inline"
+            if kind in SAFE_INLINE_TYPES
+            else f'attachment; filename="{_file_name(asked.url, archived.capture)}"',
         ),
-        *memento(site, archived, asked.url),
+        *memento_headers(site, archived, asked.url),
         *_archive_headers(archived),
     ]
-    return ranged_reply(archived, archived.content(), headers, request=request, threads=threads)
+    return ranged_capture_response(archived, archived.content(), headers, request=request, threads=threads)
 
 
 def _file_name(url: str, capture: CaptureRef) -> str:
@@ -95,15 +99,15 @@ def _file_name(url: str, capture: CaptureRef) -> str:
     return f"{capture.timestamp}-{found[1]}" if found else capture.timestamp
 
 
-def _archive_headers(archived: Archived) -> Pairs:
+def _archive_headers(archived: Archived) -> HeaderPairs:
     stated = f"{archived.status} {archived.head.reason}" if archived.head else "200"
-    pairs = [("X-Archive-Orig-Status", without_control(stated)[:200])]
+    pairs = [("X-Archive-Orig-Status", clean_header(stated)[:200])]
     if truncated := archived.record.headers.get("WARC-Truncated"):
-        pairs.append(("X-Archive-Truncated", without_control(truncated)[:200]))
+        pairs.append(("X-Archive-Truncated", clean_header(truncated)[:200]))
     return [*pairs, *original_headers(archived.headers)]
 
 
-def _record(site: Site, capture: CaptureRef, threads: Threads) -> Response:
+def _record(site: Site, capture: CaptureRef, threads: BoundedThreads) -> Response:
     archived = open_record(site.files, capture)  # so that it is one
     archived.close()
     stream = site.files.open(capture.filename, start=capture.offset, length=capture.length)
@@ -111,8 +115,8 @@ def _record(site: Site, capture: CaptureRef, threads: Threads) -> Response:
     first = stream.read(PIECE)
     ending = next((name for magic, name in _MAGIC if first.startswith(magic)), ".arc")
     headers = [
-        *SEALED,
+        *SANDBOX_HEADERS,
         ("Content-Type", "application/warc"),
         ("Content-Disposition", f'attachment; filename="{capture.timestamp}{ending}"'),
     ]
-    return reply(archived, chain((first,), iter(partial(stream.read, PIECE), b"")), headers, threads=threads)
+    return capture_response(archived, chain((first,), iter(partial(stream.read, PIECE), b"")), headers, threads=threads)

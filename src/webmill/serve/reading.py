@@ -5,14 +5,14 @@ from __future__ import annotations
 from starlette.routing import BaseRoute
 
 from webmill.serve.api import routes as api
-from webmill.serve.api.reading import Reading
+from webmill.serve.api.content_reader import ContentReader
 from webmill.serve.pages import documents, history, search, versions, versions_diff
 from webmill.serve.site import Site
-from webmill.serve.threads import Threads
+from webmill.serve.threads import BoundedThreads
 
 
-def routes(site: Site, threads: Threads, *, searching: Threads) -> list[BaseRoute]:
-    reading = Reading(site, threads, searching=searching)
+def routes(site: Site, threads: BoundedThreads, *, searching: BoundedThreads) -> list[BaseRoute]:
+    reading = ContentReader(site, threads, searching=searching)
     return [
         *search.routes(reading),
         *documents.routes(reading),

@@ -27,7 +27,7 @@ from webmill.infra.storage.base import Readable, Stat
 log = logging.getLogger(__name__)
 
 EVERYTHING = KeyRange(b"", b"\xff")
-AGAIN = 5.0  # seconds until what is damaged is looked at again: its shards may have come back
+RECHECK_SECONDS = 5.0  # seconds until what is damaged is looked at again: its shards may have come back
 
 T = TypeVar("T")
 
@@ -77,7 +77,7 @@ class ServedIndex(ZipNumIndex):
                 self._check(generation)
             except (BadInput, NotFound, Conflict) as error:
                 log.error("an index is damaged", extra={"crawl": self._name, "why": str(error)})
-                self._flaw = generation.stat, self._damage(error), time.monotonic() + AGAIN
+                self._flaw = generation.stat, self._damage(error), time.monotonic() + RECHECK_SECONDS
                 return self._flaw[1]
             self._sound = generation.stat
             return ""

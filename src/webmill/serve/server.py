@@ -18,15 +18,15 @@ import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from webmill.errors import Misconfigured
-from webmill.serve.protocol import Connection, Door
-from webmill.serve.site import Limits
+from webmill.serve.http_connection import ConnectionLimiter, HttpConnection
+from webmill.serve.site import ClientLimits
 
 GRACE = 30  # seconds for answers that are on their way when the server is stopped
-SWEEP = 0.5  # seconds between two looks at slow clients
+SWEEP_INTERVAL = 0.5  # seconds between two looks at slow clients
 BACKLOG = 2048
 
 
-class Origins:
+class OriginRouter:
     """The application of the socket that a request came in by."""
 
     def __init__(self, by_port: dict[int, ASGIApp]) -> None:
@@ -36,22 +36,22 @@ class Origins:
         await self._by_port[scope["server"][1]](scope, receive, send)
 
 
-class Server(uvicorn.Server):
+class WorkerServer(uvicorn.Server):
     """`parent` hangs up, or says anything, when we are to stop."""
 
     def __init__(
         self,
         app: ASGIApp,
         *,
-        limits: Limits,
-        door: Door,
+        limits: ClientLimits,
+        door: ConnectionLimiter,
         tls: ssl.SSLContext | None,
         parent: Pipe,
         often: Callable[[], None],
     ) -> None:
         config = uvicorn.Config(
             app,
-            http=Connection,
+            http=HttpConnection,
             ws="none",
             lifespan="off",
             log_config=None,
@@ -96,12 +96,12 @@ class Server(uvicorn.Server):
         await super().shutdown(sockets)
         self._sweeping.cancel()
 
-    def _connection(self) -> Connection:
-        return Connection(config=self.config, server_state=self.server_state, app_state={}, door=self._door)
+    def _connection(self) -> HttpConnection:
+        return HttpConnection(config=self.config, server_state=self.server_state, app_state={}, door=self._door)
 
     async def _sweep(self) -> None:
         while True:
-            await asyncio.sleep(SWEEP)
+            await asyncio.sleep(SWEEP_INTERVAL)
             self._door.sweep()
             self._often()
 
@@ -109,8 +109,8 @@ class Server(uvicorn.Server):
 def serve(
     sockets: dict[socket.socket, ASGIApp],
     *,
-    limits: Limits,
-    door: Door,
+    limits: ClientLimits,
+    door: ConnectionLimiter,
     tls: ssl.SSLContext | None,
     parent: Pipe,
     often: Callable[[], None],
@@ -118,8 +118,8 @@ def serve(
     """Until the parent hangs up; then what runs is finished, within `GRACE`. `often` is called twice a second."""
     _allow_files(limits.connections)
     logging.getLogger("uvicorn").setLevel(logging.CRITICAL)  # it has a line for every client's mistake
-    app = Origins({one.getsockname()[1]: app for one, app in sockets.items()})
-    server = Server(app, limits=limits, door=door, tls=tls, parent=parent, often=often)
+    app = OriginRouter({one.getsockname()[1]: app for one, app in sockets.items()})
+    server = WorkerServer(app, limits=limits, door=door, tls=tls, parent=parent, often=often)
     server.run(sockets=list(sockets))
 
 

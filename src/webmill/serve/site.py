@@ -22,14 +22,14 @@ from webmill.infra.queue.base import Queue, ReadableQueue
 from webmill.infra.storage.base import Storage
 from webmill.infra.storage.local import LocalStorage
 from webmill.search.base import SearchEngine
-from webmill.serve.numbers import Numbers
 from webmill.serve.served_index import ServedIndex
+from webmill.serve.shared_counters import SharedCounters
 
 KEPT_BYTES = 64 << 20  # of inflated index blocks, of all crawls together
 
 
 @dataclass(frozen=True, kw_only=True)
-class Limits:
+class ClientLimits:
     """What one client may cost."""
 
     rate: float = 50.0  # requests a second of one address; 0: no limit
@@ -58,7 +58,7 @@ class ShownSetting:
 
 
 @dataclass(frozen=True, kw_only=True)
-class QueueDoor:
+class QueueOpener:
     """`view` is for those who look, `open` for those who change something. `NotFound`: nobody has begun it."""
 
     view: Callable[[], AbstractContextManager[ReadableQueue]]
@@ -80,13 +80,13 @@ class Site:
     proxies: frozenset[str] = frozenset()  # whose X-Forwarded-For is believed
     token: str = ""  # what a control request must bear; empty: only those that our own pages send
     secret: bytes = field(default_factory=lambda: secrets.token_bytes(32))  # shared by all processes of a server
-    limits: Limits = Limits()
+    limits: ClientLimits = ClientLimits()
     settings: Sequence[ShownSetting] = ()  # as shown to people
     versions: Storage
     open_engine: Callable[[], SearchEngine]  # `NotFound`: nothing is indexed yet
-    queues: Mapping[str, QueueDoor] = field(default_factory=dict)  # by kind of work
-    metrics: Numbers
-    buckets: Path | None = None  # where the processes count the requests of clients together (serve/rate.py)
+    queues: Mapping[str, QueueOpener] = field(default_factory=dict)  # by kind of work
+    metrics: SharedCounters
+    buckets: Path | None = None  # where the processes count the requests of clients together (serve/rate_limit.py)
 
     @cached_property
     def files(self) -> LocalStorage:

@@ -19,7 +19,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope
 
 from webmill.errors import Unavailable
-from webmill.serve.address import client_of
+from webmill.serve.client_address import client_of
 
 T = TypeVar("T")
 
@@ -27,11 +27,11 @@ AT_ONCE, EACH = 8, 4
 MOST_WAITING, WAITING_EACH = 64, 32
 
 
-class Left(Exception):
+class ClientDisconnected(Exception):
     """The client has gone: there is nobody to answer."""
 
 
-class Threads:
+class BoundedThreads:
     """Counted in the loop's thread alone: no lock."""
 
     def __init__(
@@ -51,7 +51,7 @@ class Threads:
         self._turns: dict[asyncio.Future[None], str] = {}  # in the order they came
 
     async def begin(self, scope: Scope, receive: Receive, work: Callable[[], T]) -> T:
-        """The first work for a request. `Unavailable` when too many wait already, `Left` when its client has gone."""
+        """Run the first work of a request. `Unavailable`: too many are waiting. `ClientDisconnected`: nobody waits for it."""
         client = client_of(scope)
         if not self._take(client):
             await self._queue(client, receive)
@@ -91,11 +91,11 @@ class Threads:
             raise Unavailable("too many are asking at once", retry_after=2)
         _add(self._new, client, 1)
         turn = self._line_up(client)
-        gone = asyncio.ensure_future(until_gone(receive))
+        gone = asyncio.ensure_future(wait_for_disconnect(receive))
         try:
             await asyncio.wait((turn, gone), return_when=asyncio.FIRST_COMPLETED)
             if gone.done():
-                raise Left
+                raise ClientDisconnected
         except BaseException:
             self._give_up(turn, client)
             raise
@@ -139,7 +139,7 @@ class Threads:
                 turn.set_result(None)
 
 
-async def until_gone(receive: Receive) -> None:
+async def wait_for_disconnect(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
 

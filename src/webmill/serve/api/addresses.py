@@ -19,7 +19,7 @@ HOSTS = 30
 _END = b"\xff"  # above all keys, which are ASCII
 
 
-class Address(msgspec.Struct, frozen=True, kw_only=True):
+class ListedAddress(msgspec.Struct, frozen=True, kw_only=True):
     """`first` and `last`: its captures, 14 digits. `is_cut`: it has more of them than were counted."""
 
     url: str
@@ -29,25 +29,25 @@ class Address(msgspec.Struct, frozen=True, kw_only=True):
     is_cut: bool = False
 
 
-class Addresses(msgspec.Struct, frozen=True):
+class AddressList(msgspec.Struct, frozen=True):
     """`after`: what the next page begins behind; empty at the end."""
 
-    found: list[Address]
+    found: list[ListedAddress]
     after: str = ""
 
 
 def list_addresses(
     index: CaptureIndex, url: str, *, match: MatchType | None = None, after: str = "", count: int = PAGE
-) -> Addresses:
+) -> AddressList:
     """As `url_range`: `example.org/a*`, `*.example.org`, or by `match`."""
     wanted = url_range(url, match)
     start = max(wanted.start, after.encode(errors="replace") + b"!") if after else wanted.start
-    found: list[Address] = []
+    found: list[ListedAddress] = []
     key, seen = "", 0
     lines = index.lines(KeyRange(start, wanted.end)) if start < wanted.end else iter(())
     for _, group in groupby(islice(lines, MOST_LINES), key=urlkey):
         if len(found) == count:
-            return Addresses(found, key)
+            return AddressList(found, key)
         first = last = next(group)
         number = 1
         for line in group:  # noqa: B031  what `next` left of it
@@ -55,29 +55,29 @@ def list_addresses(
         seen += number
         key = key_of(first).decode("ascii", "replace")
         found.append(_address(first, last, count=number, is_cut=seen == MOST_LINES))
-    return Addresses(found, key if seen == MOST_LINES else "")
+    return AddressList(found, key if seen == MOST_LINES else "")
 
 
-def _address(first: bytes, last: bytes, *, count: int, is_cut: bool) -> Address:
+def _address(first: bytes, last: bytes, *, count: int, is_cut: bool) -> ListedAddress:
     try:
         url = parse(last).text("url")
     except BadInput:  # a damaged line still has its key
         url = key_of(last).decode("ascii", "replace")
-    return Address(url=url, count=count, first=_time(first), last=_time(last), is_cut=is_cut)
+    return ListedAddress(url=url, count=count, first=_time(first), last=_time(last), is_cut=is_cut)
 
 
 def _time(line: bytes) -> str:
     return prefix_of(line).rpartition(b" ")[2].decode("ascii", "replace")
 
 
-class Hosts(msgspec.Struct, frozen=True):
-    """In the order of the index: by their names from the end. `after` as in `Addresses`."""
+class HostList(msgspec.Struct, frozen=True):
+    """In the order of the index: by their names from the end. `after` as in `AddressList`."""
 
     found: list[str]
     after: str = ""
 
 
-def list_hosts(index: CaptureIndex, *, after: str = "", count: int = HOSTS) -> Hosts:
+def list_hosts(index: CaptureIndex, *, after: str = "", count: int = HOSTS) -> HostList:
     start = after.encode(errors="replace") + b"*" if after else b""
     found: list[str] = []
     last = ""
@@ -89,10 +89,10 @@ def list_hosts(index: CaptureIndex, *, after: str = "", count: int = HOSTS) -> H
             continue
         start = key + b"*"  # next behind the host
         if len(found) == count:
-            return Hosts(found, last)
+            return HostList(found, last)
         last = key.decode("ascii", "replace")
         found.append(_host(last))
-    return Hosts(found)
+    return HostList(found)
 
 
 def _host(key: str) -> str:

@@ -14,7 +14,7 @@ from webmill.serve.site import Site
 log = logging.getLogger(__name__)
 
 
-def newest(site: Site, urls: Iterable[str]) -> dict[str, CaptureRef]:
+def newest_captures(site: Site, urls: Iterable[str]) -> dict[str, CaptureRef]:
     """By address; those without a good capture are left out."""
     keys = {url: surt(url) for url in urls if url}
     try:

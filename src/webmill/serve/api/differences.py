@@ -13,13 +13,13 @@ from webmill.infra.storage.base import Readable
 from webmill.publish.diff import CHANGES, Change, diff_items, pair_up, unshared_items
 from webmill.publish.shards import find_item
 from webmill.publish.types import ItemIndex, PublishedItem, Version
-from webmill.serve.api.published import NOTHING, PublishedVersions
+from webmill.serve.api.published import NOTHING_PUBLISHED, PublishedVersions
 
 PAGE = 25
-LOOKED_AT = 20_000  # items that one page may cost
+MOST_ITEMS = 20_000  # items that one page may cost
 
 
-class Pair(msgspec.Struct, frozen=True):
+class ItemPair(msgspec.Struct, frozen=True):
     change: Change
     old: PublishedItem | None
     new: PublishedItem | None
@@ -36,16 +36,16 @@ class Differences(msgspec.Struct, frozen=True, kw_only=True):
 
     old: Version
     new: Version
-    pairs: list[Pair]
+    pairs: list[ItemPair]
     after: str | None
     counts: dict[str, int] | None
 
 
-def two_versions(published: PublishedVersions, old: str, new: str) -> tuple[str, str]:
+def choose_versions(published: PublishedVersions, old: str, new: str) -> tuple[str, str]:
     """Of those that are not named: the live one, and the one before it."""
     every = [version.version for version in published.versions()]
     if not every:
-        raise NotFound(NOTHING)
+        raise NotFound(NOTHING_PUBLISHED)
     new = new or published.live().version
     if not old:
         at = every.index(new) if new in every else 0
@@ -59,7 +59,7 @@ def find_differences(
     """`change`: only those. A page that would take too long to fill is shorter, or empty, with a next one."""
     before, now = published.find(old), published.find(new)
     indexes = published.index(before), published.index(now)
-    pairs: list[Pair] = []
+    pairs: list[ItemPair] = []
     following: str | None = None
     parts = [_from(index, after) for index in indexes]
     for seen, (id_, pair) in enumerate(_pairs(published.storage, *parts, after=after), 1):
@@ -69,20 +69,20 @@ def find_differences(
             pairs.pop()
             following = pairs[-1].item.id
             break
-        if seen == LOOKED_AT:
+        if seen == MOST_ITEMS:
             following = id_
             break
     counts = _counts(published, before, now, *indexes)
     return Differences(old=before, new=now, pairs=pairs, after=following, counts=counts)
 
 
-def find_difference(published: PublishedVersions, old: str, new: str, id_: str) -> Pair | None:
+def find_difference(published: PublishedVersions, old: str, new: str, id_: str) -> ItemPair | None:
     """Of one item; None when it is the same in both."""
     was, now = (find_item(published.storage, published.index(published.find(name)), id_) for name in (old, new))
     return _pair(was, now)
 
 
-def _pairs(storage: Readable, old: ItemIndex, new: ItemIndex, *, after: str) -> Iterator[tuple[str, Pair | None]]:
+def _pairs(storage: Readable, old: ItemIndex, new: ItemIndex, *, after: str) -> Iterator[tuple[str, ItemPair | None]]:
     for was, now in pair_up(*unshared_items(storage, old, new)):
         item = was or now
         assert item
@@ -90,9 +90,9 @@ def _pairs(storage: Readable, old: ItemIndex, new: ItemIndex, *, after: str) -> 
             yield item.id, _pair(was, now)
 
 
-def _pair(was: PublishedItem | None, now: PublishedItem | None) -> Pair | None:
+def _pair(was: PublishedItem | None, now: PublishedItem | None) -> ItemPair | None:
     found = next(diff_items([was] if was else [], [now] if now else []), None)
-    return Pair(found.change, was, now) if found else None
+    return ItemPair(found.change, was, now) if found else None
 
 
 def _from(index: ItemIndex, after: str) -> ItemIndex:
@@ -112,7 +112,7 @@ def _counts(
         return {change: getattr(noted, change) for change in CHANGES}
     found: Counter[str] = Counter()
     for seen, (_, pair) in enumerate(_pairs(published.storage, old, new, after=""), 1):
-        if seen > LOOKED_AT:
+        if seen > MOST_ITEMS:
             return None
         if pair:
             found[pair.change] += 1

@@ -13,12 +13,12 @@ from webmill.publish.keys import blob_key
 from webmill.publish.manifest import ALL_ITEMS
 from webmill.publish.shards import find_item
 from webmill.publish.types import PublishedItem, Version
-from webmill.serve.api.items import Items, spans_of
+from webmill.serve.api.items import ItemLookup, id_ranges
 from webmill.serve.api.published import PublishedVersions
 
 PAGE = 50
 LONGEST_ID = 4_000
-LOOKED_AT = 20  # versions, for those that changed an item
+MOST_VERSIONS = 20  # versions, for those that changed an item
 LARGEST = 4 << 20  # bytes of content that a page takes
 
 
@@ -78,17 +78,17 @@ def list_items(
     """`facet` is NAME=VALUE. `NotFound`: no such version; `BadInput`: no such facet."""
     chosen = published.find(version)
     facets = published.facets(chosen)
-    items = Items(published.storage, published.index(chosen, _key_of(facets, facet)))
+    items = ItemLookup(published.storage, published.index(chosen, _key_of(facets, facet)))
     first, last = _part(items, prefix)
     start = min(start, max(0, last - first))
     shown = items.read(first + start, min(count, last - first - start))
     return Listing(version=chosen, items=shown, total=last - first, number=start, facets=facets)
 
 
-def _part(items: Items, prefix: str) -> tuple[int, int]:
+def _part(items: ItemLookup, prefix: str) -> tuple[int, int]:
     """The first reading of what was typed that finds something."""
     part = 0, 0
-    for span in spans_of(prefix):
+    for span in id_ranges(prefix):
         part = items.within(span)
         if part[0] < part[1]:
             break
@@ -119,7 +119,7 @@ def find_entry(published: PublishedVersions, id_: str, *, version: str = "") -> 
         item=item,
         content=content_of(published, item),
         changes=changes_of(published, id_, versions),
-        is_cut=len(versions) > LOOKED_AT,
+        is_cut=len(versions) > MOST_VERSIONS,
     )
 
 
@@ -142,12 +142,12 @@ def _size(published: PublishedVersions, hash_: str) -> int:
 
 def changes_of(published: PublishedVersions, id_: str, versions: list[Version]) -> list[ItemChange]:
     """Of the newest versions; one shard of each is read."""
-    newest = versions[-LOOKED_AT - 1 :]
+    newest = versions[-MOST_VERSIONS - 1 :]
     changes: list[ItemChange] = []
     was: PublishedItem | None = None
     for number, version in enumerate(newest):
         now = find_item(published.storage, published.index(version), id_)
-        is_known = number > 0 or len(versions) <= LOOKED_AT  # else nobody looked at the version before it
+        is_known = number > 0 or len(versions) <= MOST_VERSIONS  # else nobody looked at the version before it
         if is_known and (what := _what(was, now)):
             changes.append(ItemChange(version, what, now.hash if now else ""))
         was = now

@@ -10,10 +10,10 @@ from pathlib import Path
 from webmill.errors import BadInput, NotFound, Unavailable
 from webmill.search.base import SearchAnswer, SearchEngine, SearchRequest
 
-Mark = tuple[int, int, int] | None
+FileStamp = tuple[int, int, int] | None
 
 
-class KeptEngine:
+class SharedEngine:
     """`place` is a file that is replaced with the index; None: the engine itself sees what changes.
 
     An engine that was replaced is closed when its last query is done.
@@ -23,7 +23,7 @@ class KeptEngine:
         self._open_engine = open_engine
         self._place = place
         self._lock = threading.Lock()
-        self._kept: _Lent | None = None
+        self._kept: _BorrowedEngine | None = None
 
     def search(self, request: SearchRequest) -> tuple[SearchAnswer, str | None]:
         """And the cursor: up to which version everything is indexed. `NotFound`: nothing is indexed yet."""
@@ -47,12 +47,12 @@ class KeptEngine:
         except BadInput as error:  # its files are damaged: no fault of whoever asks
             raise Unavailable(error.message) from error
 
-    def _take(self) -> _Lent:
-        replaced: _Lent | None = None
+    def _take(self) -> _BorrowedEngine:
+        replaced: _BorrowedEngine | None = None
         with self._lock:
             mark = self._mark()
             if self._kept is None or self._kept.mark != mark:
-                fresh = _Lent(self._open(), mark)
+                fresh = _BorrowedEngine(self._open(), mark)
                 replaced, self._kept = self._kept, fresh
             taken = self._kept
             taken.users += 1
@@ -66,14 +66,14 @@ class KeptEngine:
         except NotFound:
             raise NotFound("nothing can be searched here yet: `webmill search update`") from None
 
-    def _give_back(self, lent: _Lent) -> None:
+    def _give_back(self, lent: _BorrowedEngine) -> None:
         with self._lock:
             lent.users -= 1
             is_last = lent.users == 0
         if is_last:
             lent.engine.close()
 
-    def _mark(self) -> Mark:
+    def _mark(self) -> FileStamp:
         try:
             stat = self._place.stat() if self._place else None
         except OSError:
@@ -81,8 +81,8 @@ class KeptEngine:
         return (stat.st_ino, stat.st_mtime_ns, stat.st_size) if stat else None
 
 
-class _Lent:
+class _BorrowedEngine:
     """An engine, and how many hold it: whoever keeps it for the next query is one of them."""
 
-    def __init__(self, engine: SearchEngine, mark: Mark) -> None:
+    def __init__(self, engine: SearchEngine, mark: FileStamp) -> None:
         self.engine, self.mark, self.users = engine, mark, 1

@@ -17,14 +17,14 @@ from webmill.publish.types import ItemIndex, PublishedItem
 _ADDRESS = re.compile(r"https?://|\*\.|[^/\s,()]+\.[^/\s,()]", re.IGNORECASE)
 
 
-class Span(msgspec.Struct, frozen=True):
+class IdRange(msgspec.Struct, frozen=True):
     """Ids with `start <= id < end`, in the order of UTF-8; an empty `end` is none."""
 
     start: bytes = b""
     end: bytes = b""
 
 
-class Items:
+class ItemLookup:
     def __init__(self, storage: Readable, index: ItemIndex) -> None:
         self._storage = storage
         self._items = index.items or ()
@@ -56,20 +56,20 @@ class Items:
         before = self._ends[at - 1] if at else 0
         return before + bisect_left(read_shard(self._storage, self._shards[at]), key, key=_key)
 
-    def within(self, span: Span) -> tuple[int, int]:
+    def within(self, span: IdRange) -> tuple[int, int]:
         """The places that the span begins and ends at."""
         return self.place_of(span.start), self.place_of(span.end) if span.end else len(self)
 
 
-def spans_of(text: str) -> list[Span]:
+def id_ranges(text: str) -> list[IdRange]:
     """What a person may mean by the beginning of something: ids as they are, or addresses (`*.example.org` too)."""
     if not text:
-        return [Span()]
+        return [IdRange()]
     raw = text.encode(errors="replace")
-    spans = [Span(raw, successor(raw) or b"")]
+    spans = [IdRange(raw, successor(raw) or b"")]
     if _ADDRESS.match(text):
         found = url_range(text if "*" in text else f"{text}*")
-        spans.append(Span(found.start, found.end))
+        spans.append(IdRange(found.start, found.end))
     return spans
 
 

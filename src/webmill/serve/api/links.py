@@ -5,14 +5,14 @@ from __future__ import annotations
 import re
 from urllib.parse import quote, unquote, urlencode
 
-from webmill.serve.archived_address import spelled
+from webmill.serve.capture_address import quote_url
 
 _KEPT = "%/:?&=+,;@!$'()*[]~#"
 _WEB = re.compile("https?://[^/]", re.IGNORECASE)
 
 
 def timemap(url: str) -> str:
-    return f"/timemap/link/{spelled(url)}"
+    return f"/timemap/link/{quote_url(url)}"
 
 
 def original(url: str) -> str:
@@ -21,24 +21,24 @@ def original(url: str) -> str:
 
 
 def history(url: str) -> str:
-    return address("/history", [("url", url)])
+    return with_query("/history", [("url", url)])
 
 
 def document(id_: str, *, version: str = "") -> str:
-    return address("/documents/item", [("id", id_), ("version", version)])
+    return with_query("/documents/item", [("id", id_), ("version", version)])
 
 
 def blob(hash_: str) -> str:
     return f"/blobs/sha256/{hash_}.json"
 
 
-def address(path: str, values: list[tuple[str, str]]) -> str:
+def with_query(path: str, values: list[tuple[str, str]]) -> str:
     """Empty values are left out."""
     asked = urlencode([(name, value) for name, value in values if value], errors="replace")
     return f"{path}?{asked}" if asked else path
 
 
-def readable(url: str) -> str:
+def readable_url(url: str) -> str:
     """For eyes, not for a browser: names and paths in their own script."""
     scheme, separator, rest = url.partition("://")
     if not separator:

@@ -10,10 +10,10 @@ import msgspec
 from webmill.errors import BadInput, NotFound
 from webmill.pipeline.publish.documents import FIRST_SEEN
 from webmill.publish.types import PublishedItem
-from webmill.serve.api.differences import Pair
+from webmill.serve.api.differences import ItemPair
 from webmill.serve.api.documents import content_of
 from webmill.serve.api.published import PublishedVersions
-from webmill.serve.api.text_diff import Piece, compare
+from webmill.serve.api.text_diff import DiffPiece, compare_texts
 
 ON_A_PAGE = 200_000  # characters that are compared for one page of many items
 SHOWN = 20_000  # characters of each of two texts that are too large to be compared
@@ -24,7 +24,7 @@ class FieldDiff(msgspec.Struct, frozen=True, kw_only=True):
     """`pieces` is None when both texts are too large to be compared: then `old` and `new` are their beginnings."""
 
     name: str
-    pieces: list[Piece] | None
+    pieces: list[DiffPiece] | None
     old: str = ""
     new: str = ""
 
@@ -32,19 +32,19 @@ class FieldDiff(msgspec.Struct, frozen=True, kw_only=True):
 class PairDiff(msgspec.Struct, frozen=True, kw_only=True):
     """`problem`: why there is nothing to see."""
 
-    pair: Pair
+    pair: ItemPair
     fields: list[FieldDiff] = []
     problem: str = ""
 
 
-class Comparing:
+class PairComparer:
     """Of the items of one page: `budget` is what all of them may cost together, in characters."""
 
     def __init__(self, published: PublishedVersions, *, budget: int) -> None:
         self._published = published
         self._budget = budget
 
-    def compare(self, pair: Pair) -> PairDiff:
+    def compare(self, pair: ItemPair) -> PairDiff:
         if self._budget <= 0:
             return PairDiff(pair=pair, problem="more on a page of its own")
         try:
@@ -63,7 +63,7 @@ class Comparing:
     def _field(self, name: str, old: str, new: str) -> FieldDiff:
         is_affordable = len(old) + len(new) <= self._budget
         self._budget -= len(old) + len(new)
-        pieces = compare(old, new) if is_affordable else None
+        pieces = compare_texts(old, new) if is_affordable else None
         if pieces is None:
             return FieldDiff(name=name, pieces=None, old=old[:SHOWN], new=new[:SHOWN])
         return FieldDiff(name=name, pieces=pieces)

@@ -7,14 +7,14 @@ from starlette.requests import Request
 from webmill.errors import BadInput
 
 
-def text(request: Request, name: str, *, longest: int = 4_000) -> str:
+def read_text(request: Request, name: str, *, longest: int = 4_000) -> str:
     value = request.query_params.get(name, "")
     if len(value) > longest:
         raise BadInput(f"{name}: {len(value):,} characters, at most {longest:,}", reason="bad_query")
     return value
 
 
-def number(request: Request, name: str, *, default: int, low: int, high: int) -> int:
+def read_number(request: Request, name: str, *, default: int, low: int, high: int) -> int:
     value = request.query_params.get(name, "")
     if not value:
         return default
@@ -23,7 +23,7 @@ def number(request: Request, name: str, *, default: int, low: int, high: int) ->
     return int(value)
 
 
-def one_of(request: Request, name: str, known: tuple[str, ...]) -> str:
+def read_choice(request: Request, name: str, known: tuple[str, ...]) -> str:
     """Empty when it is not given."""
     value = request.query_params.get(name, "")
     if value and value not in known:

@@ -19,7 +19,7 @@ from webmill.publish.version_items import SourceStatus
 
 T = TypeVar("T")
 
-NOTHING = "nothing is published here yet: `webmill publish documents`"
+NOTHING_PUBLISHED = "nothing is published here yet: `webmill publish documents`"
 KEPT = 64  # files of versions, decoded
 KEPT_ROWS = 200_000  # items and shards in them
 
@@ -44,7 +44,7 @@ class PublishedVersions:
         try:
             return history.live_version(self.storage)
         except NotFound:
-            raise NotFound(NOTHING) from None
+            raise NotFound(NOTHING_PUBLISHED) from None
 
     def find(self, name: str) -> Version:
         """By its name; an empty one is the live version's."""

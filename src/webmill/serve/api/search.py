@@ -7,10 +7,10 @@ import msgspec
 from webmill.errors import WebmillError
 from webmill.model import CaptureRef
 from webmill.search.base import MAX_OFFSET, Hit, SearchAnswer
-from webmill.serve.api.asked import Asked
-from webmill.serve.api.captures import newest
-from webmill.serve.api.engine import KeptEngine
+from webmill.serve.api.captures import newest_captures
+from webmill.serve.api.engine import SharedEngine
 from webmill.serve.api.published import PublishedVersions
+from webmill.serve.api.search_params import SearchParams
 from webmill.serve.site import Site
 
 ALWAYS = ("language", "site")  # counted for every answer
@@ -20,7 +20,7 @@ MOST_FACETS = 8
 class FoundHits(msgspec.Struct, frozen=True, kw_only=True):
     """`behind`: the live version when the index is not up to it."""
 
-    asked: Asked
+    asked: SearchParams
     answer: SearchAnswer
     captures: dict[str, CaptureRef]  # by the hit's address
     behind: str = ""
@@ -35,14 +35,14 @@ class FoundHits(msgspec.Struct, frozen=True, kw_only=True):
         return min(self.answer.total, MAX_OFFSET)
 
 
-class Searching:
-    def __init__(self, site: Site, engine: KeptEngine, published: PublishedVersions) -> None:
+class DocumentSearch:
+    def __init__(self, site: Site, engine: SharedEngine, published: PublishedVersions) -> None:
         self._site, self._engine, self._published = site, engine, published
 
-    def find(self, asked: Asked) -> FoundHits:
+    def find(self, asked: SearchParams) -> FoundHits:
         """`NotFound`: nothing is indexed yet."""
         answer, cursor = self._engine.search(asked.request(count=self.countable()))
-        captures = newest(self._site, (hit.document.url for hit in answer.hits))
+        captures = newest_captures(self._site, (hit.document.url for hit in answer.hits))
         return FoundHits(asked=asked, answer=answer, captures=captures, behind=self._behind(cursor))
 
     def countable(self) -> tuple[str, ...]:

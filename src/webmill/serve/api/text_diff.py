@@ -24,14 +24,14 @@ Kind = Literal["same", "gone", "new", "left out"]
 _WORD = re.compile(rf"(?:[{BIGRAM_SCRIPTS}]|[^\W{BIGRAM_SCRIPTS}]+|\S)\s*|\s+")  # with the space behind it
 
 
-class Piece(msgspec.Struct, frozen=True):
+class DiffPiece(msgspec.Struct, frozen=True):
     """`left out`: lines that did not change; the text says how many."""
 
     kind: Kind
     text: str
 
 
-def compare(old: str, new: str) -> list[Piece] | None:
+def compare_texts(old: str, new: str) -> list[DiffPiece] | None:
     """None: too large to be compared."""
     if len(old) + len(new) > LONGEST:
         return None
@@ -41,38 +41,38 @@ def compare(old: str, new: str) -> list[Piece] | None:
     if max(len(was_middle), len(now_middle)) > MOST_LINES:
         return None
     changed = _lines(was_middle, now_middle)
-    same_head, same_tail = Piece("same", "".join(was[:head])), Piece("same", "".join(was[len(was) - tail :]))
-    return shortened(joined([same_head, *changed, same_tail]))
+    same_head, same_tail = DiffPiece("same", "".join(was[:head])), DiffPiece("same", "".join(was[len(was) - tail :]))
+    return collapse_unchanged(merge_neighbours([same_head, *changed, same_tail]))
 
 
-def _lines(old: Sequence[str], new: Sequence[str]) -> Iterator[Piece]:
+def _lines(old: Sequence[str], new: Sequence[str]) -> Iterator[DiffPiece]:
     for tag, a, b, c, d in SequenceMatcher(None, old, new).get_opcodes():
         was, now = "".join(old[a:b]), "".join(new[c:d])
         if tag == "equal":
-            yield Piece("same", was)
+            yield DiffPiece("same", was)
         elif tag == "replace":
             yield from _words(was, now)
         else:
-            yield Piece("gone", was)
-            yield Piece("new", now)
+            yield DiffPiece("gone", was)
+            yield DiffPiece("new", now)
 
 
-def _words(was: str, now: str) -> Iterator[Piece]:
+def _words(was: str, now: str) -> Iterator[DiffPiece]:
     old, new = _WORD.findall(was), _WORD.findall(now)
     head, tail = _common(old, new)
-    yield Piece("same", "".join(old[:head]))
+    yield DiffPiece("same", "".join(old[:head]))
     old_middle, new_middle = old[head : len(old) - tail], new[head : len(new) - tail]
     if max(len(old_middle), len(new_middle)) > MOST_WORDS:
-        yield Piece("gone", "".join(old_middle))
-        yield Piece("new", "".join(new_middle))
+        yield DiffPiece("gone", "".join(old_middle))
+        yield DiffPiece("new", "".join(new_middle))
     else:
         for tag, a, b, c, d in SequenceMatcher(None, old_middle, new_middle).get_opcodes():
             if tag == "equal":
-                yield Piece("same", "".join(old_middle[a:b]))
+                yield DiffPiece("same", "".join(old_middle[a:b]))
             else:
-                yield Piece("gone", "".join(old_middle[a:b]))
-                yield Piece("new", "".join(new_middle[c:d]))
-    yield Piece("same", "".join(old[len(old) - tail :]))
+                yield DiffPiece("gone", "".join(old_middle[a:b]))
+                yield DiffPiece("new", "".join(new_middle[c:d]))
+    yield DiffPiece("same", "".join(old[len(old) - tail :]))
 
 
 def _common(old: Sequence[str], new: Sequence[str]) -> tuple[int, int]:
@@ -84,20 +84,20 @@ def _common(old: Sequence[str], new: Sequence[str]) -> tuple[int, int]:
     return head, tail
 
 
-def joined(pieces: Sequence[Piece]) -> list[Piece]:
+def merge_neighbours(pieces: Sequence[DiffPiece]) -> list[DiffPiece]:
     """Without empty ones, and neighbours of one kind as one."""
-    found: list[Piece] = []
+    found: list[DiffPiece] = []
     for piece in pieces:
         if found and found[-1].kind == piece.kind:
-            found[-1] = Piece(piece.kind, found[-1].text + piece.text)
+            found[-1] = DiffPiece(piece.kind, found[-1].text + piece.text)
         elif piece.text:
             found.append(piece)
     return found
 
 
-def shortened(pieces: Sequence[Piece]) -> list[Piece]:
+def collapse_unchanged(pieces: Sequence[DiffPiece]) -> list[DiffPiece]:
     """Of long stretches that are the same, only the lines next to a change."""
-    found: list[Piece] = []
+    found: list[DiffPiece] = []
     for number, piece in enumerate(pieces):
         lines = piece.text.splitlines(keepends=True)
         before = CONTEXT if number else 0
@@ -107,8 +107,8 @@ def shortened(pieces: Sequence[Piece]) -> list[Piece]:
             found.append(piece)
             continue
         if before:
-            found.append(Piece("same", "".join(lines[:before])))
-        found.append(Piece("left out", f"{left_out:,} lines without a change"))
+            found.append(DiffPiece("same", "".join(lines[:before])))
+        found.append(DiffPiece("left out", f"{left_out:,} lines without a change"))
         if after:
-            found.append(Piece("same", "".join(lines[-after:])))
+            found.append(DiffPiece("same", "".join(lines[-after:])))
     return found

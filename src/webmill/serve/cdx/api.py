@@ -15,16 +15,16 @@ from webmill.errors import BadInput, Conflict, NotFound, Unavailable, WebmillErr
 from webmill.index.lookup.indexes import CaptureIndex
 from webmill.index.lookup.paging import count_pages, page_of
 from webmill.index.lookup.query import run_query
-from webmill.serve.address import client_of
-from webmill.serve.cdx.limits import QueryLimits, Seats, Stopwatch, TimedIndex
-from webmill.serve.cdx.output import MEDIA_TYPES, formatted, formatted_blocks
-from webmill.serve.cdx.params import Asked, Output, read_params
-from webmill.serve.cdx.rejects import Rejects
-from webmill.serve.cdx.stream import Chunks, reply
-from webmill.serve.codings import takes
-from webmill.serve.replies import told
+from webmill.serve.cdx.limits import HeavyQuerySlots, QueryLimits, Stopwatch, TimedIndex
+from webmill.serve.cdx.output import MEDIA_TYPES, format_blocks, format_lines
+from webmill.serve.cdx.params import CdxRequest, Output, read_params
+from webmill.serve.cdx.rejects import BadLineLog
+from webmill.serve.cdx.stream import LineChunks, stream_response
+from webmill.serve.client_address import client_of
+from webmill.serve.codings import accepts_coding
+from webmill.serve.responses import json_message
 from webmill.serve.site import Site
-from webmill.serve.threads import Left, Threads
+from webmill.serve.threads import BoundedThreads, ClientDisconnected
 
 HEADERS = {"Cache-Control": "no-cache", "Vary": "Accept-Encoding"}
 NO_LAST_PAGE = "Page {} invalid: First Page is 0, Last Page is 0"
@@ -34,12 +34,12 @@ class CdxApi:
     """Errors for clients are `{"message": …}`. What cdx_toolkit needs: 400 for a page past the end and nothing else of
     a page (it takes 400 for "no more"), 404 where nothing was found."""
 
-    def __init__(self, site: Site, limits: QueryLimits, threads: Threads) -> None:
+    def __init__(self, site: Site, limits: QueryLimits, threads: BoundedThreads) -> None:
         self._site = site
         self._limits = limits
-        self._seats = Seats(limits)
+        self._seats = HeavyQuerySlots(limits)
         self._threads = threads
-        self.rejects = Rejects(site.metrics)
+        self.rejects = BadLineLog(site.metrics)
 
     async def as_pywb(self, request: Request) -> Response:
         return await self._answer(request, output="cdxj", found_nothing=200)
@@ -51,32 +51,38 @@ class CdxApi:
         try:
             asked = await self._read(request, output)
         except BadInput as error:
-            return told(400, error.message)
+            return json_message(400, error.message)
         if asked.output == "json":  # where nothing at all is no JSON either
             found_nothing = 404
         return await self.reply(request, asked, name=request.path_params.get("name"), found_nothing=found_nothing)
 
     async def reply(
-        self, request: Request, asked: Asked, *, name: str | None, form: Form | None = None, found_nothing: int = 404
+        self,
+        request: Request,
+        asked: CdxRequest,
+        *,
+        name: str | None,
+        form: OutputFormat | None = None,
+        found_nothing: int = 404,
     ) -> Response:
         """Unavailable when too many ask at once."""
         form = form or self._form_of(asked)
-        gzip = takes(request.headers.get("accept-encoding", "").encode("latin-1"), "gzip")
+        gzip = accepts_coding(request.headers.get("accept-encoding", "").encode("latin-1"), "gzip")
         begin = partial(self._begin, asked, name, form, gzip=gzip)
         with ExitStack() as held:
             if asked.heavy:
                 held.enter_context(await self._seats.take(client_of(request.scope)))
                 if await request.is_disconnected():
-                    raise Left
+                    raise ClientDisconnected
             try:
                 first, chunks = await self._threads.begin(request.scope, request.receive, begin)
             except WebmillError as error:
-                return failure(error, page=asked.page)
+                return error_response(error, page=asked.page)
             if request.method == "HEAD":
                 chunks.stop()
             if not chunks.found and found_nothing != 200:
-                return told(found_nothing, f"No Captures found for: {asked.url}")
-            return reply(
+                return json_message(found_nothing, f"No Captures found for: {asked.url}")
+            return stream_response(
                 first,
                 chunks,
                 media_type=form.media_type,
@@ -86,23 +92,27 @@ class CdxApi:
             )
         raise AssertionError  # no exception is kept back by what is held
 
-    async def _read(self, request: Request, output: Output) -> Asked:
+    async def _read(self, request: Request, output: Output) -> CdxRequest:
         """A pattern may take a tenth of a second to compile: not in the event loop's thread."""
         read = partial(read_params, request.query_params.multi_items(), output=output)
         if "filter" not in request.query_params:
             return read()
         return await self._threads.begin(request.scope, request.receive, read)
 
-    def _begin(self, asked: Asked, name: str | None, form: Form, *, gzip: bool) -> tuple[bytes, Chunks]:
+    def _begin(
+        self, asked: CdxRequest, name: str | None, form: OutputFormat, *, gzip: bool
+    ) -> tuple[bytes, LineChunks]:
         watch = Stopwatch(self._limits.seconds)
-        chunks = Chunks(self._lines(self._site.index(name), asked, form, watch), watch, gzip=gzip)
+        chunks = LineChunks(self._lines(self._site.index(name), asked, form, watch), watch, gzip=gzip)
         return chunks.next(), chunks
 
-    def _form_of(self, asked: Asked) -> Form:
+    def _form_of(self, asked: CdxRequest) -> OutputFormat:
         media_type = "application/json" if asked.show == "page count" else MEDIA_TYPES[asked.output]
-        return Form(media_type, partial(formatted, output=asked.output, fields=asked.fields, on_reject=self.rejects))
+        return OutputFormat(
+            media_type, partial(format_lines, output=asked.output, fields=asked.fields, on_reject=self.rejects)
+        )
 
-    def _lines(self, index: CaptureIndex, asked: Asked, form: Form, watch: Stopwatch) -> Iterator[bytes]:
+    def _lines(self, index: CaptureIndex, asked: CdxRequest, form: OutputFormat, watch: Stopwatch) -> Iterator[bytes]:
         """A generator: nothing is read before a thread asks for the first line."""
         wanted = asked.query.range
         if asked.show == "page count":
@@ -111,7 +121,7 @@ class CdxApi:
             return
         if asked.show == "blocks":
             page = page_of(index, wanted, number=asked.page or 0, size=asked.page_size)
-            yield from formatted_blocks(islice(page.blocks(), asked.query.limit), asked.output)
+            yield from format_blocks(islice(page.blocks(), asked.query.limit), asked.output)
             return
         if asked.page is not None:
             index = page_of(index, wanted, number=asked.page, size=asked.page_size)
@@ -119,19 +129,19 @@ class CdxApi:
 
 
 @dataclass(frozen=True)
-class Form:
+class OutputFormat:
     """How lines are written to a client."""
 
     media_type: str
     write: Callable[[Iterable[bytes]], Iterable[bytes]]
 
 
-def failure(error: WebmillError, *, page: int | None = None) -> Response:
+def error_response(error: WebmillError, *, page: int | None = None) -> Response:
     """422 for what would fail again: clients take 400 for the end of all pages, and try again after 5xx."""
     if isinstance(error, NotFound):  # no index: one that is damaged is `Unavailable`
-        return told(400, NO_LAST_PAGE.format(page)) if page else told(404, str(error))
+        return json_message(400, NO_LAST_PAGE.format(page)) if page else json_message(404, str(error))
     if isinstance(error, BadInput):
-        return told(400 if error.reason == "bad_page" else 422, error.message)
+        return json_message(400 if error.reason == "bad_page" else 422, error.message)
     if isinstance(error, Conflict):
         raise Unavailable("the index was just replaced: ask again", retry_after=1) from error
     raise error

@@ -54,11 +54,11 @@ class Collinfo:
         generation = self._site.index_of(crawl).current()
         kept = self._periods.get(crawl.name)
         if kept is None or kept[0] != generation.stat:
-            kept = self._periods[crawl.name] = (generation.stat, _tried(generation))
+            kept = self._periods[crawl.name] = (generation.stat, _try_read_period(generation))
         return kept[1]
 
 
-def _tried(generation: Generation) -> Period | None:
+def _try_read_period(generation: Generation) -> Period | None:
     """None when it is damaged: that is told where it is asked."""
     try:
         return read_period(generation)

@@ -63,7 +63,7 @@ class TimedIndex:
 
 
 @dataclass
-class Seats:
+class HeavyQuerySlots:
     """At most so many heavy answers at once. Only the event loop's thread counts them: no lock."""
 
     limits: QueryLimits

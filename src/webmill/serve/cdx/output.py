@@ -26,20 +26,20 @@ _object = msgspec.json.Decoder(msgspec.Raw)
 _CONTROLS = re.compile("[\x00-\x1f\x7f\x85\u2028\u2029]")
 
 
-def formatted(
+def format_lines(
     lines: Iterable[bytes], output: Output, fields: tuple[str, ...], *, on_reject: Reject | None = None
 ) -> Iterable[bytes]:
     """Without `fields` CDXJ and text are the lines as they are. Else a line that is none is left out, and `on_reject`
     is told; without one, it is raised.
     """
     if output == "json":
-        return _written(lines, partial(_json_of, fields=fields) if fields else whole_json, on_reject)
+        return _write_lines(lines, partial(_json_of, fields=fields) if fields else whole_json, on_reject)
     if not fields:
         return lines
-    return _written(lines, partial(_cdxj_of if output == "cdxj" else _text_of, fields=fields), on_reject)
+    return _write_lines(lines, partial(_cdxj_of if output == "cdxj" else _text_of, fields=fields), on_reject)
 
 
-def _written(lines: Iterable[bytes], write: Callable[[bytes], bytes], on_reject: Reject | None) -> Iterator[bytes]:
+def _write_lines(lines: Iterable[bytes], write: Callable[[bytes], bytes], on_reject: Reject | None) -> Iterator[bytes]:
     for line in lines:
         try:
             yield write(line)
@@ -53,7 +53,7 @@ def whole_json(line: bytes) -> bytes:
     """Key and timestamp before the line's own JSON, which is checked, but not taken apart: most answers are this."""
     plain = _PLAIN.match(line)
     if plain is None:
-        return _encoded(_members(parse(line)))
+        return _encode(_members(parse(line)))
     try:
         _object.decode(line[plain.end() - 1 :])
         if not line.isascii():
@@ -63,7 +63,7 @@ def whole_json(line: bytes) -> bytes:
     return b'{"urlkey": "%b", "timestamp": "%b", %b' % (*plain.groups(), line[plain.end() :])
 
 
-def formatted_blocks(blocks: Iterable[ZipnumBlock], output: Output) -> Iterator[bytes]:
+def format_blocks(blocks: Iterable[ZipnumBlock], output: Output) -> Iterator[bytes]:
     """What `showPagedIndex` gives: lines of the summary."""
     for block in blocks:
         if output != "json":
@@ -71,18 +71,18 @@ def formatted_blocks(blocks: Iterable[ZipnumBlock], output: Output) -> Iterator[
             continue
         shown: dict[str, object] = {"urlkey": block.key.decode("utf-8", "replace"), "part": block.shard}
         shown |= {"offset": block.offset, "length": block.length}
-        yield _encoded(shown if block.number is None else shown | {"lineno": block.number})
+        yield _encode(shown if block.number is None else shown | {"lineno": block.number})
 
 
 def _json_of(line: bytes, *, fields: tuple[str, ...]) -> bytes:
     members = _members(parse(line))
-    return _encoded({name: members[name] for name in fields if name in members})
+    return _encode({name: members[name] for name in fields if name in members})
 
 
 def _cdxj_of(line: bytes, *, fields: tuple[str, ...]) -> bytes:
     capture = parse(line)
     members = {name: capture.fields[name] for name in fields if name in capture.fields}
-    return f"{without_surrogates(capture.urlkey)} {capture.timestamp} ".encode() + _encoded(members)
+    return f"{without_surrogates(capture.urlkey)} {capture.timestamp} ".encode() + _encode(members)
 
 
 def _text_of(line: bytes, *, fields: tuple[str, ...]) -> bytes:
@@ -90,19 +90,19 @@ def _text_of(line: bytes, *, fields: tuple[str, ...]) -> bytes:
     capture = parse(line)
     members = _members(capture)
     words = (capture.text(name) if name in capture.fields else str(members.get(name, "-")) for name in fields)
-    return (_CONTROLS.sub(_escaped, without_surrogates(" ".join(words))) + "\n").encode()
+    return (_CONTROLS.sub(_escape, without_surrogates(" ".join(words))) + "\n").encode()
 
 
 def _members(capture: CdxjLine) -> dict[str, Value]:
     return {"urlkey": without_surrogates(capture.urlkey), "timestamp": capture.timestamp} | capture.fields
 
 
-def _encoded(members: object) -> bytes:
+def _encode(members: object) -> bytes:
     try:
         return msgspec.json.encode(members) + b"\n"
     except UnicodeEncodeError as error:  # a lone surrogate
         raise BadInput("a field is no text", reason="bad_json") from error
 
 
-def _escaped(match: re.Match[str]) -> str:
+def _escape(match: re.Match[str]) -> str:
     return "".join(f"%{byte:02X}" for byte in match[0].encode())

@@ -31,7 +31,7 @@ _REPEATED = ("filter", "collapse")
 _OFF = frozenset({"", "0", "false", "f", "off"})
 
 
-class Asked(msgspec.Struct, frozen=True, kw_only=True):
+class CdxRequest(msgspec.Struct, frozen=True, kw_only=True):
     """`page` None is all pages; `heavy` is what may read more than the blocks of one URL."""
 
     url: str
@@ -44,7 +44,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     heavy: bool
 
 
-def read_params(params: Params, *, output: Output) -> Asked:
+def read_params(params: Params, *, output: Output) -> CdxRequest:
     """BadInput says what is wrong. Parameters that nobody here knows are ignored, empty ones are not there."""
     one: dict[str, str] = {}
     many: dict[str, list[str]] = {name: [] for name in _REPEATED}
@@ -54,15 +54,17 @@ def read_params(params: Params, *, output: Output) -> Asked:
         elif value:
             one[name] = value
     url, match_type = _match(one)
-    query = _query(url, match_type, one, filters=_few(many["filter"]), collapse=_few(many["collapse"]))
-    return Asked(
+    query = _query(
+        url, match_type, one, filters=_limit_repeats(many["filter"]), collapse=_limit_repeats(many["collapse"])
+    )
+    return CdxRequest(
         url=one["url"],
         query=query,
         output=_choice("output", one.get("output", output), OUTPUTS),
-        fields=_few((one.get("fields") or one.get("fl") or "").split(",")),
-        page=_whole("page", one["page"]) if "page" in one else None,
-        page_size=_whole("pageSize", one["pageSize"], least=1) if "pageSize" in one else PAGE_SIZE,
-        show=_shown(one),
+        fields=_limit_repeats((one.get("fields") or one.get("fl") or "").split(",")),
+        page=_read_number("page", one["page"]) if "page" in one else None,
+        page_size=_read_number("pageSize", one["pageSize"], least=1) if "pageSize" in one else PAGE_SIZE,
+        show=_read_show(one),
         heavy=match_type != "exact",
     )
 
@@ -84,7 +86,7 @@ def _query(
         compile_collapse(field)
     start, end = one.get("from") or one.get("from_ts"), one.get("to")
     sort = _sort(one)
-    limit = _whole("limit", one.get("limit", "0")) or DEFAULT_LIMIT
+    limit = _read_number("limit", one.get("limit", "0")) or DEFAULT_LIMIT
     if sort != "forward" and limit > MOST_SORTED:
         raise BadInput(f"limit is at most {MOST_SORTED} for what must be sorted", reason="bad_limit")
     return Query(
@@ -93,7 +95,7 @@ def _query(
         end=latest(end) if end else None,
         filters=filters,
         resolve_revisits=_is_on(one, "resolveRevisits"),
-        collapse_time=_whole("collapseTime", one["collapseTime"], least=1) if "collapseTime" in one else None,
+        collapse_time=_read_number("collapseTime", one["collapseTime"], least=1) if "collapseTime" in one else None,
         collapse=collapse,
         sort=sort,
         closest=_moment(one["closest"]) if "closest" in one else None,
@@ -114,7 +116,7 @@ def _moment(text: str) -> str:
     return from_datetime(datetime.now(UTC)) if text == "now" else latest(text)
 
 
-def _shown(one: dict[str, str]) -> Show:
+def _read_show(one: dict[str, str]) -> Show:
     if _is_on(one, "showNumPages"):
         return "page count"
     return "blocks" if _is_on(one, "showPagedIndex") else "captures"
@@ -124,13 +126,13 @@ def _is_on(one: dict[str, str], name: str) -> bool:
     return one.get(name, "").lower() not in _OFF
 
 
-def _whole(name: str, text: str, *, least: int = 0) -> int:
+def _read_number(name: str, text: str, *, least: int = 0) -> int:
     if not (text.isascii() and text.isdigit() and len(text) <= MOST_DIGITS) or int(text) < least:
         raise BadInput(f"Invalid value for {name}= param: {text[:40]}", reason=f"bad_{name.lower()}")
     return int(text)
 
 
-def _few(texts: list[str]) -> tuple[str, ...]:
+def _limit_repeats(texts: list[str]) -> tuple[str, ...]:
     if len(texts) > MOST_REPEATS:
         raise BadInput(f"more than {MOST_REPEATS} of one kind", reason="too_many_params")
     return tuple(text for text in texts if text)

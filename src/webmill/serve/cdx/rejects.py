@@ -7,17 +7,17 @@ from threading import Lock
 
 from webmill.errors import BadInput
 from webmill.serve.metrics import BAD_LINES
-from webmill.serve.numbers import Numbers
+from webmill.serve.shared_counters import SharedCounters
 
 log = logging.getLogger(__name__)
 
 MOST_TOLD = 1000  # different lines, in one process
 
 
-class Rejects:
+class BadLineLog:
     """Called from any thread."""
 
-    def __init__(self, numbers: Numbers) -> None:
+    def __init__(self, numbers: SharedCounters) -> None:
         self._numbers = numbers
         self._lock = Lock()
         self._told: set[int] = set()

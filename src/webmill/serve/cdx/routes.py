@@ -9,14 +9,14 @@ from webmill.serve.cdx.collinfo import Collinfo
 from webmill.serve.cdx.limits import QueryLimits
 from webmill.serve.memento import Memento
 from webmill.serve.site import Site
-from webmill.serve.threads import Threads
+from webmill.serve.threads import BoundedThreads
 
 AT_ONCE, EACH = 16, 8  # threads: a question about one URL is short
 MOST_WAITING, WAITING_EACH = 512, 128
 
 
 def routes(site: Site, *, limits: QueryLimits | None = None) -> list[BaseRoute]:
-    threads = Threads(at_once=AT_ONCE, each=EACH, most_waiting=MOST_WAITING, waiting_each=WAITING_EACH)
+    threads = BoundedThreads(at_once=AT_ONCE, each=EACH, most_waiting=MOST_WAITING, waiting_each=WAITING_EACH)
     cdx = CdxApi(site, limits or QueryLimits(), threads)
     memento = Memento(site, cdx, threads)
     return [

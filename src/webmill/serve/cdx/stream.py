@@ -11,14 +11,14 @@ from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from webmill.serve.cdx.limits import Stopwatch
-from webmill.serve.threads import Threads
+from webmill.serve.threads import BoundedThreads
 
 LINES_AT_ONCE = 500  # a thread is asked once for so many: a hop costs more than many lines
 WORTH_PACKING = 1024  # bytes
 LEVEL = 1
 
 
-class Chunks:
+class LineChunks:
     """Lines in pieces, as gzip if that is wanted and worth it. `watch` runs while they are made."""
 
     def __init__(self, lines: Iterable[bytes], watch: Stopwatch, *, gzip: bool) -> None:
@@ -58,14 +58,14 @@ class Chunks:
         return packed + bytes(self._coder.flush()) if self.ended else packed
 
 
-def reply(
+def stream_response(
     first: bytes,
-    chunks: Chunks,
+    chunks: LineChunks,
     *,
     media_type: str,
     headers: Mapping[str, str],
     on_end: Callable[[], None],
-    threads: Threads,
+    threads: BoundedThreads,
 ) -> Response:
     """Short answers whole, with their length; of others `first` and then the rest. `on_end` is called once, always."""
     headers = {**headers, "Content-Type": media_type}
@@ -74,20 +74,20 @@ def reply(
     if chunks.ended:
         on_end()
         return Response(first, headers=headers)
-    return LongReply(first, chunks, headers=headers, on_end=on_end, threads=threads)
+    return StreamedLines(first, chunks, headers=headers, on_end=on_end, threads=threads)
 
 
-class LongReply(StreamingResponse):
+class StreamedLines(StreamingResponse):
     """Fails midway rather than end early: a client that got all of it knows that it has all."""
 
     def __init__(
         self,
         first: bytes,
-        chunks: Chunks,
+        chunks: LineChunks,
         *,
         headers: Mapping[str, str],
         on_end: Callable[[], None],
-        threads: Threads,
+        threads: BoundedThreads,
     ) -> None:
         super().__init__((), headers=headers)
         self._first, self._chunks, self._on_end, self._threads = first, chunks, on_end, threads

@@ -14,7 +14,7 @@ import msgspec
 
 from webmill.errors import BadInput
 from webmill.formats.timestamps import earliest, to_datetime
-from webmill.serve.pages.words import count
+from webmill.serve.pages.filters import format_count
 
 WIDTH, HEIGHT = 1000.0, 100.0  # of a picture's own units
 FILL = 0.78  # of a column's place
@@ -22,12 +22,12 @@ WIDEST = 60.0  # a column, when there are few
 LONGEST = timedelta(days=366 * 150)  # shown of a time; what is older has a wrong date
 
 
-class Point(msgspec.Struct, frozen=True):
+class ChartPoint(msgspec.Struct, frozen=True):
     label: str
     value: float
 
 
-class Column(msgspec.Struct, frozen=True):
+class ChartColumn(msgspec.Struct, frozen=True):
     x: float
     y: float
     width: float
@@ -36,17 +36,17 @@ class Column(msgspec.Struct, frozen=True):
     value: str
 
 
-class Plot(msgspec.Struct, frozen=True, kw_only=True):
+class ColumnChart(msgspec.Struct, frozen=True, kw_only=True):
     """Columns over time. `heights`: what the axis says, from the top down."""
 
     title: str
     summary: str
-    columns: list[Column]
+    columns: list[ChartColumn]
     heights: list[str]
     places: list[str]
 
 
-class Bar(msgspec.Struct, frozen=True, kw_only=True):
+class ChartBar(msgspec.Struct, frozen=True, kw_only=True):
     label: str
     value: int
     share: float  # of all, 0 to 1
@@ -55,7 +55,7 @@ class Bar(msgspec.Struct, frozen=True, kw_only=True):
     link: str = ""
 
 
-class Line(msgspec.Struct, frozen=True, kw_only=True):
+class LineChart(msgspec.Struct, frozen=True, kw_only=True):
     title: str
     summary: str
     points: str
@@ -64,12 +64,14 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
     places: list[str]
 
 
-def columns(title: str, points: Sequence[Point], *, spell: Callable[[float], str] = count) -> Plot:
-    top = nice(max((point.value for point in points), default=0.0))
+def column_chart(
+    title: str, points: Sequence[ChartPoint], *, spell: Callable[[float], str] = format_count
+) -> ColumnChart:
+    top = round_up_axis(max((point.value for point in points), default=0.0))
     step = WIDTH / max(1, len(points))
     width = min(WIDEST, step * FILL)
     made = [
-        Column(
+        ChartColumn(
             x=round(place * step + (step - width) / 2, 2),
             y=round(HEIGHT - HEIGHT * point.value / top, 2),
             width=round(width, 2),
@@ -80,7 +82,7 @@ def columns(title: str, points: Sequence[Point], *, spell: Callable[[float], str
         for place, point in enumerate(points)
     ]
     labels = [point.label for point in points]
-    return Plot(
+    return ColumnChart(
         title=title,
         summary=_summary(points, spell),
         columns=made,
@@ -89,21 +91,21 @@ def columns(title: str, points: Sequence[Point], *, spell: Callable[[float], str
     )
 
 
-def bars(
+def bar_chart(
     counts: Mapping[str, int],
     *,
     most: int,
     name: Callable[[str], str] = str,
     style: Callable[[str], str] = lambda _: "series-1",
     link: Callable[[str], str] = lambda _: "",
-) -> list[Bar]:
+) -> list[ChartBar]:
     """The most frequent, the rest as one."""
     total = sum(counts.values()) or 1
     ranked = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
     shown, rest = ranked[:most], sum(value for _, value in ranked[most:])
     longest = max([rest, *(value for _, value in shown)], default=1) or 1
     made = [
-        Bar(
+        ChartBar(
             label=name(key),
             value=value,
             share=value / total,
@@ -115,7 +117,9 @@ def bars(
     ]
     if rest:
         made.append(
-            Bar(label="others", value=rest, share=rest / total, length=round(100 * rest / longest, 2), style="series-6")
+            ChartBar(
+                label="others", value=rest, share=rest / total, length=round(100 * rest / longest, 2), style="series-6"
+            )
         )
     return made
 
@@ -125,14 +129,18 @@ def style_of_status(status: str) -> str:
     return f"s{status[0]}-fill" if status[:1] in ("2", "3", "4", "5") else "series-6"
 
 
-def line(title: str, values: Sequence[tuple[float, float]], *, over: float, spell: Callable[[float], str]) -> Line:
+def line_chart(
+    title: str, values: Sequence[tuple[float, float]], *, over: float, spell: Callable[[float], str]
+) -> LineChart:
     """How something went lately: seconds ago and value, the oldest first; the picture is `over` seconds wide."""
-    top = nice(max((value for _, value in values), default=0.0))
+    top = round_up_axis(max((value for _, value in values), default=0.0))
     places = [(WIDTH * (1 - age / over), HEIGHT - HEIGHT * value / top) for age, value in values]
     points = [f"{x:.1f},{y:.1f}" for x, y in places]
-    return Line(
+    return LineChart(
         title=title,
-        summary=_summary([Point(f"{age:.0f} seconds ago" if age else "now", value) for age, value in values], spell),
+        summary=_summary(
+            [ChartPoint(f"{age:.0f} seconds ago" if age else "now", value) for age, value in values], spell
+        ),
         points=" ".join(points),
         area=" ".join([f"{places[0][0]:.1f},{HEIGHT:.0f}", *points, f"{places[-1][0]:.1f},{HEIGHT:.0f}"]),
         heights=[spell(top), spell(top / 2), "0"],
@@ -140,7 +148,7 @@ def line(title: str, values: Sequence[tuple[float, float]], *, over: float, spel
     )
 
 
-def nice(value: float) -> float:
+def round_up_axis(value: float) -> float:
     """The top of an axis: 1, 2 or 5 and zeros, at or above the value; never 0."""
     if value <= 0 or not math.isfinite(value):
         return 1.0
@@ -148,7 +156,7 @@ def nice(value: float) -> float:
     return next(step * power for step in (1, 2, 5, 10) if step * power >= value)
 
 
-def _summary(points: Sequence[Point], spell: Callable[[float], str]) -> str:
+def _summary(points: Sequence[ChartPoint], spell: Callable[[float], str]) -> str:
     if not points:
         return "Nothing to show."
     most = max(points, key=lambda point: point.value)
@@ -160,7 +168,7 @@ def _summary(points: Sequence[Point], spell: Callable[[float], str]) -> str:
 # --- time ------------------------------------------------------------------------------------------------------------
 
 
-def over_time(values: Mapping[str, float]) -> list[Point]:
+def bucket_by_time(values: Mapping[str, float]) -> list[ChartPoint]:
     """By minutes, hours, days, months or years: a good number of columns, also those where nothing was."""
     moments = sorted((moment, value) for key, value in values.items() if (moment := _moment(key)))
     if not moments:
@@ -168,11 +176,11 @@ def over_time(values: Mapping[str, float]) -> list[Point]:
     last = moments[-1][0]
     moments = [pair for pair in moments if last - pair[0] < LONGEST]
     first = moments[0][0]
-    form = _form(last - first)
+    form = _time_format(last - first)
     found = dict.fromkeys(_labels(first, last, form), 0.0)
     for moment, value in moments:
         found[moment.strftime(form)] += value
-    return [Point(label, value) for label, value in found.items()]
+    return [ChartPoint(label, value) for label, value in found.items()]
 
 
 def _moment(key: str) -> datetime | None:
@@ -183,7 +191,7 @@ def _moment(key: str) -> datetime | None:
         return None
 
 
-def _form(span: timedelta) -> str:
+def _time_format(span: timedelta) -> str:
     if span <= timedelta(hours=1):
         return "%Y-%m-%d %H:%M"
     if span <= timedelta(days=2):

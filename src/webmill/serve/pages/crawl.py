@@ -21,7 +21,7 @@ from webmill.errors import NotFound
 from webmill.serve.pages import charts
 from webmill.serve.pages.render import render
 from webmill.serve.site import Site
-from webmill.serve.threads import Threads
+from webmill.serve.threads import BoundedThreads
 
 EVERY = 2  # seconds between turns
 KEPT = 60  # points of the curve
@@ -32,7 +32,7 @@ ROWS = 10
 _POINT = re.compile(r"([0-9]{1,10}(?:\.[0-9])?):([0-9]{1,15}):([0-9]{1,18})")
 
 
-class Seen(msgspec.Struct, frozen=True):
+class ProgressPoint(msgspec.Struct, frozen=True):
     """What a crawl had done at a time."""
 
     time: float
@@ -40,7 +40,7 @@ class Seen(msgspec.Struct, frozen=True):
     bytes: int
 
 
-class Speed(msgspec.Struct, frozen=True):
+class CrawlSpeed(msgspec.Struct, frozen=True):
     """`is_average`: of the whole run, since nothing later is known."""
 
     pages: float
@@ -48,13 +48,13 @@ class Speed(msgspec.Struct, frozen=True):
     is_average: bool = False
 
 
-def routes(site: Site, threads: Threads) -> list[BaseRoute]:
+def routes(site: Site, threads: BoundedThreads) -> list[BaseRoute]:
     def crawl(request: Request) -> Response:
         nodes = nodes_of(site)
         if not nodes:
             return render(site, request, "crawl.html", nodes=[])
         total = added(node.total for node in nodes)
-        past = with_now(parse_past(request.query_params.get("past", "")), nodes, total)
+        past = append_now(parse_past(request.query_params.get("past", "")), nodes, total)
         rates = rates_of(past)
         return render(
             site,
@@ -69,11 +69,11 @@ def routes(site: Site, threads: Threads) -> list[BaseRoute]:
             ends=ENDS,
             speed=speed_of(past, nodes, total),
             curve=curve_of(rates) if len(rates) > 1 else None,
-            past=spell_past(past),
+            past=format_past(past),
             every=EVERY,
-            statuses=charts.bars(total.statuses, most=ROWS, style=charts.style_of_status),
-            errors=charts.bars(total.errors, most=ROWS),
-            refused=charts.bars(total.refused, most=ROWS),
+            statuses=charts.bar_chart(total.statuses, most=ROWS, style=charts.style_of_status),
+            errors=charts.bar_chart(total.errors, most=ROWS),
+            refused=charts.bar_chart(total.refused, most=ROWS),
         )
 
     return [Route("/crawl", threads.endpoint(crawl))]
@@ -97,23 +97,23 @@ def pages_of(nodes: Sequence[Status], total: Snapshot) -> int:
 # --- what was seen before --------------------------------------------------------------------------------------------
 
 
-def parse_past(text: str) -> list[Seen]:
+def parse_past(text: str) -> list[ProgressPoint]:
     """`TIME:PAGES:BYTES,…`: the first as it was, others as what was added. Nothing, when it is not of our making."""
-    seen: list[Seen] = []
+    seen: list[ProgressPoint] = []
     for part in text[:4096].split(","):
         found = _POINT.fullmatch(part)
         if not found:
             return []
         when, pages, size = float(found[1]), int(found[2]), int(found[3])
         seen.append(
-            Seen(seen[-1].time + when, seen[-1].pages + pages, seen[-1].bytes + size)
+            ProgressPoint(seen[-1].time + when, seen[-1].pages + pages, seen[-1].bytes + size)
             if seen
-            else Seen(when, pages, size)
+            else ProgressPoint(when, pages, size)
         )
     return seen
 
 
-def spell_past(past: Sequence[Seen]) -> str:
+def format_past(past: Sequence[ProgressPoint]) -> str:
     first = [f"{past[0].time:.1f}:{past[0].pages}:{past[0].bytes}"] if past else []
     return ",".join(
         first
@@ -124,19 +124,19 @@ def spell_past(past: Sequence[Seen]) -> str:
     )
 
 
-def with_now(past: list[Seen], nodes: Sequence[Status], total: Snapshot) -> list[Seen]:
+def append_now(past: list[ProgressPoint], nodes: Sequence[Status], total: Snapshot) -> list[ProgressPoint]:
     """A run that began after the last point has nothing to do with it."""
-    now = Seen(round(max(node.time for node in nodes), 1), total.pages, total.bytes)
+    now = ProgressPoint(round(max(node.time for node in nodes), 1), total.pages, total.bytes)
     if past and (past[-1].pages > now.pages or past[-1].bytes > now.bytes or past[-1].time > now.time):
         past = []
     return ([*past, now] if not past or now.time - past[-1].time >= 0.5 else past)[-KEPT:]
 
 
-def curve_of(rates: Sequence[tuple[float, float]]) -> charts.Line:
-    return charts.line("Pages a second", rates, over=max(CURVE, rates[0][0]), spell=lambda rate: f"{rate:.1f}")
+def curve_of(rates: Sequence[tuple[float, float]]) -> charts.LineChart:
+    return charts.line_chart("Pages a second", rates, over=max(CURVE, rates[0][0]), spell=lambda rate: f"{rate:.1f}")
 
 
-def rates_of(past: Sequence[Seen]) -> list[tuple[float, float]]:
+def rates_of(past: Sequence[ProgressPoint]) -> list[tuple[float, float]]:
     """Seconds before the last point, and pages a second then."""
     return [
         (past[-1].time - after.time, (after.pages - before.pages) / (after.time - before.time))
@@ -145,11 +145,15 @@ def rates_of(past: Sequence[Seen]) -> list[tuple[float, float]]:
     ]
 
 
-def speed_of(past: Sequence[Seen], nodes: Sequence[Status], total: Snapshot) -> Speed:
+def speed_of(past: Sequence[ProgressPoint], nodes: Sequence[Status], total: Snapshot) -> CrawlSpeed:
     lately = [seen for seen in past if past[-1].time - seen.time <= LATELY]
     if len(lately) > 1:
         seconds = lately[-1].time - lately[0].time
-        return Speed((lately[-1].pages - lately[0].pages) / seconds, (lately[-1].bytes - lately[0].bytes) / seconds)
+        return CrawlSpeed(
+            (lately[-1].pages - lately[0].pages) / seconds, (lately[-1].bytes - lately[0].bytes) / seconds
+        )
     seconds = max(node.time - node.started for node in nodes)
     answers = max(0, total.fetched - total.robots)
-    return Speed(answers / seconds, total.bytes / seconds, is_average=True) if seconds > 0 else Speed(0.0, 0.0)
+    return (
+        CrawlSpeed(answers / seconds, total.bytes / seconds, is_average=True) if seconds > 0 else CrawlSpeed(0.0, 0.0)
+    )

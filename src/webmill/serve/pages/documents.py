@@ -14,15 +14,15 @@ from webmill.model import columns
 from webmill.publish.facets import FacetValue
 from webmill.publish.types import PublishedItem
 from webmill.serve.api import links
-from webmill.serve.api.captures import newest
+from webmill.serve.api.captures import newest_captures
+from webmill.serve.api.content_reader import ContentReader
 from webmill.serve.api.documents import PAGE, DocumentEntry, ItemChange, find_entry, list_items, text_of
-from webmill.serve.api.parameters import number, text
-from webmill.serve.api.reading import Reading
-from webmill.serve.archived_address import web_address
+from webmill.serve.api.parameters import read_number, read_text
+from webmill.serve.capture_address import web_address
+from webmill.serve.pages.filters import format_second
 from webmill.serve.pages.language import lang_of
-from webmill.serve.pages.paging import page_count, pager
+from webmill.serve.pages.paging import make_pager, page_count
 from webmill.serve.pages.render import render
-from webmill.serve.pages.words import second
 
 FACET_VALUES = 12  # of each facet, those with most documents
 SHOWN_TEXT = 100_000  # characters
@@ -46,16 +46,20 @@ class FacetChoice(msgspec.Struct, frozen=True):
     is_chosen: bool
 
 
-def routes(reading: Reading) -> list[BaseRoute]:
+def routes(reading: ContentReader) -> list[BaseRoute]:
     return [
         Route("/documents", reading.endpoint(documents)),
         Route("/documents/item", reading.endpoint(item)),
     ]
 
 
-def documents(reading: Reading, request: Request) -> Response:
-    version, prefix, facet = text(request, "version"), text(request, "prefix").strip(), text(request, "facet")
-    page = number(request, "page", default=1, low=1, high=10**9)
+def documents(reading: ContentReader, request: Request) -> Response:
+    version, prefix, facet = (
+        read_text(request, "version"),
+        read_text(request, "prefix").strip(),
+        read_text(request, "facet"),
+    )
+    page = read_number(request, "page", default=1, low=1, high=10**9)
     try:
         listing = list_items(
             reading.published, version=version, prefix=prefix, facet=facet, start=(page - 1) * PAGE, count=PAGE
@@ -67,7 +71,7 @@ def documents(reading: Reading, request: Request) -> Response:
 
     def address(*, facet: str = facet, page: int = 1) -> str:
         asked = [("prefix", prefix), ("facet", facet), ("version", version), ("page", str(page) if page > 1 else "")]
-        return links.address("/documents", asked)
+        return links.with_query("/documents", asked)
 
     chosen_name, _, chosen_value = facet.partition("=")
     return render(
@@ -88,7 +92,7 @@ def documents(reading: Reading, request: Request) -> Response:
         without_facet=address(facet=""),
         first=listing.number + 1,
         is_live=listing.version.until is None,
-        pager=pager(page, page_count(listing.total, PAGE), lambda number: address(page=number)),
+        pager=make_pager(page, page_count(listing.total, PAGE), lambda number: address(page=number)),
     )
 
 
@@ -104,32 +108,32 @@ def most_used(values: list[FacetValue]) -> list[FacetValue]:
 def _row(item: PublishedItem, *, version: str) -> ItemRow:
     url = text_of(item.metadata, "url")
     return ItemRow(
-        title=text_of(item.metadata, "title") or links.readable(url) or item.id,
+        title=text_of(item.metadata, "title") or links.readable_url(url) or item.id,
         lang=lang_of(item.facets.get("language", "")),
-        url=links.readable(url) or item.id,
+        url=links.readable_url(url) or item.id,
         address=links.document(item.id, version=version),
         facets=item.facets,
         is_stale=item.stale_since is not None,
     )
 
 
-def item(reading: Reading, request: Request) -> Response:
-    version = text(request, "version")
-    id_ = text(request, "id")
+def item(reading: ContentReader, request: Request) -> Response:
+    version = read_text(request, "version")
+    id_ = read_text(request, "id")
     if not id_:
         raise BadInput("which document? Its id is missing", reason="bad_query")
     entry = find_entry(reading.published, id_, version=version)
-    capture = newest(reading.site, [entry.url]).get(entry.url)
+    capture = newest_captures(reading.site, [entry.url]).get(entry.url)
     return render(
         reading.site,
         request,
         "document.html",
         entry=entry,
-        title=entry.title or links.readable(entry.url) or entry.item.id,
+        title=entry.title or links.readable_url(entry.url) or entry.item.id,
         lang=lang_of(entry.language),
         text=entry.text[:SHOWN_TEXT],
         is_text_cut=len(entry.text) > SHOWN_TEXT,
-        url=links.readable(entry.url),
+        url=links.readable_url(entry.url),
         original_address=links.original(entry.url),
         replay=web_address(capture.timestamp, capture.url) if capture else "",
         captured=capture.timestamp if capture else "",
@@ -144,7 +148,7 @@ def item(reading: Reading, request: Request) -> Response:
 
 
 def facet_address(name: str, value: str, version: str) -> str:
-    return links.address("/documents", [("facet", f"{name}={value}"), ("version", version)])
+    return links.with_query("/documents", [("facet", f"{name}={value}"), ("version", version)])
 
 
 def values_of(entry: DocumentEntry) -> list[tuple[str, str]]:
@@ -156,7 +160,7 @@ def values_of(entry: DocumentEntry) -> list[tuple[str, str]]:
 
 def _shown(name: str, value: object) -> str:
     if name in TIMES and isinstance(value, str) and len(value) > len("2024-05-01"):
-        return second(value)
+        return format_second(value)
     shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
     return shown[:SHOWN_VALUE] + " …" * (len(shown) > SHOWN_VALUE)
 
@@ -168,5 +172,7 @@ def _changes(entry: DocumentEntry) -> list[tuple[ItemChange, str]]:
     for change, before in zip(entry.changes, following, strict=True):
         can_compare = before is not None and change.what in ("changed", "relabelled")
         asked = [("from", before.version.version if before else ""), ("to", change.version.version)]
-        rows.append((change, links.address("/versions/diff", [*asked, ("id", entry.item.id)]) if can_compare else ""))
+        rows.append(
+            (change, links.with_query("/versions/diff", [*asked, ("id", entry.item.id)]) if can_compare else "")
+        )
     return rows

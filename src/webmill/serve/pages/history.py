@@ -14,14 +14,14 @@ from webmill.errors import BadInput, NotFound
 from webmill.formats.cdx.query import MatchType, split_url_pattern
 from webmill.index.lookup.indexes import CaptureIndex
 from webmill.serve.api import links
-from webmill.serve.api.addresses import Address, list_addresses, list_hosts
+from webmill.serve.api.addresses import ListedAddress, list_addresses, list_hosts
 from webmill.serve.api.capture_history import MOST_LINES, PAGE, HistoryLine, read_history
-from webmill.serve.api.captures import newest as newest_captures
-from webmill.serve.api.parameters import number, one_of, text
-from webmill.serve.api.reading import Reading
-from webmill.serve.archived_address import raw_address, web_address
+from webmill.serve.api.captures import newest_captures
+from webmill.serve.api.content_reader import ContentReader
+from webmill.serve.api.parameters import read_choice, read_number, read_text
+from webmill.serve.capture_address import raw_address, web_address
 from webmill.serve.pages.history_calendar import calendar_of, period_name
-from webmill.serve.pages.paging import page_count, pager
+from webmill.serve.pages.paging import make_pager, page_count
 from webmill.serve.pages.render import render
 
 LONGEST_URL = 8_192
@@ -29,7 +29,7 @@ MATCHES = {"exact": "this address", "prefix": "all that begin with it", "host": 
 _PERIOD = re.compile("[0-9]{4}(?:[0-9]{2}(?:[0-9]{2})?)?")
 
 
-class Row(msgspec.Struct, frozen=True):
+class CaptureRow(msgspec.Struct, frozen=True):
     """A capture with where it is; empty where a damaged line does not tell."""
 
     taken: HistoryLine
@@ -38,19 +38,19 @@ class Row(msgspec.Struct, frozen=True):
 
 
 class AddressRow(msgspec.Struct, frozen=True):
-    address: Address
+    address: ListedAddress
     shown: str
     history: str
     replay: str
 
 
-def routes(reading: Reading) -> list[BaseRoute]:
+def routes(reading: ContentReader) -> list[BaseRoute]:
     return [Route("/history", reading.endpoint(history))]
 
 
-def history(reading: Reading, request: Request) -> Response:
-    url = text(request, "url", longest=LONGEST_URL).strip()
-    match = one_of(request, "match", get_args(MatchType))
+def history(reading: ContentReader, request: Request) -> Response:
+    url = read_text(request, "url", longest=LONGEST_URL).strip()
+    match = read_choice(request, "match", get_args(MatchType))
     try:
         index = reading.site.index()
     except NotFound:
@@ -64,15 +64,15 @@ def history(reading: Reading, request: Request) -> Response:
 
 def address_of(url: str, *, match: str = "", period: str = "", page: int = 1, after: str = "") -> str:
     asked = [("url", url), ("match", match), ("period", period), ("page", str(page) if page > 1 else "")]
-    return links.address("/history", [*asked, ("after", after)])
+    return links.with_query("/history", [*asked, ("after", after)])
 
 
 # --- one address ---
 
 
-def _captures(reading: Reading, request: Request, index: CaptureIndex, url: str) -> Response:
-    period = period_of(text(request, "period"))
-    page = number(request, "page", default=1, low=1, high=MOST_LINES // PAGE)
+def _captures(reading: ContentReader, request: Request, index: CaptureIndex, url: str) -> Response:
+    period = period_of(read_text(request, "period"))
+    page = read_number(request, "page", default=1, low=1, high=MOST_LINES // PAGE)
     found = read_history(index, url, period=period, start=(page - 1) * PAGE, count=PAGE)
     if (
         not period and len(found.years) > 1
@@ -90,7 +90,7 @@ def _captures(reading: Reading, request: Request, index: CaptureIndex, url: str)
         request,
         "history.html",
         url=url,
-        shown=links.readable(url),
+        shown=links.readable_url(url),
         original_address=links.original(url),
         match="exact",
         matches=MATCHES,
@@ -104,7 +104,7 @@ def _captures(reading: Reading, request: Request, index: CaptureIndex, url: str)
         year=address_of(url, period=year) if len(period) > 4 else "",
         rows=[_row(taken) for taken in found.captures],
         first=(page - 1) * PAGE + 1,
-        pager=pager(page, page_count(found.total, PAGE), page_address),
+        pager=make_pager(page, page_count(found.total, PAGE), page_address),
         newest=web_address(newest.timestamp, newest.url) if newest else "",
         below=address_of(url, match="prefix"),
         host=address_of(url, match="host"),
@@ -119,31 +119,31 @@ def period_of(text: str) -> str:
     return digits
 
 
-def _row(taken: HistoryLine) -> Row:
+def _row(taken: HistoryLine) -> CaptureRow:
     if not taken.url:
-        return Row(taken, "", "")
-    return Row(taken, web_address(taken.timestamp, taken.url), raw_address(taken.timestamp, taken.url))
+        return CaptureRow(taken, "", "")
+    return CaptureRow(taken, web_address(taken.timestamp, taken.url), raw_address(taken.timestamp, taken.url))
 
 
 # --- many addresses ---
 
 
-def _addresses(reading: Reading, request: Request, index: CaptureIndex, url: str, match: str) -> Response:
+def _addresses(reading: ContentReader, request: Request, index: CaptureIndex, url: str, match: str) -> Response:
     kind: MatchType | None = next((each for each in get_args(MatchType) if each == match), None)
     if split_url_pattern(url)[1] is not None:
         kind = None  # what is typed says it itself
-    after = text(request, "after", longest=LONGEST_URL)
+    after = read_text(request, "after", longest=LONGEST_URL)
     found = list_addresses(index, url, match=kind, after=after)
     return render(
         reading.site,
         request,
         "history_addresses.html",
         url=url,
-        shown=links.readable(url),
+        shown=links.readable_url(url),
         match=match or "prefix",
         matches=MATCHES,
         rows=[
-            AddressRow(each, links.readable(each.url), links.history(each.url), web_address(each.last, each.url))
+            AddressRow(each, links.readable_url(each.url), links.history(each.url), web_address(each.last, each.url))
             for each in found.found
         ],
         following=address_of(url, match=match, after=found.after) if found.after else "",
@@ -151,8 +151,8 @@ def _addresses(reading: Reading, request: Request, index: CaptureIndex, url: str
     )
 
 
-def _hosts(reading: Reading, request: Request, index: CaptureIndex) -> Response:
-    after = text(request, "after")
+def _hosts(reading: ContentReader, request: Request, index: CaptureIndex) -> Response:
+    after = read_text(request, "after")
     found = list_hosts(index, after=after)
     return render(
         reading.site,

@@ -15,7 +15,7 @@ HEATS = 4
 _calendar = calendar.Calendar()  # weeks begin on Monday
 
 
-class Day(msgspec.Struct, frozen=True):
+class CalendarDay(msgspec.Struct, frozen=True):
     """`number` 0 is a day of another month. `heat` 0: no capture."""
 
     number: int
@@ -25,28 +25,28 @@ class Day(msgspec.Struct, frozen=True):
     name: str = ""
 
 
-class Month(msgspec.Struct, frozen=True):
+class CalendarMonth(msgspec.Struct, frozen=True):
     name: str
     count: int
-    weeks: list[list[Day]]
+    weeks: list[list[CalendarDay]]
 
 
-def calendar_of(year: str, days: Mapping[str, int], address_of: Callable[[str], str]) -> list[Month]:
+def calendar_of(year: str, days: Mapping[str, int], address_of: Callable[[str], str]) -> list[CalendarMonth]:
     """`days`: captures by day, 20240131. Empty for what is no year of the calendar."""
     if not (len(year) == 4 and year.isascii() and year.isdigit() and int(year) > 0):
         return []
 
-    def day(month: int, number: int) -> Day:
+    def day(month: int, number: int) -> CalendarDay:
         key = f"{year}{month:02d}{number:02d}"
         count = days.get(key, 0) if number else 0
         if not count:
-            return Day(number)
-        return Day(number, count, heat_of(count), address_of(key), f"{number} {MONTHS[month - 1]} {year}")
+            return CalendarDay(number)
+        return CalendarDay(number, count, heat_of(count), address_of(key), f"{number} {MONTHS[month - 1]} {year}")
 
     months = []
     for month, name in enumerate(MONTHS, 1):
         weeks = [[day(month, number) for number in week] for week in _calendar.monthdayscalendar(int(year), month)]
-        months.append(Month(name, sum(each.count for week in weeks for each in week), weeks))
+        months.append(CalendarMonth(name, sum(each.count for week in weeks for each in week), weeks))
     return months
 
 

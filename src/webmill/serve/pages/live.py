@@ -13,7 +13,7 @@ from webmill.serve.api.published import PublishedVersions
 from webmill.serve.site import Site
 
 
-class Search(msgspec.Struct, frozen=True):
+class SearchState(msgspec.Struct, frozen=True):
     """`cursor` is the version that it was made up to."""
 
     count: int
@@ -31,10 +31,10 @@ def age_of(version: Version) -> float:
     return max(0.0, (datetime.now(UTC) - version.published_at).total_seconds())
 
 
-def search_state(site: Site) -> Search | None:
+def search_state(site: Site) -> SearchState | None:
     """None: nothing is indexed yet."""
     try:
         with closing(site.open_engine()) as engine:
-            return Search(engine.count(), engine.cursor())
+            return SearchState(engine.count(), engine.cursor())
     except NotFound:
         return None

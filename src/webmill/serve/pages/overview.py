@@ -14,45 +14,45 @@ from starlette.routing import BaseRoute, Route
 
 from webmill.errors import WebmillError
 from webmill.publish.types import Version
-from webmill.serve.api.links import address, readable_host
+from webmill.serve.api.links import readable_host, with_query
 from webmill.serve.api.published import PublishedVersions
 from webmill.serve.pages import charts, live, tasks
-from webmill.serve.pages.counting import Figures, added
 from webmill.serve.pages.crawl import nodes_of
+from webmill.serve.pages.filters import format_size
+from webmill.serve.pages.index_figures import IndexFigures, sum_figures
 from webmill.serve.pages.render import render
-from webmill.serve.pages.survey import MOST_FILES, Survey, Surveyor
-from webmill.serve.pages.words import size
-from webmill.serve.replies import message_of
+from webmill.serve.pages.survey import MOST_FILES, CollectionSurvey, Surveyor
+from webmill.serve.responses import message_of
 from webmill.serve.site import Site
-from webmill.serve.threads import Threads
+from webmill.serve.threads import BoundedThreads
 
 PATIENCE = 2.0  # seconds for a first count; then the page says that it is counting
 ROWS = 10
 T = TypeVar("T")
 
 
-class Plots(msgspec.Struct, frozen=True, kw_only=True):
-    captures: charts.Plot
-    bytes: charts.Plot
-    statuses: list[charts.Bar]
-    types: list[charts.Bar]
-    domains: list[charts.Bar]
+class OverviewCharts(msgspec.Struct, frozen=True, kw_only=True):
+    captures: charts.ColumnChart
+    bytes: charts.ColumnChart
+    statuses: list[charts.ChartBar]
+    types: list[charts.ChartBar]
+    domains: list[charts.ChartBar]
 
 
-class Languages(msgspec.Struct, frozen=True):
-    bars: list[charts.Bar]
+class LanguageChart(msgspec.Struct, frozen=True):
+    bars: list[charts.ChartBar]
     of: str  # captures or documents
 
 
-def routes(site: Site, threads: Threads) -> list[BaseRoute]:
+def routes(site: Site, threads: BoundedThreads) -> list[BaseRoute]:
     surveyor, published = Surveyor(site), PublishedVersions(site.versions)
 
     def overview(request: Request) -> Response:
         survey = surveyor.look(patience=PATIENCE)
         problems: list[str] = []
-        tried = partial(_tried, problems=problems, root=site.root)
+        tried = partial(_try_read, problems=problems, root=site.root)
         version = tried(lambda: live.live_version(published))
-        figures = added(crawl.figures for crawl in survey.crawls if crawl.figures) if survey else None
+        figures = sum_figures(crawl.figures for crawl in survey.crawls if crawl.figures) if survey else None
         return render(
             site,
             request,
@@ -67,14 +67,14 @@ def routes(site: Site, threads: Threads) -> list[BaseRoute]:
             age=live.age_of(version) if version else 0.0,
             search=tried(lambda: live.search_state(site)),
             crawls=tried(lambda: nodes_of(site)) or [],
-            buried=tried(lambda: tasks.buried_count(site)) or 0,
+            buried=tried(lambda: tasks.count_failed_tasks(site)) or 0,
             problems=[*problems, *index_problems(survey)],
         )
 
     return [Route("/", threads.endpoint(overview))]
 
 
-def _tried(look: Callable[[], T], *, problems: list[str], root: Path) -> T | None:
+def _try_read(look: Callable[[], T], *, problems: list[str], root: Path) -> T | None:
     """One part that is damaged or out of reach leaves the others to be seen."""
     try:
         return look()
@@ -83,30 +83,32 @@ def _tried(look: Callable[[], T], *, problems: list[str], root: Path) -> T | Non
         return None
 
 
-def index_problems(survey: Survey | None) -> list[str]:
+def index_problems(survey: CollectionSurvey | None) -> list[str]:
     return [f"The index of {crawl.name}: {crawl.problem}" for crawl in survey.crawls if crawl.problem] if survey else []
 
 
-def plots_of(figures: Figures) -> Plots:
-    captures = charts.over_time({key: one.captures for key, one in figures.times.items()})
-    sizes = charts.over_time({key: one.bytes for key, one in figures.times.items()})
-    return Plots(
-        captures=charts.columns("Captures over time", captures),
-        bytes=charts.columns("Bytes over time", sizes, spell=size),
-        statuses=charts.bars(figures.statuses, most=ROWS, style=charts.style_of_status),
-        types=charts.bars(figures.types, most=ROWS),
-        domains=charts.bars(figures.domains, most=ROWS, name=readable_host, link=link_to_domain),
+def plots_of(figures: IndexFigures) -> OverviewCharts:
+    captures = charts.bucket_by_time({key: one.captures for key, one in figures.times.items()})
+    sizes = charts.bucket_by_time({key: one.bytes for key, one in figures.times.items()})
+    return OverviewCharts(
+        captures=charts.column_chart("Captures over time", captures),
+        bytes=charts.column_chart("Bytes over time", sizes, spell=format_size),
+        statuses=charts.bar_chart(figures.statuses, most=ROWS, style=charts.style_of_status),
+        types=charts.bar_chart(figures.types, most=ROWS),
+        domains=charts.bar_chart(figures.domains, most=ROWS, name=readable_host, link=link_to_domain),
     )
 
 
-def languages_of(published: PublishedVersions, figures: Figures | None, version: Version | None) -> Languages | None:
+def languages_of(
+    published: PublishedVersions, figures: IndexFigures | None, version: Version | None
+) -> LanguageChart | None:
     """Of the captures where they were looked for; else of the documents, when they are published by language."""
     if figures and figures.languages:
-        return Languages(charts.bars(figures.languages, most=ROWS), "captures")
+        return LanguageChart(charts.bar_chart(figures.languages, most=ROWS), "captures")
     values = published.facets(version).get("language", []) if version else []
     counts = {value.value: value.count for value in values}
-    return Languages(charts.bars(counts, most=ROWS), "documents") if counts else None
+    return LanguageChart(charts.bar_chart(counts, most=ROWS), "documents") if counts else None
 
 
 def link_to_domain(domain: str) -> str:
-    return address("/history", [("url", domain), ("match", "domain")])
+    return with_query("/history", [("url", domain), ("match", "domain")])

@@ -9,7 +9,7 @@ import msgspec
 AROUND = 2
 
 
-class PageLink(msgspec.Struct, frozen=True):
+class PagerLink(msgspec.Struct, frozen=True):
     """`number` 0 is a gap."""
 
     number: int
@@ -18,21 +18,21 @@ class PageLink(msgspec.Struct, frozen=True):
 
 
 class Pager(msgspec.Struct, frozen=True):
-    links: list[PageLink]
+    links: list[PagerLink]
     before: str = ""
     after: str = ""
 
 
-def pager(current: int, last: int, address_of: Callable[[int], str]) -> Pager:
+def make_pager(current: int, last: int, address_of: Callable[[int], str]) -> Pager:
     """Numbered from 1. One page has no links."""
     if last <= 1:
         return Pager([])
     wanted = sorted({1, last, *range(max(1, current - AROUND), min(last, current + AROUND) + 1)})
-    links: list[PageLink] = []
+    links: list[PagerLink] = []
     for number in wanted:
         if links and number > links[-1].number + 1:
-            links.append(PageLink(0))
-        links.append(PageLink(number, address_of(number), number == current))
+            links.append(PagerLink(0))
+        links.append(PagerLink(number, address_of(number), number == current))
     before = address_of(current - 1) if current > 1 else ""
     after = address_of(current + 1) if current < last else ""
     return Pager(links, before, after)

@@ -7,8 +7,8 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
 from webmill import __version__
+from webmill.serve.pages.filters import FILTERS
 from webmill.serve.pages.static_files import asset
-from webmill.serve.pages.words import FILTERS
 from webmill.serve.site import Site
 
 POLICY = (

@@ -6,10 +6,10 @@ from starlette.routing import BaseRoute
 
 from webmill.serve.pages import crawl, overview, settings, static_files, tasks
 from webmill.serve.site import Site
-from webmill.serve.threads import Threads
+from webmill.serve.threads import BoundedThreads
 
 
-def routes(site: Site, threads: Threads, *, searching: Threads) -> list[BaseRoute]:
+def routes(site: Site, threads: BoundedThreads, *, searching: BoundedThreads) -> list[BaseRoute]:
     """The overview asks the search engine, too."""
     return [
         *static_files.routes(),

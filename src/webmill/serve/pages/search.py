@@ -12,12 +12,12 @@ from webmill.model import CaptureRef
 from webmill.search.base import DEFAULT_LIMIT, HighlightedText, Hit, IndexedDocument
 from webmill.search.query import QUERY_FIELDS
 from webmill.serve.api import links
-from webmill.serve.api.asked import SORTS, Asked, read_asked
-from webmill.serve.api.reading import Reading
+from webmill.serve.api.content_reader import ContentReader
 from webmill.serve.api.search import FoundHits
-from webmill.serve.archived_address import web_address
+from webmill.serve.api.search_params import SORTS, SearchParams, read_search_params
+from webmill.serve.capture_address import web_address
 from webmill.serve.pages.language import lang_of
-from webmill.serve.pages.paging import page_count, pager
+from webmill.serve.pages.paging import make_pager, page_count
 from webmill.serve.pages.render import render
 
 NAMES = {"language": "Language", "site": "Site"}
@@ -53,12 +53,12 @@ class FilterChoice(msgspec.Struct, frozen=True):
     name: str = ""
 
 
-def routes(reading: Reading) -> list[BaseRoute]:
+def routes(reading: ContentReader) -> list[BaseRoute]:
     return [Route("/search", reading.search_endpoint(search))]
 
 
-def search(reading: Reading, request: Request) -> Response:
-    asked = msgspec.structs.replace(read_asked(request.query_params), limit=DEFAULT_LIMIT)
+def search(reading: ContentReader, request: Request) -> Response:
+    asked = msgspec.structs.replace(read_search_params(request.query_params), limit=DEFAULT_LIMIT)
     try:
         found = reading.searching.find(asked)
     except NotFound:
@@ -78,11 +78,11 @@ def search(reading: Reading, request: Request) -> Response:
         suggested=msgspec.structs.replace(asked, q=found.answer.suggestion, offset=0).address(),
         facets=facets_of(found),
         chips=chips_of(asked),
-        without_filters=Asked(q=asked.q, sort=asked.sort).address(),
+        without_filters=SearchParams(q=asked.q, sort=asked.sort).address(),
         was_cut=asked.request(count=()).query.was_cut,
         behind=found.behind,
         first=asked.offset + 1,
-        pager=pager(page, page_count(found.reachable, DEFAULT_LIMIT), lambda number: asked.address(page=number)),
+        pager=make_pager(page, page_count(found.reachable, DEFAULT_LIMIT), lambda number: asked.address(page=number)),
     )
 
 
@@ -90,10 +90,10 @@ def view_of(hit: Hit, capture: CaptureRef | None) -> HitView:
     url = hit.document.url
     return HitView(
         document=hit.document,
-        title=runs_of(hit.title) or [TextRun(links.readable(url) or hit.id, False)],
+        title=runs_of(hit.title) or [TextRun(links.readable_url(url) or hit.id, False)],
         snippet=runs_of(hit.snippet),
         lang=lang_of(hit.document.language or ""),
-        shown_url=links.readable(url),
+        shown_url=links.readable_url(url),
         original=links.original(url),
         item=links.document(hit.id),
         history=links.history(url) if url else "",
@@ -124,13 +124,13 @@ def facets_of(found: FoundHits) -> list[tuple[str, list[FilterChoice]]]:
     return facets
 
 
-def _choice(asked: Asked, field: str, value: str, *, count: int) -> FilterChoice:
+def _choice(asked: SearchParams, field: str, value: str, *, count: int) -> FilterChoice:
     shown = value.partition("=")[2] if field == "facet" else links.readable_host(value)
     is_chosen = (field, value) in asked.chosen()
     return FilterChoice(shown, asked.toggled(field, value).address(), count, is_chosen)
 
 
-def chips_of(asked: Asked) -> list[FilterChoice]:
+def chips_of(asked: SearchParams) -> list[FilterChoice]:
     chips = []
     for field, value in asked.chosen():
         name, _, shown = value.partition("=") if field == "facet" else (NAMES[field], "", links.readable_host(value))

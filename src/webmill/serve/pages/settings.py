@@ -10,10 +10,10 @@ from starlette.routing import BaseRoute, Route
 
 from webmill.serve.pages.render import render
 from webmill.serve.site import Site
-from webmill.serve.threads import Threads
+from webmill.serve.threads import BoundedThreads
 
 
-def routes(site: Site, threads: Threads) -> list[BaseRoute]:
+def routes(site: Site, threads: BoundedThreads) -> list[BaseRoute]:
     sections = [(name, [*group]) for name, group in groupby(site.settings, key=lambda setting: setting.section)]
 
     def settings(request: Request) -> Response:

@@ -12,7 +12,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from webmill.errors import NotFound
-from webmill.serve.conditions import is_known
+from webmill.serve.conditional_requests import is_not_modified
 
 TYPES = {  # and these files alone
     "webmill.css": "text/css; charset=utf-8",
@@ -59,7 +59,7 @@ async def static_file(request: Request) -> Response:
     if file is None:
         raise NotFound(f"no file {request.url.path}")
     headers = {**FOREVER, "ETag": f'"{file.digest}"'}
-    if is_known(dict(request.scope["headers"]), headers["ETag"].encode()):
+    if is_not_modified(dict(request.scope["headers"]), headers["ETag"].encode()):
         return Response(status_code=304, headers=headers)
     return Response(file.body, media_type=file.type, headers=headers)
 

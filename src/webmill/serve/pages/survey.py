@@ -17,15 +17,15 @@ from webmill.errors import NotFound, WebmillError
 from webmill.index.archives import find_archives
 from webmill.index.zipnum.writer import SUMMARY
 from webmill.infra.storage.local import LocalStorage
-from webmill.serve.pages.counting import Figures, count_index
-from webmill.serve.replies import message_of
+from webmill.serve.pages.index_figures import IndexFigures, count_index
+from webmill.serve.responses import message_of
 from webmill.serve.served_index import ServedIndex
 from webmill.serve.site import Site
 
 MOST_BLOCKS = 300  # of all indexes together; a block has 3000 lines
 MOST_CRAWLS = 100
 MOST_FILES = 100_000
-LASTS = 30.0  # seconds until archives are looked for again; an index is counted when it changed
+FRESH_SECONDS = 30.0  # seconds until archives are looked for again; an index is counted when it changed
 
 
 class CrawlView(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,12 +34,12 @@ class CrawlView(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     etag: str = ""
     index_bytes: int = 0
-    figures: Figures | None = None
+    figures: IndexFigures | None = None
     problem: str = ""
     archives: dict[str, int] = {}  # path and size; at most MOST_FILES
 
 
-class Survey(msgspec.Struct, frozen=True, kw_only=True):
+class CollectionSurvey(msgspec.Struct, frozen=True, kw_only=True):
     crawls: list[CrawlView]
     left_out: int  # crawls beyond MOST_CRAWLS
     made: float  # on the monotonic clock
@@ -56,10 +56,10 @@ class Surveyor:
     def __init__(self, site: Site) -> None:
         self._site = site
         self._lock = threading.Lock()
-        self._last: Survey | None = None
-        self._next: Future[Survey] | None = None
+        self._last: CollectionSurvey | None = None
+        self._next: Future[CollectionSurvey] | None = None
 
-    def look(self, *, patience: float) -> Survey | None:
+    def look(self, *, patience: float) -> CollectionSurvey | None:
         """The newest there is within `patience` seconds; None while the first is made."""
         with self._lock:
             if self._next is None and not self._is_fresh():
@@ -70,13 +70,13 @@ class Surveyor:
         except NotYet:
             return self._last
 
-    def _begin(self) -> Future[Survey]:
+    def _begin(self) -> Future[CollectionSurvey]:
         """In a thread that a server which is told to end does not wait for."""
-        future: Future[Survey] = Future()
+        future: Future[CollectionSurvey] = Future()
 
         def work() -> None:
             try:
-                self._last = made = survey(self._site, before=self._last)
+                self._last = made = survey_collection(self._site, before=self._last)
             except Exception as error:  # noqa: BLE001 - told to those who wait; who comes later tries again
                 self._end()
                 future.set_exception(error)
@@ -93,14 +93,14 @@ class Surveyor:
 
     def _is_fresh(self) -> bool:
         last = self._last
-        if last is None or time.monotonic() - last.made > LASTS:
+        if last is None or time.monotonic() - last.made > FRESH_SECONDS:
             return False
         return [(crawl.name, crawl.etag) for crawl in last.crawls] == [
             (crawl.name, etag_of(crawl)) for crawl in self._site.crawls()[:MOST_CRAWLS]
         ]
 
 
-def survey(site: Site, *, before: Survey | None) -> Survey:
+def survey_collection(site: Site, *, before: CollectionSurvey | None) -> CollectionSurvey:
     """What did not change since `before` is not counted again."""
     known = {crawl.name: crawl for crawl in before.crawls} if before else {}
     crawls = site.crawls()
@@ -108,7 +108,7 @@ def survey(site: Site, *, before: Survey | None) -> Survey:
     views = [
         view_of(crawl, site.index_of(crawl), most=most, before=known.get(crawl.name)) for crawl in crawls[:MOST_CRAWLS]
     ]
-    return Survey(crawls=views, left_out=max(0, len(crawls) - MOST_CRAWLS), made=time.monotonic())
+    return CollectionSurvey(crawls=views, left_out=max(0, len(crawls) - MOST_CRAWLS), made=time.monotonic())
 
 
 def view_of(crawl: Collection, index: ServedIndex, *, most: int, before: CrawlView | None) -> CrawlView:

@@ -19,15 +19,15 @@ from webmill.infra.queue.sqlite import TaskEntry, viewed_file
 from webmill.pipeline.dataset.folder import find_folders
 from webmill.pipeline.extract.jobs import TASKS
 from webmill.serve.api.published import PublishedVersions
-from webmill.serve.control import may
+from webmill.serve.authorization import is_authorized
 from webmill.serve.pages import live
 from webmill.serve.pages.errors import error_page
 from webmill.serve.pages.render import render
-from webmill.serve.replies import message_of
+from webmill.serve.responses import message_of
 from webmill.serve.site import Site
-from webmill.serve.threads import Threads
+from webmill.serve.threads import BoundedThreads
 
-LETTERS = 200  # of a queue, on one page
+MOST_TASKS = 200  # of a queue, on one page
 FAILED = 50  # tasks of a dataset
 DATASETS = 50
 PROBLEMS = 200
@@ -36,7 +36,7 @@ ALL = "*"  # in place of an id: every buried task of a queue
 ACTIONS = ("retry", "drop")
 
 
-class Letter(msgspec.Struct, frozen=True):
+class FailedTask(msgspec.Struct, frozen=True):
     """`what`: the board of a job of ours, else how the message begins."""
 
     buried: DeadLetter
@@ -49,7 +49,7 @@ class QueueView(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     stats: QueueStats | None = None
-    letters: list[Letter] = []
+    letters: list[FailedTask] = []
     retry_all: str = ""
     problem: str = ""
 
@@ -61,7 +61,7 @@ class DatasetView(msgspec.Struct, frozen=True):
     problem: str = ""
 
 
-def routes(site: Site, threads: Threads) -> list[BaseRoute]:
+def routes(site: Site, threads: BoundedThreads) -> list[BaseRoute]:
     published = PublishedVersions(site.versions)
 
     def tasks(request: Request) -> Response:
@@ -78,24 +78,24 @@ def routes(site: Site, threads: Threads) -> list[BaseRoute]:
             problems=problems[:PROBLEMS],
             problem_count=len(problems),
             stale=[source for source in sources if source.status != "fresh"][:PROBLEMS],
-            most=LETTERS,
+            most=MOST_TASKS,
             done=done_text(request),
         )
 
     def confirm(request: Request) -> Response:
         name, id_ = request.query_params.get("queue", ""), request.query_params.get("id", "")
-        letter = find_letter(site, name, id_)
+        letter = find_failed_task(site, name, id_)
         return render(site, request, "drop.html", queue=name, letter=letter, stamp=site.stamp(f"drop {name} {id_}"))
 
     async def act(request: Request) -> Response:
         action = request.url.path.rpartition("/")[2]
         form = await read_form(request, most=site.limits.body_bytes)
         name, id_ = form.get("queue", ""), form.get("id", "")
-        if not may(request, site, action=f"{action} {name} {id_}", stamp=form.get("stamp", "")):
+        if not is_authorized(request, site, action=f"{action} {name} {id_}", stamp=form.get("stamp", "")):
             return error_page(
                 site, request, status=403, message="This button is not one of ours, or of an earlier run."
             )
-        count = await threads.begin(request.scope, request.receive, partial(settle, site, action, name, id_))
+        count = await threads.begin(request.scope, request.receive, partial(apply_action, site, action, name, id_))
         return RedirectResponse("/tasks?" + urlencode({"did": action, "count": count}), status_code=303)
 
     return [
@@ -112,7 +112,7 @@ def routes(site: Site, threads: Threads) -> list[BaseRoute]:
 def view_of(site: Site, name: str) -> QueueView:
     try:
         with site.queues[name].view() as queue:
-            letters = [letter_of(site, name, buried) for buried in islice(queue.buried(), LETTERS)]
+            letters = [failed_task(site, name, buried) for buried in islice(queue.buried(), MOST_TASKS)]
             stats = queue.stats()
         return QueueView(name=name, stats=stats, letters=letters, retry_all=site.stamp(f"retry {name} {ALL}"))
     except NotFound:
@@ -121,7 +121,7 @@ def view_of(site: Site, name: str) -> QueueView:
         return QueueView(name=name, problem=message_of(error, site.root))
 
 
-def buried_count(site: Site) -> int:
+def count_failed_tasks(site: Site) -> int:
     """Of all queues that can be seen."""
     count = 0
     for door in site.queues.values():
@@ -133,8 +133,8 @@ def buried_count(site: Site) -> int:
     return count
 
 
-def letter_of(site: Site, name: str, buried: DeadLetter) -> Letter:
-    return Letter(buried, what_of(buried.body), site.stamp(f"retry {name} {buried.id}"))
+def failed_task(site: Site, name: str, buried: DeadLetter) -> FailedTask:
+    return FailedTask(buried, task_label(buried.body), site.stamp(f"retry {name} {buried.id}"))
 
 
 class NamedBoard(msgspec.Struct):
@@ -147,20 +147,20 @@ class NamedJob(msgspec.Struct):
     board: NamedBoard
 
 
-def what_of(body: bytes) -> str:
+def task_label(body: bytes) -> str:
     try:
         return msgspec.json.decode(body, type=NamedJob).board.source
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return body[:LONGEST_BODY].decode("utf-8", "replace")
 
 
-def find_letter(site: Site, name: str, id_: str) -> Letter:
+def find_failed_task(site: Site, name: str, id_: str) -> FailedTask:
     """`NotFound` also when it was retried or dropped meanwhile."""
     if name in site.queues:
         with site.queues[name].view() as queue:
             for buried in queue.buried():
                 if buried.id == id_:
-                    return letter_of(site, name, buried)
+                    return failed_task(site, name, buried)
     raise NotFound("no such failed task: it was retried or dropped meanwhile, maybe")
 
 
@@ -194,7 +194,7 @@ def done_text(request: Request) -> str:
 # --- doing -----------------------------------------------------------------------------------------------------------
 
 
-def settle(site: Site, action: str, name: str, id_: str) -> int:
+def apply_action(site: Site, action: str, name: str, id_: str) -> int:
     if name not in site.queues:
         raise NotFound("no such queue")
     with site.queues[name].open() as queue:

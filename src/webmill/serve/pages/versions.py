@@ -14,17 +14,17 @@ from webmill.errors import BadInput, NotFound
 from webmill.publish.types import ManifestEntry, Version
 from webmill.publish.version import VersionStats
 from webmill.serve.api import links
-from webmill.serve.api.parameters import number
+from webmill.serve.api.content_reader import ContentReader
+from webmill.serve.api.parameters import read_number
 from webmill.serve.api.published import PublishedVersions
-from webmill.serve.api.reading import Reading
-from webmill.serve.pages.paging import page_count, pager
+from webmill.serve.pages.paging import make_pager, page_count
 from webmill.serve.pages.render import render
 
 PAGE = 25
 SHOWN = 100  # sources, errors and files of one version; their files have all
 
 
-class Row(msgspec.Struct, frozen=True):
+class VersionRow(msgspec.Struct, frozen=True):
     """`counts` is None when they cannot be read."""
 
     version: Version
@@ -32,19 +32,19 @@ class Row(msgspec.Struct, frozen=True):
     diff: str  # with the one before it
 
 
-def routes(reading: Reading) -> list[BaseRoute]:
+def routes(reading: ContentReader) -> list[BaseRoute]:
     return [
         Route("/versions", reading.endpoint(versions)),
         Route("/versions/{name}", reading.endpoint(version)),
     ]
 
 
-def versions(reading: Reading, request: Request) -> Response:
+def versions(reading: ContentReader, request: Request) -> Response:
     every = reading.published.versions()[::-1]
     if not every:
         return render(reading.site, request, "versions_none.html")
     last = page_count(len(every), PAGE)
-    page = min(last, number(request, "page", default=1, low=1, high=10**9))
+    page = min(last, read_number(request, "page", default=1, low=1, high=10**9))
     before = {one.version: other.version for one, other in pairwise(every)}
     shown = every[(page - 1) * PAGE : page * PAGE]
     return render(
@@ -56,23 +56,23 @@ def versions(reading: Reading, request: Request) -> Response:
         every=every[:200],
         old=before.get(every[0].version, every[0].version),
         new=every[0].version,
-        pager=pager(page, last, lambda number: links.address("/versions", [("page", str(number))])),
+        pager=make_pager(page, last, lambda number: links.with_query("/versions", [("page", str(number))])),
     )
 
 
-def _row(published: PublishedVersions, version: Version, before: str) -> Row:
+def _row(published: PublishedVersions, version: Version, before: str) -> VersionRow:
     try:
         counts = published.counts(version)
     except (BadInput, NotFound):
         counts = None
-    return Row(version, counts, diff_address(before, version.version) if before else "")
+    return VersionRow(version, counts, diff_address(before, version.version) if before else "")
 
 
 def diff_address(old: str, new: str) -> str:
-    return links.address("/versions/diff", [("from", old), ("to", new)])
+    return links.with_query("/versions/diff", [("from", old), ("to", new)])
 
 
-def version(reading: Reading, request: Request) -> Response:
+def version(reading: ContentReader, request: Request) -> Response:
     published = reading.published
     found = published.find(request.path_params["name"])
     sources = sorted(published.sources(found), key=lambda source: (source.status == "fresh", source.source))

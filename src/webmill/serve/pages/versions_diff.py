@@ -10,11 +10,11 @@ from starlette.routing import BaseRoute, Route
 from webmill.publish.diff import CHANGES
 from webmill.publish.types import PublishedItem, Version
 from webmill.serve.api import links
-from webmill.serve.api.differences import find_difference, find_differences, two_versions
+from webmill.serve.api.content_reader import ContentReader
+from webmill.serve.api.differences import choose_versions, find_difference, find_differences
 from webmill.serve.api.documents import text_of
-from webmill.serve.api.pair_diff import ON_A_PAGE, Comparing, PairDiff
-from webmill.serve.api.parameters import one_of, text
-from webmill.serve.api.reading import Reading
+from webmill.serve.api.pair_diff import ON_A_PAGE, PairComparer, PairDiff
+from webmill.serve.api.parameters import read_choice, read_text
 from webmill.serve.api.text_diff import LONGEST
 from webmill.serve.pages.language import lang_of
 from webmill.serve.pages.render import render
@@ -23,7 +23,7 @@ NAMES = {"added": "Added", "changed": "Changed", "relabelled": "Other labels", "
 CHOICES = 200  # versions that a form offers
 
 
-class View(msgspec.Struct, frozen=True, kw_only=True):
+class PairDiffView(msgspec.Struct, frozen=True, kw_only=True):
     diff: PairDiff
     title: str
     lang: str
@@ -33,25 +33,25 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
     alone: str  # this difference on a page of its own
 
 
-class Tab(msgspec.Struct, frozen=True):
+class ChangeTab(msgspec.Struct, frozen=True):
     name: str
     address: str
     is_current: bool
     count: int | None
 
 
-def routes(reading: Reading) -> list[BaseRoute]:
+def routes(reading: ContentReader) -> list[BaseRoute]:
     return [Route("/versions/diff", reading.endpoint(diff))]
 
 
-def diff(reading: Reading, request: Request) -> Response:
+def diff(reading: ContentReader, request: Request) -> Response:
     published = reading.published
-    old, new = two_versions(published, text(request, "from"), text(request, "to"))
-    if id_ := text(request, "id"):
+    old, new = choose_versions(published, read_text(request, "from"), read_text(request, "to"))
+    if id_ := read_text(request, "id"):
         return _one(reading, request, old, new, id_)
-    change = one_of(request, "change", CHANGES)
-    found = find_differences(published, old, new, change=change, after=text(request, "after"))
-    comparing = Comparing(published, budget=ON_A_PAGE)
+    change = read_choice(request, "change", CHANGES)
+    found = find_differences(published, old, new, change=change, after=read_text(request, "after"))
+    comparing = PairComparer(published, budget=ON_A_PAGE)
     views = [view_of(comparing.compare(pair), found.old, found.new) for pair in found.pairs]
     following = address_of(old, new, change=change, after=found.after) if found.after is not None else ""
     return render(
@@ -65,7 +65,7 @@ def diff(reading: Reading, request: Request) -> Response:
         tabs=tabs_of(old, new, change, found.counts),
         names=NAMES,
         turned=address_of(new, old),
-        is_first=not text(request, "after"),
+        is_first=not read_text(request, "after"),
         first=address_of(old, new, change=change),
         following=following,
     )
@@ -73,14 +73,14 @@ def diff(reading: Reading, request: Request) -> Response:
 
 def address_of(old: str, new: str, *, change: str = "", after: str = "", id_: str = "") -> str:
     asked = [("from", old), ("to", new), ("change", change), ("after", after), ("id", id_)]
-    return links.address("/versions/diff", asked)
+    return links.with_query("/versions/diff", asked)
 
 
-def _one(reading: Reading, request: Request, old: str, new: str, id_: str) -> Response:
+def _one(reading: ContentReader, request: Request, old: str, new: str, id_: str) -> Response:
     published = reading.published
     pair = find_difference(published, old, new, id_)
     versions = published.find(old), published.find(new)
-    view = view_of(Comparing(published, budget=LONGEST).compare(pair), *versions) if pair else None
+    view = view_of(PairComparer(published, budget=LONGEST).compare(pair), *versions) if pair else None
     return render(
         reading.site,
         request,
@@ -95,13 +95,13 @@ def _one(reading: Reading, request: Request, old: str, new: str, id_: str) -> Re
     )
 
 
-def view_of(diff: PairDiff, old: Version, new: Version) -> View:
+def view_of(diff: PairDiff, old: Version, new: Version) -> PairDiffView:
     item = diff.pair.item
-    return View(
+    return PairDiffView(
         diff=diff,
         title=_title(item),
         lang=lang_of(item.facets.get("language", "")),
-        url=links.readable(text_of(item.metadata, "url")) or item.id,
+        url=links.readable_url(text_of(item.metadata, "url")) or item.id,
         old=links.document(item.id, version=old.version) if diff.pair.old else "",
         new=links.document(item.id, version=new.version) if diff.pair.new else "",
         alone=address_of(old.version, new.version, id_=item.id),
@@ -109,14 +109,14 @@ def view_of(diff: PairDiff, old: Version, new: Version) -> View:
 
 
 def _title(item: PublishedItem) -> str:
-    return text_of(item.metadata, "title") or links.readable(text_of(item.metadata, "url")) or item.id
+    return text_of(item.metadata, "title") or links.readable_url(text_of(item.metadata, "url")) or item.id
 
 
-def tabs_of(old: str, new: str, change: str, counts: dict[str, int] | None) -> list[Tab]:
+def tabs_of(old: str, new: str, change: str, counts: dict[str, int] | None) -> list[ChangeTab]:
     everything = sum(counts.values()) if counts else None
-    tabs = [Tab("Everything", address_of(old, new), change == "", everything)]
+    tabs = [ChangeTab("Everything", address_of(old, new), change == "", everything)]
     for name in CHANGES:
         count = counts[name] if counts else None
         if count != 0 or name == change:
-            tabs.append(Tab(NAMES[name], address_of(old, new, change=name), change == name, count))
+            tabs.append(ChangeTab(NAMES[name], address_of(old, new, change=name), change == name, count))
     return tabs

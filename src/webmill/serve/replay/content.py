@@ -14,26 +14,26 @@ from starlette.responses import HTMLResponse, Response
 from webmill.errors import BadInput
 from webmill.formats.html.charset import decode_page, lookup_encoding
 from webmill.pipeline.archived import Archived
-from webmill.serve.archived_address import Asked, web_address
-from webmill.serve.archived_reply import (
-    Pairs,
-    memento,
+from webmill.serve.capture_address import CaptureAddress, web_address
+from webmill.serve.capture_response import (
+    HeaderPairs,
+    add_headers,
+    archived_range,
+    capture_response,
+    clean_header,
+    memento_headers,
     original_headers,
-    part_of,
-    ranged_reply,
-    read_type,
-    reply,
-    take,
-    with_headers,
-    without_control,
+    parse_content_type,
+    ranged_capture_response,
+    read_up_to,
 )
-from webmill.serve.replay.links import Links, Spelling, with_fragment
+from webmill.serve.replay.links import LinkRewriter, PageEncoding, add_fragment
+from webmill.serve.replay.nearest_capture import location_header, redirect_target
 from webmill.serve.replay.rewrite_css import rewrite_css
 from webmill.serve.replay.rewrite_html import rewrite_html
-from webmill.serve.replay.shown import location_of, redirect_of
-from webmill.serve.replies import small_page
+from webmill.serve.responses import minimal_page
 from webmill.serve.site import Site
-from webmill.serve.threads import Threads
+from webmill.serve.threads import BoundedThreads
 
 log = logging.getLogger(__name__)
 
@@ -54,36 +54,40 @@ _NOT_ASCII = ("utf-16le", "utf-16be", "iso-2022-jp", "replacement")
 _LOOKS_LIKE_HTML = re.compile(rb"\s*+(?:\xef\xbb\xbf)?<(?:!doctype\s++html|html|head|body|title)\b", re.IGNORECASE)
 
 
-def content_reply(
-    site: Site, archived: Archived, asked: Asked, *, is_page: bool, request: Request, threads: Threads
+def replay_response(
+    site: Site, archived: Archived, asked: CaptureAddress, *, is_page: bool, request: Request, threads: BoundedThreads
 ) -> Response:
     """`is_page`: it fills a frame, and tells our page around it what it is. The archive is closed with the answer."""
-    links = Links(asked.when, archived.capture.url or asked.url)
-    headers = [*memento(site, archived, asked.url), *_kept(archived, links)]
-    if there := redirect_of(archived):
-        headers.append(("Location", with_fragment(web_address(asked.when, there), location_of(archived))))
+    links = LinkRewriter(asked.when, archived.capture.url or asked.url)
+    headers = [*memento_headers(site, archived, asked.url), *_kept_headers(archived, links)]
+    if there := redirect_target(archived):
+        headers.append(("Location", add_fragment(web_address(asked.when, there), location_header(archived))))
     if there or archived.status in BODILESS:
         archived.close()
-        return with_headers(Response(status_code=archived.status), headers)
-    report = _report(site, archived, asked) if is_page else ""
-    kind, label = read_type(archived.content_type)
+        return add_headers(Response(status_code=archived.status), headers)
+    report = _report_script(site, archived, asked) if is_page else ""
+    kind, label = parse_content_type(archived.content_type)
     if archived.status in (200, 206) and archived.content_type and kind not in (*HTML, CSS):
         if is_page and not _SHOWN.fullmatch(kind):
             archived.close()
-            return with_headers(_file_page(kind, report), headers)
+            return add_headers(_file_page(kind, report), headers)
         shown = "text/plain" if is_page and kind.startswith("text/") and kind not in TEXTS else kind
         headers.append(("Content-Type", _type(shown, label)))
         pieces = archived.content()
-        return ranged_reply(archived, pieces, headers, request=request, threads=threads, part=part_of(archived))
+        return ranged_capture_response(
+            archived, pieces, headers, request=request, threads=threads, part=archived_range(archived)
+        )
     try:
-        pieces, stated = _rewritten(archived, links, first=report)
+        pieces, stated = _rewrite(archived, links, first=report)
     except BaseException:
         archived.close()
         raise
     if is_page and not _SHOWN.fullmatch(stated.partition(";")[0]):
         archived.close()
-        return with_headers(_file_page(kind, report), headers)
-    return reply(archived, pieces, [*headers, ("Content-Type", stated)], status=_status(archived), threads=threads)
+        return add_headers(_file_page(kind, report), headers)
+    return capture_response(
+        archived, pieces, [*headers, ("Content-Type", stated)], status=_status(archived), threads=threads
+    )
 
 
 def _status(archived: Archived) -> int:
@@ -93,22 +97,22 @@ def _status(archived: Archived) -> int:
 def _file_page(kind: str, report: str) -> Response:
     """In place of what a browser saves, or shows by a plugin: the sandbox of a frame forbids both."""
     message = f"This is a file ({kind}). Browsers do not open it here: “As archived”, above, gives it to you."
-    return HTMLResponse(small_page("A file of the archive", message).replace("<head>", f"<head>{report}", 1))
+    return HTMLResponse(minimal_page("A file of the archive", message).replace("<head>", f"<head>{report}", 1))
 
 
-def _rewritten(archived: Archived, links: Links, *, first: str) -> tuple[Iterator[bytes], str]:
+def _rewrite(archived: Archived, links: LinkRewriter, *, first: str) -> tuple[Iterator[bytes], str]:
     """The content and its type. A page that is too much to rewrite is a text, to be read all the same."""
     stated = archived.content_type
-    kind, label = read_type(stated)
-    held, rest = take(archived.content(), MOST_REWRITTEN if kind in (*HTML, CSS) or not stated else 0)
+    kind, label = parse_content_type(stated)
+    held, rest = read_up_to(archived.content(), MOST_REWRITTEN if kind in (*HTML, CSS) or not stated else 0)
     if not stated and _LOOKS_LIKE_HTML.match(held):
         kind = "text/html"
     if kind in (*HTML, CSS) and rest is None:
         try:
             if kind == CSS:
-                held = _sheet(held, links, label)
+                held = _rewrite_sheet(held, links, label)
             else:
-                held, label = _page(held, archived, links, first=first)
+                held, label = _rewrite_page(held, archived, links, first=first)
             return iter((held,)), _type(kind, label)
         except BadInput as error:
             log.info("not rewritten: %s", error, extra={"url": links.base})
@@ -119,32 +123,32 @@ def _type(kind: str, label: str | None) -> str:
     return f"{kind}; charset={label}" if label else kind
 
 
-def _page(held: bytes, archived: Archived, links: Links, *, first: str) -> tuple[bytes, str]:
+def _rewrite_page(held: bytes, archived: Archived, links: LinkRewriter, *, first: str) -> tuple[bytes, str]:
     decoded = decode_page(held, content_type=archived.content_type)
     if decoded.encoding in _NOT_ASCII:
         return rewrite_html(decoded.text, links, first=first).encode("utf-8", "replace"), "utf-8"
-    spelling = Spelling(decoded.encoding)
+    spelling = PageEncoding(decoded.encoding)
     page = rewrite_html(held.decode("latin-1"), links, spelling=spelling, first=first)
     return page.encode("latin-1"), decoded.encoding
 
 
-def _sheet(held: bytes, links: Links, label: str | None) -> bytes:
+def _rewrite_sheet(held: bytes, links: LinkRewriter, label: str | None) -> bytes:
     encoding = (label and lookup_encoding(label)) or "utf-8"
     if encoding in _NOT_ASCII:
         return held
-    return rewrite_css(held.decode("latin-1"), links, spelling=Spelling(encoding)).encode("latin-1")
+    return rewrite_css(held.decode("latin-1"), links, spelling=PageEncoding(encoding)).encode("latin-1")
 
 
-def _kept(archived: Archived, links: Links) -> Pairs:
+def _kept_headers(archived: Archived, links: LinkRewriter) -> HeaderPairs:
     named = ((name, archived.headers.get(name)) for name in PASSED)
-    kept = [(name.title(), without_control(value)[:MOST_PASSED]) for name, value in named if value]
+    kept = [(name.title(), clean_header(value)[:MOST_PASSED]) for name, value in named if value]
     refresh = archived.headers.get("Refresh")
     if refresh and (there := links.to_refresh(refresh)):
         kept.append(("Refresh", there))
     return [*kept, *original_headers(archived.headers, passed=PASSED)]
 
 
-def _report(site: Site, archived: Archived, asked: Asked) -> str:
+def _report_script(site: Site, archived: Archived, asked: CaptureAddress) -> str:
     """A script that comes before the page's own. It tells the page around the frame what is in it now, and takes away
     WebRTC, the one way out that no policy can close (a page that is out for it finds it again in a frame of its own).
 

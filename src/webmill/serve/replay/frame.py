@@ -15,18 +15,25 @@ from webmill.formats.html.entities import decode_text
 from webmill.model import CaptureRef
 from webmill.pipeline.archived import Archived
 from webmill.pipeline.captures import after, before
-from webmill.serve.api.links import readable
-from webmill.serve.archived_address import Asked, parse_address, raw_address, read_address, sent_path, web_address
-from webmill.serve.archived_reply import memento, read_type, take, with_headers
+from webmill.serve.api.links import readable_url
+from webmill.serve.capture_address import (
+    CaptureAddress,
+    parse_address,
+    raw_address,
+    read_address,
+    sent_path,
+    web_address,
+)
+from webmill.serve.capture_response import add_headers, memento_headers, parse_content_type, read_up_to
 from webmill.serve.pages.history import address_of
 from webmill.serve.pages.render import render
-from webmill.serve.raw import RECORD
+from webmill.serve.raw import RECORD_MODIFIER
 from webmill.serve.replay.content import HTML, shown_action
-from webmill.serve.replay.seal import pass_of
-from webmill.serve.replay.shown import open_shown, redirect_of
-from webmill.serve.replies import NO_STORE, message_of
+from webmill.serve.replay.nearest_capture import open_nearest, redirect_target
+from webmill.serve.replay.replay_policy import replay_pass
+from webmill.serve.responses import NO_STORE, message_of
 from webmill.serve.site import Site
-from webmill.serve.threads import Threads
+from webmill.serve.threads import BoundedThreads
 
 TITLE_WITHIN = 64 << 10  # bytes
 MOST_OF_TITLE = 500
@@ -51,14 +58,14 @@ class Banner(msgspec.Struct, frozen=True, kw_only=True):
     later: CaptureRef | None
 
 
-def routes(site: Site, threads: Threads) -> list[BaseRoute]:
+def routes(site: Site, threads: BoundedThreads) -> list[BaseRoute]:
     def frame(request: Request) -> Response:
         path = sent_path(request)
         if every := _calendar(path):
             return RedirectResponse(every, 302, headers=NO_STORE)
         asked = _newest(path) or read_address(request)
         try:
-            archived = open_shown(site, asked)
+            archived = open_nearest(site, asked)
         except NotFound as error:
             return render(
                 site, request, "capture_missing.html", status=404, url=asked.url, reason=message_of(error, site.root)
@@ -66,12 +73,12 @@ def routes(site: Site, threads: Threads) -> list[BaseRoute]:
         try:
             if archived.capture.timestamp != asked.timestamp:
                 return RedirectResponse(web_address(archived.capture.timestamp, asked.url), 302, headers=NO_STORE)
-            if there := redirect_of(archived):
+            if there := redirect_target(archived):
                 answer: Response = RedirectResponse(web_address(asked.timestamp, there), 302, headers=NO_STORE)
             else:
-                source = site.replay_address + web_address(asked.timestamp + pass_of(site), asked.url)
+                source = site.replay_address + web_address(asked.timestamp + replay_pass(site), asked.url)
                 answer = render(site, request, "frame.html", banner=_banner(site, archived, asked.url), source=source)
-            return with_headers(answer, memento(site, archived, asked.url))
+            return add_headers(answer, memento_headers(site, archived, asked.url))
         finally:
             archived.close()
 
@@ -81,7 +88,7 @@ def routes(site: Site, threads: Threads) -> list[BaseRoute]:
         stamp = request.query_params.get("stamp", "")
         if asked is None or not site.is_stamped(shown_action(asked.timestamp, asked.url), stamp):
             raise BadInput("no page of ours is shown", reason="bad_stamp")
-        archived = open_shown(site, asked)
+        archived = open_nearest(site, asked)
         try:
             return render(site, request, "frame_banner.html", banner=_banner(site, archived, asked.url))
         finally:
@@ -99,7 +106,7 @@ def _calendar(path: bytes) -> str | None:
     return address_of(asked.url) if asked else None
 
 
-def _newest(path: bytes) -> Asked | None:
+def _newest(path: bytes) -> CaptureAddress | None:
     """`/web/URL`."""
     rest = path.removeprefix(b"/web/")
     return parse_address(b"/web/%b/%b" % (LATEST, rest)) if _URL.match(rest) else None
@@ -111,12 +118,12 @@ def _banner(site: Site, archived: Archived, url: str) -> Banner:
     return Banner(
         title=_title(archived),
         url=url,
-        readable=readable(url),
+        readable=readable_url(url),
         timestamp=timestamp,
         status=archived.status,
         here=web_address(timestamp, url),
         raw=raw_address(timestamp, url),
-        record=raw_address(timestamp, url, mark=RECORD),
+        record=raw_address(timestamp, url, mark=RECORD_MODIFIER),
         earlier=before(index, url, timestamp),
         later=after(index, url, timestamp),
     )
@@ -124,9 +131,9 @@ def _banner(site: Site, archived: Archived, url: str) -> Banner:
 
 def _title(archived: Archived) -> str:
     """As a browser would name the tab."""
-    if read_type(archived.content_type)[0] not in HTML:
+    if parse_content_type(archived.content_type)[0] not in HTML:
         return ""
-    held, _ = take(archived.content(), TITLE_WITHIN)
+    held, _ = read_up_to(archived.content(), TITLE_WITHIN)
     page = decode_page(held[:TITLE_WITHIN], content_type=archived.content_type).text
     start = _TITLE.search(page)
     end = _TITLE_END.search(page, start.end()) if start else None

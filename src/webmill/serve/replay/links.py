@@ -10,7 +10,7 @@ import msgspec
 from webmill.errors import BadInput
 from webmill.formats.html.charset import decode_as
 from webmill.formats.url.normalise import join
-from webmill.serve.archived_address import web_address
+from webmill.serve.capture_address import web_address
 
 SPACE = "\t\n\f\r "
 _FRAGMENT = "!#$%&()*+,-./:;=?@[]^_{|}~"
@@ -20,7 +20,7 @@ _CANDIDATE = re.compile(rf"([{_BETWEEN}]*+)([^{SPACE}]++)([^,]*+)")
 _NOT_ASCII = re.compile("[^\x00-\x7f]")
 
 
-class Room:
+class RewriteBudget:
     """How much longer a page may become: a short link on a page with a long base is a long address here."""
 
     def __init__(self, left: int = 16 << 20) -> None:
@@ -32,12 +32,12 @@ class Room:
             raise BadInput("too many links to rewrite", reason="rewrite_limit")
 
 
-class Links(msgspec.Struct, frozen=True):
+class LinkRewriter(msgspec.Struct, frozen=True):
     """Of one page, style sheet or head: `base` is what its links are relative to."""
 
     when: str  # the timestamp and the mark that are kept
     base: str
-    room: Room = msgspec.field(default_factory=Room)
+    room: RewriteBudget = msgspec.field(default_factory=RewriteBudget)
 
     def to(self, href: str) -> str | None:
         """The address in the archive, of the same time. None for what is none: a place on the page, `data:`…
@@ -52,12 +52,12 @@ class Links(msgspec.Struct, frozen=True):
         except BadInput:
             return None
         self.room.take(len(there))
-        return with_fragment(there, href)
+        return add_fragment(there, href)
 
-    def at(self, base: str) -> Links:
+    def at(self, base: str) -> LinkRewriter:
         """With the base that the page states."""
         try:
-            return Links(self.when, join(self.base, base), self.room)
+            return LinkRewriter(self.when, join(self.base, base), self.room)
         except BadInput:
             return self
 
@@ -83,13 +83,13 @@ class Links(msgspec.Struct, frozen=True):
         return f"{seconds}; url={there}" if there else None
 
 
-def with_fragment(there: str, href: str) -> str:
+def add_fragment(there: str, href: str) -> str:
     """An address here with the place on the page that a link named."""
     _, mark, fragment = href.partition("#")
     return f"{there}#{quote(fragment, safe=_FRAGMENT, errors='replace')}" if mark else there
 
 
-class Spelling(msgspec.Struct, frozen=True):
+class PageEncoding(msgspec.Struct, frozen=True):
     """How to read pieces of a page that is held undecoded, a character for each byte; '' when it is decoded.
 
     Undecoded, what is not rewritten keeps its bytes, also those that mean nothing.

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from urllib.parse import quote
 
-from webmill.serve.replay.links import Links, Spelling
+from webmill.serve.replay.links import LinkRewriter, PageEncoding
 
 _QUOTED = r""" "(?:[^"\\\n]|\\.)*+" | '(?:[^'\\\n]|\\.)*+' """
 _LINK = re.compile(
@@ -18,13 +18,13 @@ _LINK = re.compile(
 )
 _ESCAPE = re.compile(r"\\(?:([0-9a-fA-F]{1,6})[ \t\n\f]?|(.))", re.DOTALL)
 _ASCII = "".join(map(chr, range(0x80)))
-TEXT = Spelling()
+TEXT = PageEncoding()
 
 
-def rewrite_css(sheet: str, links: Links, *, spelling: Spelling = TEXT) -> str:
+def rewrite_css(sheet: str, links: LinkRewriter, *, spelling: PageEncoding = TEXT) -> str:
     def rewritten(found: re.Match[str]) -> str:
         value = found["url"] or found["imported"]
-        there = links.to(spelling.url(_ESCAPE.sub(_unescaped, value[1:-1] if value[0] in "\"'" else value)))
+        there = links.to(spelling.url(_ESCAPE.sub(_unescape, value[1:-1] if value[0] in "\"'" else value)))
         if there is None:
             return found[0]
         quoted = '"' + there.replace("\\", "%5C").replace('"', "%22") + '"'
@@ -33,7 +33,7 @@ def rewrite_css(sheet: str, links: Links, *, spelling: Spelling = TEXT) -> str:
     return _LINK.sub(rewritten, sheet)
 
 
-def _unescaped(found: re.Match[str]) -> str:
+def _unescape(found: re.Match[str]) -> str:
     """Percent-encoded beyond ASCII: in an undecoded sheet a character would be taken for a byte."""
     if not found[1]:
         return found[2]

@@ -12,7 +12,7 @@ import re
 
 from webmill.crawl.page.tags import RAW, end_of_raw
 from webmill.formats.html.entities import decode_attribute
-from webmill.serve.replay.links import Links, Spelling
+from webmill.serve.replay.links import LinkRewriter, PageEncoding
 from webmill.serve.replay.rewrite_css import rewrite_css
 
 _S = r"\t\n\f\r "
@@ -36,16 +36,18 @@ _DROPPED = frozenset({"integrity", "crossorigin", "ping", "referrerpolicy", "man
 _DROPPED_METAS = frozenset({"content-security-policy", "content-security-policy-report-only", "x-frame-options"})
 _OUTWARD = frozenset({"_blank", "_top", "_parent", "_new"})  # windows that a sandbox may not open or steer
 _DEEPEST = 1  # pages in attributes (srcdoc) of pages: each escape of an escape makes them longer
-TEXT = Spelling()
+TEXT = PageEncoding()
 
 
-def rewrite_html(page: str, links: Links, *, spelling: Spelling = TEXT, first: str = "", depth: int = 0) -> str:
+def rewrite_html(
+    page: str, links: LinkRewriter, *, spelling: PageEncoding = TEXT, first: str = "", depth: int = 0
+) -> str:
     """`first` is put in front of all that the page's head holds. BadInput (rewrite_limit): see `Room`."""
-    return _Page(page, links, spelling, first, depth).rewritten()
+    return _HtmlRewriter(page, links, spelling, first, depth).rewritten()
 
 
-class _Page:
-    def __init__(self, page: str, links: Links, spelling: Spelling, first: str, depth: int) -> None:
+class _HtmlRewriter:
+    def __init__(self, page: str, links: LinkRewriter, spelling: PageEncoding, first: str, depth: int) -> None:
         self._page, self._links, self._spelling, self._first, self._depth = page, links, spelling, first, depth
         self._own = links  # before any <base>
         self._out: list[str] = []
@@ -114,7 +116,7 @@ class _Page:
             name = found[1].lower()
             new = self._attribute(tag, name, found[2] or "", named)
             if new is not None:
-                out += raw[done : found.start()], f'{found[1]}="{_escaped(new)}"'
+                out += raw[done : found.start()], f'{found[1]}="{_escape_attribute(new)}"'
                 done = found.end()
             elif name in _DROPPED:
                 out.append(raw[done : found.start()])
@@ -133,9 +135,9 @@ class _Page:
         """The new value; None when it stays."""
         if name in _URLS:
             links = self._own if tag == "base" else self._links
-            return links.to(decode_attribute(self._spelling.url(_bare(value))))
+            return links.to(decode_attribute(self._spelling.url(_unquote(value))))
         if name in _SETS:
-            return self._links.to_set(decode_attribute(self._spelling.url(_bare(value))))
+            return self._links.to_set(decode_attribute(self._spelling.url(_unquote(value))))
         if name == "style" and "(" in value:
             return rewrite_css(self._decoded(value), self._links)
         if name == "target" and self._decoded(value).lower() in _OUTWARD:
@@ -144,8 +146,8 @@ class _Page:
             return self._meta(named)
         if name == "srcdoc" and self._depth < _DEEPEST:
             return rewrite_html(self._decoded(value), self._links, depth=self._depth + 1)
-        if name.startswith("data-") and _bare(value).startswith(("http://", "https://")):  # lazy images, mostly
-            return self._links.to(decode_attribute(self._spelling.url(_bare(value))))
+        if name.startswith("data-") and _unquote(value).startswith(("http://", "https://")):  # lazy images, mostly
+            return self._links.to(decode_attribute(self._spelling.url(_unquote(value))))
         return None
 
     def _meta(self, named: dict[str, str]) -> str | None:
@@ -155,13 +157,13 @@ class _Page:
         return self._links.to_refresh(named["content"]) if kind == "refresh" else None
 
     def _decoded(self, value: str) -> str:
-        return decode_attribute(self._spelling.text(_bare(value)))
+        return decode_attribute(self._spelling.text(_unquote(value)))
 
 
-def _bare(value: str) -> str:
+def _unquote(value: str) -> str:
     return value[1:-1] if value[:1] in ('"', "'") else value
 
 
-def _escaped(value: str) -> str:
+def _escape_attribute(value: str) -> str:
     """For between double quotes, in ASCII: right in every encoding that a page can have here."""
     return html.escape(value, quote=True).encode("ascii", "xmlcharrefreplace").decode("ascii")

@@ -9,7 +9,7 @@ not read. Here
   longest for a request, so that clients who only hold connections lose them first;
 - what is no HTTP is answered once, and the connection closed.
 
-No timer per connection: all are looked at twice a second (`Door.sweep`).
+No timer per connection: all are looked at twice a second (`ConnectionLimiter.sweep`).
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from typing import Any
 import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from webmill.serve.address import Proxies, network_of
-from webmill.serve.site import Limits
+from webmill.serve.client_address import TrustedProxies, client_network
+from webmill.serve.site import ClientLimits
 
 MOST_PIPELINED = 16
 LINGER = 2.0  # seconds to read on after a refusal: closed at once, the kernel would take the answer back
@@ -43,7 +43,7 @@ PHRASES = {
 }
 
 
-class Refusal(Exception):
+class RefusedRequest(Exception):
     """Raised in a callback of the parser: nothing more of this connection is read."""
 
     def __init__(self, status: int) -> None:
@@ -51,20 +51,20 @@ class Refusal(Exception):
         self.status = status
 
 
-class Door:
+class ConnectionLimiter:
     """All connections of this process. `refused` is told why each was turned away."""
 
-    def __init__(self, limits: Limits, *, spared: Proxies, refused: Callable[[str], None]) -> None:
+    def __init__(self, limits: ClientLimits, *, spared: TrustedProxies, refused: Callable[[str], None]) -> None:
         self.limits = limits
         self.refused = refused
         self._spared = spared  # they hold the connections of many
-        self._by_network: dict[str, dict[Connection, None]] = {}
+        self._by_network: dict[str, dict[HttpConnection, None]] = {}
         self.count = 0
-        self._waiting: dict[Connection, None] = {}  # for a request, the longest wait first
+        self._waiting: dict[HttpConnection, None] = {}  # for a request, the longest wait first
 
-    def enter(self, one: Connection, address: str) -> bool:
+    def enter(self, one: HttpConnection, address: str) -> bool:
         """Whether there is room."""
-        here = self._by_network.setdefault(network_of(address), {})
+        here = self._by_network.setdefault(client_network(address), {})
         here[one] = None
         self.count += 1
         self._waiting[one] = None
@@ -72,7 +72,7 @@ class Door:
             return self._make_room(one, here, "too_many_of_one")
         return self.count <= self.limits.connections or self._make_room(one, self._waiting, "too_many")
 
-    def _make_room(self, one: Connection, among: dict[Connection, None], reason: str) -> bool:
+    def _make_room(self, one: HttpConnection, among: dict[HttpConnection, None], reason: str) -> bool:
         self.refused(reason)
         for other in self._waiting:
             if other is not one and other in among and not other.is_leaving:
@@ -80,8 +80,8 @@ class Door:
                 return True
         return False
 
-    def leave(self, one: Connection, address: str) -> None:
-        network = network_of(address)
+    def leave(self, one: HttpConnection, address: str) -> None:
+        network = client_network(address)
         here = self._by_network.get(network, {})
         if one in here:
             del here[one]
@@ -90,10 +90,10 @@ class Door:
                 del self._by_network[network]
         self._waiting.pop(one, None)
 
-    def begin(self, one: Connection) -> None:
+    def begin(self, one: HttpConnection) -> None:
         self._waiting.pop(one, None)
 
-    def wait(self, one: Connection) -> None:
+    def wait(self, one: HttpConnection) -> None:
         self._waiting[one] = None
 
     def sweep(self) -> None:
@@ -102,8 +102,8 @@ class Door:
                 one.look()
 
 
-class Connection(HttpToolsProtocol):
-    def __init__(self, *, door: Door, **uvicorns: Any) -> None:
+class HttpConnection(HttpToolsProtocol):
+    def __init__(self, *, door: ConnectionLimiter, **uvicorns: Any) -> None:
         super().__init__(**uvicorns)
         self._door, self._limits = door, door.limits
         self._address = ""
@@ -145,7 +145,7 @@ class Connection(HttpToolsProtocol):
             self.cycle.keep_alive = False
         except httptools.HttpParserError as error:
             cause = error.__context__
-            self._refuse(cause.status if isinstance(cause, Refusal) else 400)
+            self._refuse(cause.status if isinstance(cause, RefusedRequest) else 400)
         else:
             if self._unparsed > self._limits.head_bytes:
                 self._refuse(431)
@@ -172,10 +172,10 @@ class Connection(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         if self._unparsed > self._limits.head_bytes and self._size_of_head() > self._limits.head_bytes:
-            raise Refusal(431)  # it came in one piece
+            raise RefusedRequest(431)  # it came in one piece
         self._unparsed = 0
         if len(self.pipeline) >= MOST_PIPELINED:
-            raise Refusal(503)
+            raise RefusedRequest(503)
         super().on_headers_complete()
         self._door.begin(self)
 
@@ -183,7 +183,7 @@ class Connection(HttpToolsProtocol):
         self._unparsed = 0
         self._body += len(body)
         if self._body > self._limits.body_bytes:
-            raise Refusal(413)
+            raise RefusedRequest(413)
         super().on_body(body)
 
     def on_message_complete(self) -> None:
@@ -246,7 +246,7 @@ class Connection(HttpToolsProtocol):
     def _refuse(self, status: int) -> None:
         """Once the answers that are due before it are out."""
         self._is_deaf = True
-        self._door.refused(WHY[status])
+        self._door.refused(REFUSAL_REASONS[status])
         if self._is_answering(self.cycle) and not (status in (408, 413) and self._withdraw()):
             self._last_words = status
         else:
@@ -281,4 +281,4 @@ class Connection(HttpToolsProtocol):
             self.transport.close()
 
 
-WHY = {400: "junk", 408: "slow_request", 413: "large_body", 431: "large_head", 503: "pipelined"}
+REFUSAL_REASONS = {400: "junk", 408: "slow_request", 413: "large_body", 431: "large_head", 503: "pipelined"}

@@ -17,12 +17,12 @@ from webmill.formats.html.charset import charset_label
 from webmill.formats.timestamps import to_datetime
 from webmill.model import Headers
 from webmill.pipeline.archived import Archived
-from webmill.serve.conditions import Unsatisfiable, http_date, range_of, without_range
-from webmill.serve.replies import NO_STORE
+from webmill.serve.conditional_requests import UnsatisfiableRange, drop_range_unless_get, http_date, parse_range
+from webmill.serve.responses import NO_STORE
 from webmill.serve.site import Site
-from webmill.serve.threads import Threads
+from webmill.serve.threads import BoundedThreads
 
-Pairs = list[tuple[str, str]]
+HeaderPairs = list[tuple[str, str]]
 
 LINKS = "application/link-format"
 ORIGINAL = "X-Archive-Orig-"
@@ -38,14 +38,14 @@ _CONTENT_RANGE = re.compile(r"\s*bytes\s+([0-9]{1,15})-([0-9]{1,15})/([0-9]{1,15
 _CHARSET = re.compile(r"[A-Za-z0-9:_.+-]{1,40}")
 
 
-def original_headers(headers: Headers, *, passed: Iterable[str] = ()) -> Pairs:
+def original_headers(headers: Headers, *, passed: Iterable[str] = ()) -> HeaderPairs:
     """All but the `passed` under a name of ours, where no browser acts on them."""
-    pairs: Pairs = []
+    pairs: HeaderPairs = []
     left = MOST_BYTES
     for name, value in headers:
         if name.lower() in passed or not _TOKEN.fullmatch(name):
             continue
-        pair = (ORIGINAL + name, without_control(value))
+        pair = (ORIGINAL + name, clean_header(value))
         left -= len(pair[0]) + len(pair[1])
         if left < 0 or len(pairs) == MOST_FIELDS:
             break
@@ -53,13 +53,13 @@ def original_headers(headers: Headers, *, passed: Iterable[str] = ()) -> Pairs:
     return pairs
 
 
-def without_control(value: str) -> str:
+def clean_header(value: str) -> str:
     """No line break of a stranger gets into a head of ours. Bytes beyond ASCII are escaped: clients choke on them."""
     value = _CONTROL.sub(" ", value).strip()
     return value if value.isascii() else quote_from_bytes(value.encode("latin-1", "replace"), safe=_ASCII)
 
 
-def read_type(content_type: str) -> tuple[str, str | None]:
+def parse_content_type(content_type: str) -> tuple[str, str | None]:
     """The type in lower case, and the label of the charset. Nothing that is not clean gets through."""
     found = _TYPE.match(content_type[:1000])
     label = charset_label(content_type)
@@ -67,34 +67,34 @@ def read_type(content_type: str) -> tuple[str, str | None]:
     return kind, label if label and _CHARSET.fullmatch(label) else None
 
 
-def memento(site: Site, archived: Archived, url: str) -> Pairs:
+def memento_headers(site: Site, archived: Archived, url: str) -> HeaderPairs:
     """RFC 7089. `url` is normalised: no `>` or line break is in it."""
     links = (
-        link(url, "original"),
-        link(f"{site.address}/timegate/{url}", "timegate"),
-        link(f"{site.address}/timemap/link/{url}", "timemap", type=LINKS),
+        format_link(url, "original"),
+        format_link(f"{site.address}/timegate/{url}", "timegate"),
+        format_link(f"{site.address}/timemap/link/{url}", "timemap", type=LINKS),
     )
     said = ("Link", ", ".join(links))
     try:
-        return [("Memento-Datetime", date_of(archived.capture.timestamp)), said]
+        return [("Memento-Datetime", memento_date(archived.capture.timestamp)), said]
     except BadInput:  # captured, but at no time that a memento could have
         return [said]
 
 
-def link(url: str, rel: str, **attributes: str) -> str:
+def format_link(url: str, rel: str, **attributes: str) -> str:
     more = "".join(f'; {name}="{value}"' for name, value in attributes.items())
     return f'<{url}>; rel="{rel}"{more}'
 
 
-def date_of(timestamp: str) -> str:
+def memento_date(timestamp: str) -> str:
     """Of a capture, as heads and links have it. BadInput when those digits are no date."""
     return http_date(to_datetime(timestamp)).decode()
 
 
-class Streamed(StreamingResponse):
+class StreamedCapture(StreamingResponse):
     """Lets go of its archive also when the client has gone away. For a HEAD nothing more is read."""
 
-    def __init__(self, pieces: Iterator[bytes], archived: Archived, *, status: int, threads: Threads) -> None:
+    def __init__(self, pieces: Iterator[bytes], archived: Archived, *, status: int, threads: BoundedThreads) -> None:
         super().__init__((), status_code=status)
         self._pieces, self._archived, self._threads = pieces, archived, threads
 
@@ -110,36 +110,36 @@ class Streamed(StreamingResponse):
             self._archived.close()
 
 
-def reply(
+def capture_response(
     archived: Archived,
     pieces: Iterator[bytes],
-    headers: Pairs,
+    headers: HeaderPairs,
     *,
-    threads: Threads,
+    threads: BoundedThreads,
     status: int = 200,
     size: int | None = None,
 ) -> Response:
     """The archive is closed with it. `size`: of all pieces, where that is known."""
     try:
-        held, rest = take(pieces, HELD)
+        held, rest = read_up_to(pieces, HELD)
     except BaseException:
         archived.close()
         raise
     if rest is None:
         archived.close()
-        return with_headers(Response(held, status_code=status), headers)
-    made = Streamed(chain((held,), rest), archived, status=status, threads=threads)
-    return with_headers(made, headers if size is None else [*headers, ("Content-Length", str(size))])
+        return add_headers(Response(held, status_code=status), headers)
+    made = StreamedCapture(chain((held,), rest), archived, status=status, threads=threads)
+    return add_headers(made, headers if size is None else [*headers, ("Content-Length", str(size))])
 
 
-def ranged_reply(
+def ranged_capture_response(
     archived: Archived,
     pieces: Iterator[bytes],
-    headers: Pairs,
+    headers: HeaderPairs,
     *,
     request: Request,
-    threads: Threads,
-    part: Part | None = None,
+    threads: BoundedThreads,
+    part: ArchivedRange | None = None,
 ) -> Response:
     """The content as it is: all of it, or the range that is asked for. `part`: where it lies in what was archived in
     part; of that the range is meant.
@@ -149,24 +149,24 @@ def ranged_reply(
     """
     size = archived.size
     if size is None:
-        return reply(archived, pieces, [*headers, ("Accept-Ranges", "none")], threads=threads)
+        return capture_response(archived, pieces, [*headers, ("Accept-Ranges", "none")], threads=threads)
     headers = [*headers, ("Accept-Ranges", "bytes")]
-    asked = without_range(dict(request.scope["headers"]), request.method)
-    part = part or Part(0, size, str(size))
+    asked = drop_range_unless_get(dict(request.scope["headers"]), request.method)
+    part = part or ArchivedRange(0, size, str(size))
     try:
-        wanted = range_of(asked, part.known, etag=b"")
+        wanted = parse_range(asked, part.known, etag=b"")
         start, end = part.within(wanted) if wanted else (0, 0)
-    except Unsatisfiable:
+    except UnsatisfiableRange:
         archived.close()
         return Response(status_code=416, headers={**NO_STORE, "Content-Range": f"bytes */{part.total}"})
     if wanted is None:
-        return reply(archived, pieces, headers, threads=threads, size=size)
+        return capture_response(archived, pieces, headers, threads=threads, size=size)
     headers += [("Content-Length", str(end - start)), ("Content-Range", f"bytes {start}-{end - 1}/{part.total}")]
-    pieces = between(pieces, start - part.start, end - part.start)
-    return with_headers(Streamed(pieces, archived, status=206, threads=threads), headers)
+    pieces = slice_pieces(pieces, start - part.start, end - part.start)
+    return add_headers(StreamedCapture(pieces, archived, status=206, threads=threads), headers)
 
 
-class Part(msgspec.Struct, frozen=True):
+class ArchivedRange(msgspec.Struct, frozen=True):
     """Bytes from `start` up to `end` of so many as `total` says, or `*`."""
 
     start: int
@@ -178,22 +178,22 @@ class Part(msgspec.Struct, frozen=True):
         return self.end if self.total == "*" else int(self.total)
 
     def within(self, wanted: tuple[int, int]) -> tuple[int, int]:
-        """What is here of a range, from its beginning on. `Unsatisfiable`: nothing."""
+        """What is here of a range, from its beginning on. `UnsatisfiableRange`: nothing."""
         if not self.start <= wanted[0] < self.end:
-            raise Unsatisfiable
+            raise UnsatisfiableRange
         return wanted[0], min(wanted[1], self.end)
 
 
-def part_of(archived: Archived) -> Part | None:
+def archived_range(archived: Archived) -> ArchivedRange | None:
     """Of a 206, if its range is as long as what was archived."""
     found = _CONTENT_RANGE.fullmatch(archived.headers.get("Content-Range") or "")
     if archived.status != 206 or not found:
         return None
-    part = Part(int(found[1]), int(found[2]) + 1, found[3])
+    part = ArchivedRange(int(found[1]), int(found[2]) + 1, found[3])
     return part if part.end - part.start == archived.size and part.end <= part.known else None
 
 
-def between(pieces: Iterable[bytes], start: int, end: int) -> Iterator[bytes]:
+def slice_pieces(pieces: Iterable[bytes], start: int, end: int) -> Iterator[bytes]:
     """These bytes; now and then an empty piece, while those before them are passed over."""
     at = told = 0
     for piece in pieces:
@@ -207,13 +207,13 @@ def between(pieces: Iterable[bytes], start: int, end: int) -> Iterator[bytes]:
             return
 
 
-def with_headers(made: Response, headers: Pairs) -> Response:
+def add_headers(made: Response, headers: HeaderPairs) -> Response:
     for name, value in headers:
         made.headers.append(name, value)
     return made
 
 
-def take(pieces: Iterator[bytes], most: int) -> tuple[bytes, Iterator[bytes] | None]:
+def read_up_to(pieces: Iterator[bytes], most: int) -> tuple[bytes, Iterator[bytes] | None]:
     """A little more than `most` bytes and the rest; or all of them, and None."""
     held = bytearray()
     for piece in pieces:

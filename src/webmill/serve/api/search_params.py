@@ -12,7 +12,7 @@ from starlette.datastructures import QueryParams
 from webmill.errors import BadInput
 from webmill.search.base import DEFAULT_LIMIT, MAX_HITS, MAX_OFFSET, SearchFilters, SearchRequest
 from webmill.search.query import MAX_QUERY, parse
-from webmill.serve.api.links import address
+from webmill.serve.api.links import with_query
 
 MOST_VALUES = 20  # chosen of one kind
 LONGEST_VALUE = 300
@@ -21,7 +21,7 @@ Sort: TypeAlias = Literal["relevance", "newest", "oldest"]
 SORTS: tuple[Sort, ...] = get_args(Sort)
 
 
-class Asked(msgspec.Struct, frozen=True, kw_only=True):
+class SearchParams(msgspec.Struct, frozen=True, kw_only=True):
     """`problems`: what was asked for and could not be understood; the rest is answered."""
 
     q: str = ""
@@ -64,13 +64,13 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
         ]
 
     def address(self, path: str = "/search", *, page: int = 1) -> str:
-        return address(path, [*self.values(), ("page", str(page) if page > 1 else "")])
+        return with_query(path, [*self.values(), ("page", str(page) if page > 1 else "")])
 
     def chosen(self) -> list[tuple[str, str]]:
         """Filters by the name of their field: `language`, `site`, `facet`."""
         return [(name, value) for name, value in self.values() if name in ("language", "site", "facet")]
 
-    def toggled(self, field: str, value: str) -> Asked:
+    def toggled(self, field: str, value: str) -> SearchParams:
         """With this filter, or without it when it was chosen."""
         name = {"language": "languages", "site": "sites", "facet": "facets"}[field]
         before: tuple[str, ...] = getattr(self, name)
@@ -78,14 +78,14 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(self, **{name: after})
 
 
-def read_asked(params: QueryParams) -> Asked:
+def read_search_params(params: QueryParams) -> SearchParams:
     problems: list[str] = []
     since, until = (_day(params.get(name, ""), problems) for name in ("since", "until"))
     limit = _number(params, "limit", problems, default=DEFAULT_LIMIT, low=1, high=MAX_HITS)
     last = max(1, MAX_OFFSET // limit)
     page = _number(params, "page", problems, default=1, low=1, high=last)
     offset = _number(params, "offset", problems, default=0, low=0, high=MAX_OFFSET) or (page - 1) * limit
-    return Asked(
+    return SearchParams(
         q=params.get("q", "")[: MAX_QUERY + 1],
         languages=_values(params, "language", problems),
         sites=_values(params, "site", problems),
@@ -99,7 +99,7 @@ def read_asked(params: QueryParams) -> Asked:
     )
 
 
-def strictly(asked: Asked) -> Asked:
+def require_valid(asked: SearchParams) -> SearchParams:
     """`BadInput` for what was not understood."""
     if asked.problems:
         raise BadInput("; ".join(asked.problems), reason="bad_query")

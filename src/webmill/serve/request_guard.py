@@ -13,14 +13,14 @@ from urllib.parse import urlsplit
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from webmill.serve.access_log import AccessLog
-from webmill.serve.address import CLIENT, Proxies, network_of, parse
-from webmill.serve.control import CHALLENGES, bears_token
+from webmill.serve.authorization import CHALLENGES, has_token
+from webmill.serve.client_address import CLIENT_KEY, TrustedProxies, client_network, parse_ip
 from webmill.serve.metrics import BYTES, KINDS, REFUSED, REQUESTS, SECONDS, STATUSES, status_class
-from webmill.serve.numbers import Numbers
-from webmill.serve.rate import Buckets, Rate
-from webmill.serve.replies import HEADERS, ONLY_READ, Header, refusal
+from webmill.serve.rate_limit import RateLimiter, RateTable
+from webmill.serve.responses import HEADERS_KEY, READ_ONLY_REFUSAL, Header, send_refusal
+from webmill.serve.shared_counters import SharedCounters
 from webmill.serve.site import Site
-from webmill.serve.threads import Left
+from webmill.serve.threads import ClientDisconnected
 
 log = logging.getLogger(__name__)
 
@@ -34,23 +34,25 @@ KIND_OF: dict[str, str] = {
     "search": "search",
     "api": "search",
 }
-OF_A_CRAWL = (["cdx"], ["timemap"], ["timegate"])  # behind its name
+CRAWL_PATHS = (["cdx"], ["timemap"], ["timegate"])  # behind its name
 MOST_HOSTS = 1024
 _HOST = re.compile(rb"(?:([A-Za-z0-9._-]+)|\[([0-9A-Fa-f:.]+)\])(?::[0-9]{0,5})?")  # nothing that a URL would end at
 LOCAL = frozenset({"localhost"})
-EXPOSED = "Accept-Ranges, Content-Encoding, Content-Length, Content-Range, ETag, Link, Memento-Datetime, Retry-After"
-MEANT = "Accept, Accept-Datetime, If-Match, If-Modified-Since, If-None-Match, If-Range, Range"
+EXPOSED_HEADERS = (
+    "Accept-Ranges, Content-Encoding, Content-Length, Content-Range, ETag, Link, Memento-Datetime, Retry-After"
+)
+ALLOWED_HEADERS = "Accept, Accept-Datetime, If-Match, If-Modified-Since, If-None-Match, If-Range, Range"
 
 
-class Gate:
+class RequestGuard:
     """Around an application of one origin."""
 
     def __init__(self, app: ASGIApp, site: Site, *, is_replay: bool = False, access: AccessLog | None = None) -> None:
         self._app, self._site, self._is_replay, self._access = app, site, is_replay, access
-        self._rate = Rate(
+        self._rate = RateLimiter(
             site.limits.rate,
             site.limits.burst,
-            buckets=Buckets(site.buckets),
+            buckets=RateTable(site.buckets),
             name="replay" if is_replay else "own",
             secret=site.secret,
         )
@@ -58,9 +60,9 @@ class Gate:
         self._names = LOCAL | site.hosts_of(address)
         self._scheme = urlsplit(address).scheme  # as clients see it: a proxy may have taken TLS off
         self._passed: set[tuple[bytes, str]] = set()  # hosts that were looked at and are ours
-        self._proxies = Proxies(site.proxies)
-        self._counts = Counts(site.metrics)
-        self._cors = Cors(site.origins)
+        self._proxies = TrustedProxies(site.proxies)
+        self._counts = RequestCounters(site.metrics)
+        self._cors = CorsPolicy(site.origins)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -73,9 +75,9 @@ class Gate:
         for name, value in scope["headers"]:
             headers[name] = value
             hosts += name == b"host"
-        scope[HEADERS], scope["scheme"] = headers, self._scheme
+        scope[HEADERS_KEY], scope["scheme"] = headers, self._scheme
         address = self._client(scope, headers)
-        scope[CLIENT] = network_of(address)
+        scope[CLIENT_KEY] = client_network(address)
         cors = () if self._is_replay else self._cors.headers(headers.get(b"origin"))
         status = size = 0
         is_complete = False
@@ -92,7 +94,7 @@ class Gate:
             await send(message)
 
         try:
-            with suppress(Left):  # there is nobody to tell
+            with suppress(ClientDisconnected):  # there is nobody to tell
                 if not await self._refused(scope, headers, hosts, address, answer):
                     await self._app(scope, receive, answer)
         except Exception:
@@ -100,7 +102,7 @@ class Gate:
             if status and not is_complete:
                 raise  # half is sent: the connection must break, so that nobody takes it for the whole
             if not status:
-                await refusal(answer, headers, 500, "something went wrong here; the server's log says what")
+                await send_refusal(answer, headers, 500, "something went wrong here; the server's log says what")
         finally:
             seconds = time.perf_counter() - began
             size = 0 if scope["method"] == "HEAD" else size
@@ -116,7 +118,7 @@ class Gate:
         path: str = scope["path"]
         kind = KIND_OF.get(path[1:].partition("/")[0])
         if kind is None:
-            return "cdx" if path.endswith("-index") or path.split("/", 3)[2:3] in OF_A_CRAWL else "page"
+            return "cdx" if path.endswith("-index") or path.split("/", 3)[2:3] in CRAWL_PATHS else "page"
         return kind
 
     async def _refused(self, scope: Scope, headers: dict[bytes, bytes], hosts: int, address: str, answer: Send) -> bool:
@@ -139,10 +141,10 @@ class Gate:
             await self._cors.preflight(answer)
             return True
         if method != "POST" or self._is_replay:
-            return await self._refuse(answer, headers, 405, "method", *ONLY_READ)
-        if not is_own(headers, host):
+            return await self._refuse(answer, headers, 405, "method", *READ_ONLY_REFUSAL)
+        if not is_same_origin(headers, host):
             return await self._refuse(answer, headers, 403, "origin", "another site sent this, not a page of ours")
-        if self._site.token and not bears_token(self._site.token, headers.get(b"authorization", b"")):
+        if self._site.token and not has_token(self._site.token, headers.get(b"authorization", b"")):
             message = "this needs the token of this server"
             return await self._refuse(answer, headers, 401, "token", message, CHALLENGES)
         return False
@@ -157,7 +159,7 @@ class Gate:
         more: Iterable[Header] = (),
     ) -> bool:
         self._counts.refuse(reason)
-        await refusal(answer, headers, status, message, more)
+        await send_refusal(answer, headers, status, message, more)
         return True
 
     def _is_ours(self, host: bytes, local: str) -> bool:
@@ -179,10 +181,10 @@ class Gate:
         return self._proxies.client(address, headers.get(b"x-forwarded-for", b"").decode("latin-1"))
 
 
-class Counts:
+class RequestCounters:
     """Places in the shared memory, looked up once."""
 
-    def __init__(self, numbers: Numbers) -> None:
+    def __init__(self, numbers: SharedCounters) -> None:
         self._numbers = numbers
         self._requests = {
             (kind, status): numbers.place(REQUESTS, kind=kind, status=status) for kind in KINDS for status in STATUSES
@@ -202,7 +204,7 @@ class Counts:
         self._numbers.count(REFUSED, reason=reason)
 
 
-class Cors:
+class CorsPolicy:
     """Which sites' scripts may read. Credentials are never allowed, and there are none."""
 
     def __init__(self, origins: frozenset[str]) -> None:
@@ -215,7 +217,7 @@ class Cors:
         return may and b"access-control-request-method" in asked
 
     def headers(self, origin: bytes | None) -> tuple[Header, ...]:
-        exposed = (b"access-control-expose-headers", EXPOSED.encode())
+        exposed = (b"access-control-expose-headers", EXPOSED_HEADERS.encode())
         if not self._origins:
             return ()
         if self._is_open:
@@ -227,14 +229,14 @@ class Cors:
     async def preflight(self, answer: Send) -> None:
         headers = [
             (b"access-control-allow-methods", b"GET, HEAD"),
-            (b"access-control-allow-headers", MEANT.encode()),
+            (b"access-control-allow-headers", ALLOWED_HEADERS.encode()),
             (b"access-control-max-age", b"86400"),
         ]
         await answer({"type": "http.response.start", "status": 204, "headers": headers})
         await answer({"type": "http.response.body"})
 
 
-def is_own(headers: dict[bytes, bytes], host: bytes) -> bool:
+def is_same_origin(headers: dict[bytes, bytes], host: bytes) -> bool:
     """Whether a page of ours, or no browser at all, sends this: browsers tell, and scripts cannot change it."""
     if headers.get(b"sec-fetch-site", b"none") not in (b"same-origin", b"none"):
         return False
@@ -243,5 +245,5 @@ def is_own(headers: dict[bytes, bytes], host: bytes) -> bool:
 
 
 def _same_address(name: str, local: str) -> bool:
-    found = parse(name)
-    return found is not None and found == parse(local)
+    found = parse_ip(name)
+    return found is not None and found == parse_ip(local)

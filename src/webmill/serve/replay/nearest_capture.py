@@ -7,14 +7,14 @@ from webmill.formats.url.normalise import join
 from webmill.formats.url.surt import surt
 from webmill.pipeline.archived import Archived, open_capture
 from webmill.pipeline.captures import nearest
-from webmill.serve.archived_address import Asked
+from webmill.serve.capture_address import CaptureAddress
 from webmill.serve.site import Site
 
 REDIRECTS = (301, 302, 303, 307, 308)
 MOST_TRIED = 10
 
 
-def open_shown(site: Site, asked: Asked) -> Archived:
+def open_nearest(site: Site, asked: CaptureAddress) -> Archived:
     """The nearest capture, to be closed; `NotFound` says why there is none.
 
     One that leads to its own address is passed over: an index does not tell http from https, so a page that sent its
@@ -28,7 +28,7 @@ def open_shown(site: Site, asked: Asked) -> Archived:
         if line.status == "304" and not line.is_revisit:  # there may be many in a row
             continue
         archived = open_capture(index, site.files, line.capture)
-        if archived.status != 304 and not _leads_back(archived, asked):
+        if archived.status != 304 and not _redirects_to_itself(archived, asked):
             return archived
         archived.close()
         tried += 1
@@ -37,9 +37,9 @@ def open_shown(site: Site, asked: Asked) -> Archived:
     raise NotFound(why)
 
 
-def redirect_of(archived: Archived) -> str | None:
+def redirect_target(archived: Archived) -> str | None:
     """Where the server sent its visitors, if that is an address of the web."""
-    location = location_of(archived)
+    location = location_header(archived)
     if archived.status not in REDIRECTS or not location:
         return None
     try:
@@ -48,11 +48,11 @@ def redirect_of(archived: Archived) -> str | None:
         return None
 
 
-def location_of(archived: Archived) -> str:
+def location_header(archived: Archived) -> str:
     """Sent as UTF-8 or escaped; a head is read as Latin-1."""
     return (archived.headers.get("Location") or "").encode("latin-1", "replace").decode("utf-8", "replace")
 
 
-def _leads_back(archived: Archived, asked: Asked) -> bool:
-    there = redirect_of(archived)
+def _redirects_to_itself(archived: Archived, asked: CaptureAddress) -> bool:
+    there = redirect_target(archived)
     return there is not None and surt(there) == surt(asked.url)

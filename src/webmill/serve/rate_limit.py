@@ -16,7 +16,7 @@ from functools import lru_cache
 from pathlib import Path
 from struct import Struct
 
-from webmill.serve.address import network_of, parse
+from webmill.serve.client_address import client_network, parse_ip
 
 SETS, WAYS = 4096, 8
 _ONE = Struct("=Qd")  # the hash of a client, and until when it has paid
@@ -25,8 +25,8 @@ MOST_CLIENTS = SETS * WAYS
 ROUNDING = 1e-6  # seconds: a sum of many doubles
 
 
-class Buckets:
-    """`file` is what the processes share, made by `create`; without one, the buckets of this process alone."""
+class RateTable:
+    """`file` is what the processes share, made by `create_table`; without one, the buckets of this process alone."""
 
     def __init__(self, file: Path | None = None) -> None:
         self._file = file.open("r+b") if file else None
@@ -65,17 +65,17 @@ class Buckets:
             self._file.close()
 
 
-def create(file: Path) -> None:
+def create_table(file: Path) -> None:
     file.write_bytes(bytes(SETS * _SET.size))
 
 
-class Rate:
+class RateLimiter:
     """Of one origin, called `name`. `rate` requests a second, `burst` of them at once; a rate of 0 is no limit.
 
     `secret`: nobody can choose an address that falls on another's place.
     """
 
-    def __init__(self, rate: float, burst: int, *, buckets: Buckets, name: str, secret: bytes) -> None:
+    def __init__(self, rate: float, burst: int, *, buckets: RateTable, name: str, secret: bytes) -> None:
         self._cost = 1 / rate if rate else 0.0
         self._ahead = (max(1, burst) - 1) * self._cost
         self._buckets, self._name, self._secret = buckets, name.encode(), secret[:64]
@@ -88,7 +88,7 @@ class Rate:
 
     def _hash(self, address: str) -> int:
         """Never 0, which is an empty place, but for a socket of this machine, which has no address."""
-        if parse(address) is None:
+        if parse_ip(address) is None:
             return 0
-        digest = hashlib.blake2b(network_of(address).encode(), digest_size=8, key=self._secret, person=self._name)
+        digest = hashlib.blake2b(client_network(address).encode(), digest_size=8, key=self._secret, person=self._name)
         return int.from_bytes(digest.digest()) or 1

@@ -16,12 +16,12 @@ _HIDDEN = {"Cc", "Cf", "Cs", "Zl", "Zp"}
 _JOINERS = "\n\t\u200c\u200d"  # the last two are letters' business in Persian, Hindi and emoji
 
 
-def count(number: float) -> str:
+def format_count(number: float) -> str:
     """12,345"""
     return f"{number:,.0f}"
 
 
-def size(number: float) -> str:
+def format_size(number: float) -> str:
     """1.2 MB, in thousands as disks are sold."""
     for unit in ("B", "KB", "MB", "GB"):
         if number < 999.5:
@@ -30,7 +30,7 @@ def size(number: float) -> str:
     return f"{number:,.1f} TB"
 
 
-def moment(when: datetime | str | float, form: str = "%Y-%m-%d %H:%M UTC") -> str:
+def format_minute(when: datetime | str | float, form: str = "%Y-%m-%d %H:%M UTC") -> str:
     """2024-04-01 10:00 UTC; digits that are no date stay as they are."""
     try:
         if isinstance(when, str):
@@ -43,25 +43,25 @@ def moment(when: datetime | str | float, form: str = "%Y-%m-%d %H:%M UTC") -> st
     return aware.astimezone(UTC).strftime(form)
 
 
-def second(when: datetime | str | float) -> str:
+def format_second(when: datetime | str | float) -> str:
     """2024-04-01 10:00:59 UTC: where several are of one minute."""
-    return moment(when, "%Y-%m-%d %H:%M:%S UTC")
+    return format_minute(when, "%Y-%m-%d %H:%M:%S UTC")
 
 
-def ago(seconds: float) -> str:
+def format_duration(seconds: float) -> str:
     """3 minutes: the largest unit that fits."""
     for unit, length in (("day", 86400), ("hour", 3600), ("minute", 60)):
         if seconds >= length:
-            return plural(int(seconds // length), unit)
-    return plural(max(0, int(seconds)), "second")
+            return pluralize(int(seconds // length), unit)
+    return pluralize(max(0, int(seconds)), "second")
 
 
-def plural(number: int, noun: str) -> str:
+def pluralize(number: int, noun: str) -> str:
     """1 file, 2 files"""
     return f"{number:,} {noun}{'' if number == 1 else 'es' if noun.endswith('ch') else 's'}"
 
 
-def web_link(url: str) -> str:
+def safe_link(url: str) -> str:
     """The address when it may be linked; never `javascript:` and its kin."""
     try:
         parts = urlsplit(url)
@@ -70,14 +70,14 @@ def web_link(url: str) -> str:
     return url if parts.scheme in ("http", "https") and parts.netloc else ""
 
 
-def plain(text: str) -> str:
+def strip_invisible(text: str) -> str:
     """A stranger's words without what turns or hides text: control and bidi characters."""
     if text.isprintable():
         return text
     return "".join(letter for letter in text if letter in _JOINERS or category(letter) not in _HIDDEN)
 
 
-def ticked(text: str) -> Markup:
+def mark_code(text: str) -> Markup:
     """Words of ours in which `code` is marked so."""
     parts = text.split("`")
     return Markup("").join(
@@ -86,13 +86,13 @@ def ticked(text: str) -> Markup:
 
 
 FILTERS: dict[str, Callable[..., str]] = {
-    "count": count,
-    "size": size,
-    "moment": moment,
-    "second": second,
-    "ago": ago,
-    "plural": plural,
-    "web_link": web_link,
-    "plain": plain,
-    "ticked": ticked,
+    "count": format_count,
+    "size": format_size,
+    "moment": format_minute,
+    "second": format_second,
+    "ago": format_duration,
+    "plural": pluralize,
+    "web_link": safe_link,
+    "plain": strip_invisible,
+    "ticked": mark_code,
 }

@@ -10,9 +10,15 @@ from typing import BinaryIO
 from starlette.types import Receive, Scope, Send
 
 from webmill.infra.storage.base import Readable, Stat
-from webmill.serve.conditions import Unsatisfiable, fails, http_date, is_known, range_of
-from webmill.serve.replies import Header, refusal
-from webmill.serve.threads import Threads, until_gone
+from webmill.serve.conditional_requests import (
+    UnsatisfiableRange,
+    http_date,
+    is_not_modified,
+    parse_range,
+    precondition_fails,
+)
+from webmill.serve.responses import Header, send_refusal
+from webmill.serve.threads import BoundedThreads, wait_for_disconnect
 
 PIECE = 64 << 10  # sent at once: a client must take one within `send_seconds`
 PIECES = 8  # read at once
@@ -20,11 +26,11 @@ AT_ONCE, EACH = 16, 8  # threads that read
 MOST_WAITING = 1000  # of all and of one: they are bounded by their connections
 
 
-def reading_threads() -> Threads:
-    return Threads(at_once=AT_ONCE, each=EACH, most_waiting=MOST_WAITING, waiting_each=MOST_WAITING)
+def file_threads() -> BoundedThreads:
+    return BoundedThreads(at_once=AT_ONCE, each=EACH, most_waiting=MOST_WAITING, waiting_each=MOST_WAITING)
 
 
-async def send_stored(
+async def send_file(
     scope: Scope,
     receive: Receive,
     send: Send,
@@ -35,15 +41,15 @@ async def send_stored(
     etag: bytes,
     headers: Sequence[Header],
     is_head: bool,
-    threads: Threads,
+    threads: BoundedThreads,
 ) -> None:
     """`headers` without those of length, range and validators."""
     known = [*headers, (b"etag", etag), (b"accept-ranges", b"bytes")]
     if stat.modified:
         known.append((b"last-modified", http_date(stat.modified)))
-    if fails(asked, etag, stat.modified):
-        await refusal(send, asked, 412, "this is another value by now")
-    elif is_known(asked, etag, stat.modified):
+    if precondition_fails(asked, etag, stat.modified):
+        await send_refusal(send, asked, 412, "this is another value by now")
+    elif is_not_modified(asked, etag, stat.modified):
         await send_empty(send, 304, known)
     else:
         await _send_range(scope, receive, send, asked, storage, stat, etag, known, is_head=is_head, threads=threads)
@@ -60,11 +66,11 @@ async def _send_range(
     headers: list[Header],
     *,
     is_head: bool,
-    threads: Threads,
+    threads: BoundedThreads,
 ) -> None:
     try:
-        wanted = range_of(asked, stat.size, etag=etag, modified=stat.modified)
-    except Unsatisfiable:
+        wanted = parse_range(asked, stat.size, etag=etag, modified=stat.modified)
+    except UnsatisfiableRange:
         await refuse_range(send, asked, stat.size)
         return
     start, end = wanted or (0, stat.size)
@@ -84,10 +90,10 @@ async def _send_range(
 
 
 async def _send_pieces(
-    scope: Scope, receive: Receive, send: Send, stream: BinaryIO, left: int, threads: Threads
+    scope: Scope, receive: Receive, send: Send, stream: BinaryIO, left: int, threads: BoundedThreads
 ) -> None:
     """To its end, or until the client has gone: `send` would take the rest of a large file and say nothing."""
-    gone = asyncio.ensure_future(until_gone(receive))
+    gone = asyncio.ensure_future(wait_for_disconnect(receive))
     try:
         while left and not gone.done():
             read = partial(stream.read, min(PIECE * PIECES, left))
@@ -107,7 +113,7 @@ async def send_empty(send: Send, status: int, headers: list[Header]) -> None:
 
 
 async def refuse_range(send: Send, asked: Mapping[bytes, bytes], size: int) -> None:
-    await refusal(send, asked, 416, "no such range", [(b"content-range", f"bytes */{size}".encode())])
+    await send_refusal(send, asked, 416, "no such range", [(b"content-range", f"bytes */{size}".encode())])
 
 
 def content_range(start: int, end: int, size: int) -> Header:

@@ -8,13 +8,13 @@ from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 
 from starlette.types import Scope
 
-CLIENT = "webmill.client"  # in a scope: whose request it is, as the gate has found out
+CLIENT_KEY = "webmill.client"  # in a scope: whose request it is, as the gate has found out
 
 
 @lru_cache(maxsize=4096)
-def network_of(address: str) -> str:
+def client_network(address: str) -> str:
     """What is counted as one client: an IPv4 address, a /64 of IPv6, or the text as it is."""
-    found = parse(address)
+    found = parse_ip(address)
     if isinstance(found, IPv6Address):
         return str(ip_network((int(found) >> 64 << 64, 64)).network_address)
     return str(found) if found else address
@@ -22,10 +22,10 @@ def network_of(address: str) -> str:
 
 def client_of(scope: Scope) -> str:
     """What is counted as one client; behind no gate, whoever holds the connection."""
-    return scope.get(CLIENT) or network_of(scope["client"][0] if scope.get("client") else "")
+    return scope.get(CLIENT_KEY) or client_network(scope["client"][0] if scope.get("client") else "")
 
 
-def parse(address: str) -> IPv4Address | IPv6Address | None:
+def parse_ip(address: str) -> IPv4Address | IPv6Address | None:
     """None for what is no address. IPv4 within IPv6, as a socket for both tells it, is IPv4."""
     try:
         found = ip_address(address.partition("%")[0])
@@ -35,7 +35,7 @@ def parse(address: str) -> IPv4Address | IPv6Address | None:
 
 
 def is_loopback(address: str) -> bool:
-    found = parse(address)
+    found = parse_ip(address)
     return address == "localhost" or (found is not None and found.is_loopback)
 
 
@@ -48,14 +48,14 @@ def is_network(text: str) -> bool:
     return True
 
 
-class Proxies:
+class TrustedProxies:
     """Machines that speak for others."""
 
     def __init__(self, networks: Iterable[str]) -> None:
         self._networks = [ip_network(one, strict=False) for one in networks]
 
     def __contains__(self, address: str) -> bool:
-        found = parse(address) if self._networks else None
+        found = parse_ip(address) if self._networks else None
         return found is not None and any(found in network for network in self._networks)
 
     def client(self, address: str, forwarded: str) -> str:
@@ -63,7 +63,7 @@ class Proxies:
         if address not in self:
             return address
         for hop in reversed(forwarded.split(",")[-16:]):
-            if parse(hop.strip()) is None:
+            if parse_ip(hop.strip()) is None:
                 break
             address = hop.strip()
             if address not in self:

@@ -21,18 +21,18 @@ CHALLENGES = [
 ]
 
 
-def may(request: Request, site: Site, *, action: str, stamp: str) -> bool:
+def is_authorized(request: Request, site: Site, *, action: str, stamp: str) -> bool:
     """Whether this was sent by a form of ours for this action, or by a program that bears the token."""
-    return _is_borne(
+    return _token_matches(
         site.token, request.headers.get("authorization", "").encode("latin-1"), b"bearer"
     ) or site.is_stamped(action, stamp)
 
 
-def bears_token(token: str, authorization: bytes) -> bool:
-    return _is_borne(token, authorization, b"bearer") or _is_borne(token, authorization, b"basic")
+def has_token(token: str, authorization: bytes) -> bool:
+    return _token_matches(token, authorization, b"bearer") or _token_matches(token, authorization, b"basic")
 
 
-def _is_borne(token: str, authorization: bytes, wanted: bytes) -> bool:
+def _token_matches(token: str, authorization: bytes, wanted: bytes) -> bool:
     scheme, _, said = authorization.partition(b" ")
     if not token or scheme.lower() != wanted:
         return False

@@ -25,7 +25,7 @@ WIDTH = 8  # bytes of a double
 SUMMED = ("process_cpu_seconds", "process_resident_memory_bytes", "process_open_fds")
 
 
-def places(declared: Iterable[Metric]) -> dict[Series, int]:
+def cell_offsets(declared: Iterable[Metric]) -> dict[Series, int]:
     """Where the numbers of each series begin. Place 0 is the process's id."""
     found: dict[Series, int] = {}
     end = 1
@@ -37,13 +37,13 @@ def places(declared: Iterable[Metric]) -> dict[Series, int]:
     return found
 
 
-class Numbers:
+class SharedCounters:
     """Declared series only: an unknown label value is counted as "other"."""
 
     def __init__(self, file: Path | None = None, *, row: int = 0, rows: int = 1) -> None:
-        """`file`: what the processes share, made by `create`. Without one, the numbers of this process alone."""
+        """`file` is shared by the processes (see `create_counters`); without one this process counts alone."""
         self._declared = METRICS
-        self._places = places(self._declared)
+        self._places = cell_offsets(self._declared)
         self._width = self._places["", ()]
         size = self._width * rows * WIDTH
         if file:
@@ -128,5 +128,5 @@ def _merge(into: Family, family: Family) -> None:
         into.samples = [old._replace(value=old.value + new.value)]
 
 
-def create(file: Path, *, rows: int) -> None:
-    file.write_bytes(bytes(places(METRICS)["", ()] * rows * WIDTH))
+def create_counters(file: Path, *, rows: int) -> None:
+    file.write_bytes(bytes(cell_offsets(METRICS)["", ()] * rows * WIDTH))

@@ -22,16 +22,16 @@ _KEPT = "".join(chr(code) for code in range(0x21, 0x7F) if chr(code) not in '"#<
 _ESCAPED_SCHEME = re.compile(rb"https?%3A", re.IGNORECASE)
 
 
-class Rest(PathConvertor):
+class RestOfPath(PathConvertor):
     """`{rest:archived}` in a route: all that follows. Starlette's `path` ends at a line break, and URLs hold `%0A`."""
 
     regex = "(?s:.*)"
 
 
-register_url_convertor("archived", Rest())
+register_url_convertor("archived", RestOfPath())
 
 
-class Asked(msgspec.Struct, frozen=True, kw_only=True):
+class CaptureAddress(msgspec.Struct, frozen=True, kw_only=True):
     """A capture that somebody wants. `timestamp` is as they wrote it, `url` is normalised."""
 
     timestamp: str
@@ -50,7 +50,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
         return earliest(year[: len(year) // 2 * 2])
 
 
-def read_address(request: Request) -> Asked:
+def read_address(request: Request) -> CaptureAddress:
     """BadInput (bad_address, bad_url, scheme, url_too_long)."""
     asked = parse_address(sent_path(request))
     if asked is None:
@@ -65,7 +65,7 @@ def sent_path(request: Request) -> bytes:
     return path + b"?" + query if query else path
 
 
-def parse_address(path: bytes) -> Asked | None:
+def parse_address(path: bytes) -> CaptureAddress | None:
     """None when this is no such address at all; BadInput when there is no such URL."""
     found = _ADDRESS.fullmatch(path)
     if not found:
@@ -75,18 +75,20 @@ def parse_address(path: bytes) -> Asked | None:
         rest = unquote_to_bytes(rest)
     scheme = _SCHEME.match(rest)  # proxies make one slash of two
     rest = (scheme[1] + b"://" + rest[scheme.end() :]) if scheme else b"http://" + rest
-    return Asked(timestamp=timestamp.decode(), url=normalise(rest.decode("utf-8", "replace")), mark=mark.decode())
+    return CaptureAddress(
+        timestamp=timestamp.decode(), url=normalise(rest.decode("utf-8", "replace")), mark=mark.decode()
+    )
 
 
 def web_address(when: str, url: str) -> str:
     """Of any URL: a normalised one stays as it is."""
-    return f"/web/{when}/{spelled(url)}"
+    return f"/web/{when}/{quote_url(url)}"
 
 
 def raw_address(timestamp: str, url: str, *, mark: str = "") -> str:
-    return f"/raw/{timestamp}{mark}/{spelled(url)}"
+    return f"/raw/{timestamp}{mark}/{quote_url(url)}"
 
 
-def spelled(url: str) -> str:
+def quote_url(url: str) -> str:
     """A URL as the rest of a path of ours: readable, and nothing in it ends the path, an attribute or a link."""
     return quote(url, safe=_KEPT, errors="replace")

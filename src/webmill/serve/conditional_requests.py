@@ -11,11 +11,11 @@ _TAG = re.compile(rb'(W/)?("[^"]*")')
 _RANGE = re.compile(rb"bytes=\s*(\d{0,19})-(\d{0,19})\s*")  # one; of several none is given, which is allowed
 
 
-class Unsatisfiable(Exception):
+class UnsatisfiableRange(Exception):
     """A range that begins behind the end."""
 
 
-def fails(asked: Mapping[bytes, bytes], etag: bytes, modified: datetime | None) -> bool:
+def precondition_fails(asked: Mapping[bytes, bytes], etag: bytes, modified: datetime | None) -> bool:
     """If-Match, If-Unmodified-Since: whether the client means another value than this (412)."""
     if b"if-match" in asked:
         tags = asked[b"if-match"]
@@ -24,7 +24,7 @@ def fails(asked: Mapping[bytes, bytes], etag: bytes, modified: datetime | None) 
     return bool(since and modified and modified.replace(microsecond=0) > since)
 
 
-def is_known(asked: Mapping[bytes, bytes], etag: bytes, modified: datetime | None = None) -> bool:
+def is_not_modified(asked: Mapping[bytes, bytes], etag: bytes, modified: datetime | None = None) -> bool:
     """If-None-Match, If-Modified-Since: whether the client has this value already (304)."""
     if b"if-none-match" in asked:
         tags = asked[b"if-none-match"]
@@ -33,17 +33,17 @@ def is_known(asked: Mapping[bytes, bytes], etag: bytes, modified: datetime | Non
     return bool(since and modified and modified.replace(microsecond=0) <= since)
 
 
-def without_range(asked: Mapping[bytes, bytes], method: str) -> Mapping[bytes, bytes]:
+def drop_range_unless_get(asked: Mapping[bytes, bytes], method: str) -> Mapping[bytes, bytes]:
     """A range is one of a GET alone (14.2)."""
     if method == "GET" or b"range" not in asked:
         return asked
     return {name: value for name, value in asked.items() if name != b"range"}
 
 
-def range_of(
+def parse_range(
     asked: Mapping[bytes, bytes], size: int, *, etag: bytes, modified: datetime | None = None
 ) -> tuple[int, int] | None:
-    """Start and end (behind the last byte) of what is asked for; None: all. `Unsatisfiable`: nothing of it is there."""
+    """Return start and end (exclusive) of the requested range, or None for all. `UnsatisfiableRange`: past the end."""
     match = _RANGE.fullmatch(asked.get(b"range", b""))
     if not match or not (match[1] or match[2]) or not _is_same(asked.get(b"if-range"), etag, modified):
         return None
@@ -55,7 +55,7 @@ def range_of(
         if last and int(last) < start:
             return None  # no range at all
     if start >= end:
-        raise Unsatisfiable
+        raise UnsatisfiableRange
     return start, end
 
 

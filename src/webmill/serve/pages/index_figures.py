@@ -26,12 +26,12 @@ _CODE = re.compile("[1-5][0-9]{2}")
 K = TypeVar("K")
 
 
-class Amount(msgspec.Struct):
+class CaptureAmount(msgspec.Struct):
     captures: int = 0
     bytes: int = 0
 
 
-class Figures(msgspec.Struct, frozen=True, kw_only=True):
+class IndexFigures(msgspec.Struct, frozen=True, kw_only=True):
     """Of a sample the counts are those that the whole would have by it. `times`: 202404151030, or by hour or day."""
 
     blocks: int
@@ -39,7 +39,7 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
     captures: int
     bytes: int
     unreadable: int
-    times: dict[str, Amount]
+    times: dict[str, CaptureAmount]
     statuses: dict[str, int]
     types: dict[str, int]
     languages: dict[str, int]
@@ -50,7 +50,7 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
         return self.counted_blocks < self.blocks
 
 
-class _Fields(msgspec.Struct, gc=False):
+class _CountedFields(msgspec.Struct, gc=False):
     status: str | int | None = None
     mime: str | None = None
     detected: str | None = msgspec.field(default=None, name="mime-detected")
@@ -58,14 +58,14 @@ class _Fields(msgspec.Struct, gc=False):
     length: str | int = 0
 
 
-_decoder = msgspec.json.Decoder(_Fields)
+_decoder = msgspec.json.Decoder(_CountedFields)
 
 
-def count_index(storage: Readable, *, most: int) -> Figures:
+def count_index(storage: Readable, *, most: int) -> IndexFigures:
     """At most `most` blocks are read. `BadInput` when the index is damaged where we look."""
     generation = ZipNumIndex(storage, SUMMARY).current()
     blocks, chosen = choose_blocks(storage, generation, most=most)
-    tally = _Tally()
+    tally = _IndexTally()
     for block in chosen:
         for text in generation.read_group([block]):
             tally.add(split_lines(text))
@@ -99,12 +99,12 @@ def _lines_at(storage: Readable, generation: Generation, places: Iterable[int]) 
             yield line
 
 
-class _Tally:
+class _IndexTally:
     """Values are kept as they are written and made sense of at the end: there are few different ones."""
 
     def __init__(self) -> None:
         self.captures = self.unreadable = self.bytes = 0
-        self.times: dict[bytes, Amount] = {}
+        self.times: dict[bytes, CaptureAmount] = {}
         self.digits = 12  # of a timestamp that are told apart
         self.statuses: Counter[str | int | None] = Counter()
         self.types: Counter[str] = Counter()
@@ -119,7 +119,7 @@ class _Tally:
             self.domains[domain_of(host)] += self.captures - before
         while len(self.times) > TIMES and self.digits > 8:
             self.digits -= 2
-            self.times = _folded(self.times, self.digits)
+            self.times = _merge_times(self.times, self.digits)
         _keep_most(self.domains)
         _keep_most(self.types)
         _keep_most(self.languages)
@@ -132,7 +132,7 @@ class _Tally:
         except (ValueError, RecursionError):  # too few parts, no JSON (msgspec's errors are such), or too deep
             self.unreadable += 1
             return
-        size = number(fields.length)
+        size = parse_size(fields.length)
         self.captures += 1
         self.bytes += size
         self.statuses[fields.status] += 1
@@ -144,48 +144,48 @@ class _Tally:
         if amount is None:
             if not is_timestamp(timestamp):
                 return
-            amount = self.times[moment] = Amount()
+            amount = self.times[moment] = CaptureAmount()
         amount.captures += 1
         amount.bytes += size
 
-    def figures(self, *, blocks: int, counted: int) -> Figures:
+    def figures(self, *, blocks: int, counted: int) -> IndexFigures:
         factor = blocks / counted if counted else 1.0
-        return Figures(
+        return IndexFigures(
             blocks=blocks,
             counted_blocks=counted,
             captures=round(self.captures * factor),
             bytes=round(self.bytes * factor),
             unreadable=self.unreadable,
             times={
-                key.decode(): Amount(round(one.captures * factor), round(one.bytes * factor))
+                key.decode(): CaptureAmount(round(one.captures * factor), round(one.bytes * factor))
                 for key, one in self.times.items()
             },
-            statuses=_scaled(self.statuses, status_of, factor),
-            types=_scaled(self.types, type_of, factor),
-            languages=_scaled(self.languages, first_language, factor),
-            domains=_scaled(self.domains, str, factor),
+            statuses=_scale_counts(self.statuses, status_of, factor),
+            types=_scale_counts(self.types, type_of, factor),
+            languages=_scale_counts(self.languages, first_language, factor),
+            domains=_scale_counts(self.domains, str, factor),
         )
 
 
-def added(parts: Iterable[Figures]) -> Figures:
+def sum_figures(parts: Iterable[IndexFigures]) -> IndexFigures:
     """Those of several indexes as one."""
     parts = [*parts]
-    times: dict[str, Amount] = {}
+    times: dict[str, CaptureAmount] = {}
     for key, amount in chain.from_iterable(part.times.items() for part in parts):
-        one = times.setdefault(key, Amount())
+        one = times.setdefault(key, CaptureAmount())
         one.captures += amount.captures
         one.bytes += amount.bytes
-    return Figures(
+    return IndexFigures(
         blocks=sum(part.blocks for part in parts),
         counted_blocks=sum(part.counted_blocks for part in parts),
         captures=sum(part.captures for part in parts),
         bytes=sum(part.bytes for part in parts),
         unreadable=sum(part.unreadable for part in parts),
         times=times,
-        statuses=_added(part.statuses for part in parts),
-        types=_added(part.types for part in parts),
-        languages=_added(part.languages for part in parts),
-        domains=_added(part.domains for part in parts),
+        statuses=_sum_counts(part.statuses for part in parts),
+        types=_sum_counts(part.types for part in parts),
+        languages=_sum_counts(part.languages for part in parts),
+        domains=_sum_counts(part.domains for part in parts),
     )
 
 
@@ -203,7 +203,7 @@ def first_language(value: str) -> str:
     return value.partition(",")[0][:LONGEST_VALUE]
 
 
-def number(value: str | int) -> int:
+def parse_size(value: str | int) -> int:
     """Of a stranger's field: 0 when it is none, or none that a file can have."""
     text = str(value)
     return int(text) if text.isascii() and text.isdigit() and len(text) < 15 else 0
@@ -228,23 +228,23 @@ def _keep_most(counter: Counter[K]) -> None:
         counter.update(kept)
 
 
-def _scaled(counts: Counter[K], name: Callable[[K], str], factor: float) -> dict[str, int]:
+def _scale_counts(counts: Counter[K], name: Callable[[K], str], factor: float) -> dict[str, int]:
     named: Counter[str] = Counter()
     for value, count in counts.items():
         named[name(value)] += count
     return {value: round(count * factor) for value, count in named.most_common(KEPT)}
 
 
-def _folded(times: Mapping[bytes, Amount], digits: int) -> dict[bytes, Amount]:
-    found: dict[bytes, Amount] = {}
+def _merge_times(times: Mapping[bytes, CaptureAmount], digits: int) -> dict[bytes, CaptureAmount]:
+    found: dict[bytes, CaptureAmount] = {}
     for key, amount in times.items():
-        one = found.setdefault(key[:digits], Amount())
+        one = found.setdefault(key[:digits], CaptureAmount())
         one.captures += amount.captures
         one.bytes += amount.bytes
     return found
 
 
-def _added(parts: Iterable[Mapping[str, int]]) -> dict[str, int]:
+def _sum_counts(parts: Iterable[Mapping[str, int]]) -> dict[str, int]:
     total: Counter[str] = Counter()
     for part in parts:
         total.update(part)

@@ -9,12 +9,12 @@ from collections.abc import Callable
 from starlette.types import Message
 
 from webmill.serve.codings import CODINGS, IDENTITY, SMALLEST
-from webmill.serve.replies import Header
+from webmill.serve.responses import Header
 
 OVERHEAD = 2048  # bytes of an entry beside its content, about
 
 
-class Variant:
+class EncodedFile:
     """One content in one coding, as it goes out."""
 
     __slots__ = ("body", "end", "etag", "start")
@@ -26,23 +26,23 @@ class Variant:
         self.end: Message = {"type": "http.response.body", "body": body}
 
 
-class Kept:
+class CachedFile:
     """A published file. `stamp` is its etag in the storage."""
 
     def __init__(self, key: str, data: bytes, *, stamp: str, headers: list[Header], fresh_until: float) -> None:
         self.key, self.stamp, self.headers, self.fresh_until = key, stamp, headers, fresh_until
         self._hash = hashlib.sha256(data).hexdigest()
-        self.plain = Variant(data, self._tag(IDENTITY), headers)
+        self.plain = EncodedFile(data, self._tag(IDENTITY), headers)
         self.variants = {IDENTITY: self.plain}
         if len(data) < SMALLEST:
             self.variants |= dict.fromkeys(CODINGS, self.plain)
 
-    def encode(self, coding: str) -> Variant:
+    def encode(self, coding: str) -> EncodedFile:
         """Takes its time: for a thread. What does not become smaller stays as it is."""
         body = CODINGS[coding](self.plain.body)
         if len(body) >= len(self.plain.body):
             return self.plain
-        return Variant(body, self._tag(coding), [*self.headers, (b"content-encoding", coding.encode())])
+        return EncodedFile(body, self._tag(coding), [*self.headers, (b"content-encoding", coding.encode())])
 
     @property
     def size(self) -> int:
@@ -53,22 +53,22 @@ class Kept:
         return f'"{self._hash}{"-" * bool(coding)}{coding}"'.encode()
 
 
-class Shelf:
+class FileCache:
     """Those asked for last, up to `bound` bytes. For one thread."""
 
     def __init__(self, bound: int, *, watch: Callable[[int], None]) -> None:
         self._bound, self._watch = bound, watch
-        self._kept: OrderedDict[str, tuple[Kept, int]] = OrderedDict()
+        self._kept: OrderedDict[str, tuple[CachedFile, int]] = OrderedDict()
         self._size = 0
 
-    def get(self, path: str) -> Kept | None:
+    def get(self, path: str) -> CachedFile | None:
         found = self._kept.get(path)
         if found is None:
             return None
         self._kept.move_to_end(path)
         return found[0]
 
-    def put(self, path: str, kept: Kept) -> None:
+    def put(self, path: str, kept: CachedFile) -> None:
         """Also when it has grown by a coding."""
         self.drop(path)
         size = kept.size

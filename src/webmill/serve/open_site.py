@@ -11,8 +11,8 @@ from webmill.infra.queue.backends import existing_queue, viewed_queue
 from webmill.infra.queue.base import QueueOptions
 from webmill.infra.storage.backends import open_storage
 from webmill.search.backends import open_search, search_address
-from webmill.serve.numbers import Numbers
-from webmill.serve.site import Limits, QueueDoor, ShownSetting, Site
+from webmill.serve.shared_counters import SharedCounters
+from webmill.serve.site import ClientLimits, QueueOpener, ShownSetting, Site
 from webmill.settings import SECTIONS, Setting, Settings, every_setting
 
 
@@ -24,7 +24,7 @@ def open_site(
     replay_address: str,
     secret: bytes,
     storage: str | None = None,
-    numbers: Numbers | None = None,
+    numbers: SharedCounters | None = None,
 ) -> Site:
     """What `webmill serve` answers from. `secret` is the same in all processes of a server.
 
@@ -43,18 +43,18 @@ def open_site(
         proxies=frozenset(serve.proxies),
         token=serve.token,
         secret=secret,
-        limits=Limits(rate=serve.rate, burst=max(1, round(4 * serve.rate))),
+        limits=ClientLimits(rate=serve.rate, burst=max(1, round(4 * serve.rate))),
         settings=shown_settings(settings),
         versions=open_storage(storage or str(place.root)),
         open_engine=partial(open_search, search_address(settings.search.url, place.root), create=False),
         queues={
-            name: QueueDoor(
+            name: QueueOpener(
                 view=partial(viewed_queue, f"sqlite:{file}", options),
                 open=partial(existing_queue, f"sqlite:{file}", options),
             )
             for name, file in queues.items()
         },
-        metrics=numbers or Numbers(),
+        metrics=numbers or SharedCounters(),
     )
 
 

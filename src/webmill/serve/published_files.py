@@ -21,60 +21,66 @@ from webmill.errors import BadInput, Conflict, NotFound, WebmillError
 from webmill.infra.storage.base import Stat, chunks_of
 from webmill.publish.keys import LATEST
 from webmill.publish.types import Pointer, decode
-from webmill.serve.codings import IDENTITY, chosen
-from webmill.serve.conditions import Unsatisfiable, fails, is_known, range_of, without_range
+from webmill.serve.codings import IDENTITY, choose_coding
+from webmill.serve.conditional_requests import (
+    UnsatisfiableRange,
+    drop_range_unless_get,
+    is_not_modified,
+    parse_range,
+    precondition_fails,
+)
+from webmill.serve.file_cache import CachedFile, EncodedFile, FileCache
+from webmill.serve.file_response import PIECE, content_range, file_threads, refuse_range, send_empty, send_file
 from webmill.serve.metrics import CACHED, DAMAGED
-from webmill.serve.names import UNKNOWN, Names, PublishedFile
-from webmill.serve.replies import HEADERS, ONLY_READ, Header, inert, refusal, refuse_error
-from webmill.serve.shelf import Kept, Shelf, Variant
+from webmill.serve.published_paths import NOT_PUBLISHED, PublishedFile, PublishedPaths
+from webmill.serve.responses import HEADERS_KEY, READ_ONLY_REFUSAL, Header, data_headers, send_error, send_refusal
 from webmill.serve.site import Site
-from webmill.serve.stored import PIECE, content_range, reading_threads, refuse_range, send_empty, send_stored
 
 log = logging.getLogger(__name__)
 
 FRESH = 60.0  # seconds until we look whether a file is still there; of the pointer:
 POINTER_FRESH = 1.0
 MOST_VERIFIED = 4096
-WORDS = {"latest.json", "snapshots", "blobs"}
+FIRST_SEGMENTS = {"latest.json", "snapshots", "blobs"}
 
 
-class Big(Struct, frozen=True):
+class LargeFile(Struct, frozen=True):
     """Too large to be kept: sent from the storage each time."""
 
     place: PublishedFile
     stat: Stat
 
 
-class Delivery:
+class PublishedFiles:
     def __init__(self, site: Site) -> None:
         self._site, self._storage = site, site.versions
-        self._shelf = Shelf(site.limits.cache_bytes, watch=partial(site.metrics.set, CACHED))
+        self._shelf = FileCache(site.limits.cache_bytes, watch=partial(site.metrics.set, CACHED))
         self._largest = site.limits.cache_bytes // 8
         self._headers: list[Header] = [
-            *inert(site).items(),
+            *data_headers(site).items(),
             (b"content-type", b"application/json"),
             (b"vary", b"Accept-Encoding"),
         ]
-        self._threads = reading_threads()
-        self._loading: dict[str, asyncio.Future[Kept | Big]] = {}
-        self._names = Names(self._storage)
+        self._threads = file_threads()
+        self._loading: dict[str, asyncio.Future[CachedFile | LargeFile]] = {}
+        self._names = PublishedPaths(self._storage)
         self._verified: OrderedDict[tuple[str, str], None] = OrderedDict()  # key and etag of what was too big to keep
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        asked = without_range(scope.get(HEADERS) or dict(scope["headers"]), scope["method"])
+        asked = drop_range_unless_get(scope.get(HEADERS_KEY) or dict(scope["headers"]), scope["method"])
         is_head = scope["method"] == "HEAD"
         if scope["method"] != "GET" and not is_head:
-            await refusal(send, asked, 405, *ONLY_READ)
+            await send_refusal(send, asked, 405, *READ_ONLY_REFUSAL)
             return
         path: str = scope["path"]
         try:
-            kept: Kept | Big | None = self._shelf.get(path)
+            kept: CachedFile | LargeFile | None = self._shelf.get(path)
             if kept is None or kept.fresh_until < time.monotonic():  # type: ignore[union-attr]  # no Big is kept
                 kept = await self._load_once(scope, path)
-            if isinstance(kept, Big):
+            if isinstance(kept, LargeFile):
                 await self._send_big(scope, receive, send, asked, kept, is_head=is_head)
                 return
-            coding = IDENTITY if b"range" in asked else chosen(asked.get(b"accept-encoding", b""))
+            coding = IDENTITY if b"range" in asked else choose_coding(asked.get(b"accept-encoding", b""))
             variant = kept.variants.get(coding) or await self._encode(scope, path, kept, coding)
         except WebmillError as error:
             await self._refuse(send, asked, path, error)
@@ -87,18 +93,18 @@ class Delivery:
             await send(variant.start)
             await send(variant.end)
 
-    async def _send_as_asked(self, send: Send, asked: Mapping[bytes, bytes], variant: Variant) -> None:
+    async def _send_as_asked(self, send: Send, asked: Mapping[bytes, bytes], variant: EncodedFile) -> None:
         size = len(variant.body)
         headers: list[Header] = variant.start["headers"]
-        if fails(asked, variant.etag, None):
-            await refusal(send, asked, 412, "this is another value by now")
+        if precondition_fails(asked, variant.etag, None):
+            await send_refusal(send, asked, 412, "this is another value by now")
             return
-        if is_known(asked, variant.etag):
+        if is_not_modified(asked, variant.etag):
             await send_empty(send, 304, [header for header in headers if header[0] != b"content-length"])
             return
         try:
-            wanted = range_of(asked, size, etag=variant.etag)
-        except Unsatisfiable:
+            wanted = parse_range(asked, size, etag=variant.etag)
+        except UnsatisfiableRange:
             await refuse_range(send, asked, size)
             return
         if not wanted:
@@ -110,7 +116,7 @@ class Delivery:
         await self._send_body(send, variant, 206, headers, start, end)
 
     async def _send_body(
-        self, send: Send, variant: Variant, status: int, headers: list[Header], start: int, end: int
+        self, send: Send, variant: EncodedFile, status: int, headers: list[Header], start: int, end: int
     ) -> None:
         await send({"type": "http.response.start", "status": status, "headers": headers})
         for at in range(start, end, PIECE):
@@ -118,9 +124,9 @@ class Delivery:
             await send({"type": "http.response.body", "body": piece, "more_body": at + PIECE < end})
 
     async def _send_big(
-        self, scope: Scope, receive: Receive, send: Send, asked: Mapping[bytes, bytes], big: Big, *, is_head: bool
+        self, scope: Scope, receive: Receive, send: Send, asked: Mapping[bytes, bytes], big: LargeFile, *, is_head: bool
     ) -> None:
-        await send_stored(
+        await send_file(
             scope,
             receive,
             send,
@@ -133,14 +139,14 @@ class Delivery:
             threads=self._threads,
         )
 
-    async def _encode(self, scope: Scope, path: str, kept: Kept, coding: str) -> Variant:
+    async def _encode(self, scope: Scope, path: str, kept: CachedFile, coding: str) -> EncodedFile:
         variant = await self._threads.go_on(scope, partial(kept.encode, coding))
         kept.variants[coding] = variant
         if self._shelf.get(path) is kept:
             self._shelf.put(path, kept)
         return variant
 
-    async def _load_once(self, scope: Scope, path: str) -> Kept | Big:
+    async def _load_once(self, scope: Scope, path: str) -> CachedFile | LargeFile:
         """Many may ask for it at once: one reads, also when the first of them leaves."""
         loading = self._loading.get(path)
         if loading is None:
@@ -149,38 +155,38 @@ class Delivery:
             loading.add_done_callback(lambda _: self._loading.pop(path, None))
         return await asyncio.shield(loading)
 
-    async def _load(self, scope: Scope, path: str) -> Kept | Big:
+    async def _load(self, scope: Scope, path: str) -> CachedFile | LargeFile:
         kept = self._shelf.get(path)
         try:
             found = await self._threads.go_on(scope, partial(self._read, path, kept))
         except WebmillError:
             self._shelf.drop(path)
             raise
-        if isinstance(found, Kept):
+        if isinstance(found, CachedFile):
             found.fresh_until = time.monotonic() + (POINTER_FRESH if found.key == LATEST else FRESH)
             self._shelf.put(path, found)
         return found
 
     # --- in a thread
 
-    def _read(self, path: str, kept: Kept | None) -> Kept | Big:
+    def _read(self, path: str, kept: CachedFile | None) -> CachedFile | LargeFile:
         place = self._names.place(path)
         stat = self._storage.stat(place.key)
         if kept and kept.stamp == stat.etag:
             return kept
         if stat.size > self._largest:
             self._verify(place, stat)
-            return Big(place, stat)
+            return LargeFile(place, stat)
         try:
             data = self._storage.read(place.key, etag=stat.etag)
         except Conflict:
             return self._read(path, None)  # replaced between two calls: only the pointer is
         if place.sha256:
-            _check(place, hashlib.sha256(data).hexdigest())
+            _check_hash(place, hashlib.sha256(data).hexdigest())
         else:
             decode(data, Pointer, source=place.key)
         headers = [*self._headers, (b"cache-control", place.policy)]
-        return Kept(place.key, data, stamp=stat.etag, headers=headers, fresh_until=0.0)
+        return CachedFile(place.key, data, stamp=stat.etag, headers=headers, fresh_until=0.0)
 
     def _verify(self, place: PublishedFile, stat: Stat) -> None:
         """Once for each value."""
@@ -190,7 +196,7 @@ class Delivery:
         with self._storage.open(place.key, etag=stat.etag) as stream:
             for chunk in chunks_of(stream):
                 digest.update(chunk)
-        _check(place, digest.hexdigest())
+        _check_hash(place, digest.hexdigest())
         self._verified[place.key, stat.etag] = None
         if len(self._verified) > MOST_VERIFIED:
             self._verified.popitem(last=False)
@@ -199,11 +205,11 @@ class Delivery:
         if isinstance(error, BadInput):
             log.error("a published file is damaged", extra={"path": path[:200], "why": str(error)})
             self._site.metrics.count(DAMAGED)
-            await refusal(send, asked, 500, "what is stored under this name is damaged, and was not sent")
+            await send_refusal(send, asked, 500, "what is stored under this name is damaged, and was not sent")
         elif isinstance(error, NotFound):
-            await refusal(send, asked, 404, UNKNOWN)
+            await send_refusal(send, asked, 404, NOT_PUBLISHED)
         else:
-            await refuse_error(send, asked, error, self._site.root)
+            await send_error(send, asked, error, self._site.root)
 
 
 CONDITIONS = frozenset(
@@ -211,6 +217,6 @@ CONDITIONS = frozenset(
 )
 
 
-def _check(place: PublishedFile, found: str) -> None:
+def _check_hash(place: PublishedFile, found: str) -> None:
     if found != place.sha256:
         raise BadInput(f"it hashes to {found}", reason="corrupt_file", source=place.key)

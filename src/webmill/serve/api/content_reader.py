@@ -12,24 +12,24 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from webmill.errors import BadInput, Unavailable
-from webmill.serve.api.engine import KeptEngine
+from webmill.serve.api.engine import SharedEngine
 from webmill.serve.api.published import PublishedVersions
-from webmill.serve.api.search import Searching
+from webmill.serve.api.search import DocumentSearch
 from webmill.serve.site import Site
-from webmill.serve.threads import Threads
+from webmill.serve.threads import BoundedThreads
 
 log = logging.getLogger(__name__)
 
 
-Answer: TypeAlias = "Callable[[Reading, Request], Response]"
+Answer: TypeAlias = "Callable[[ContentReader, Request], Response]"
 
 
-class Reading:
-    def __init__(self, site: Site, threads: Threads, *, searching: Threads) -> None:
+class ContentReader:
+    def __init__(self, site: Site, threads: BoundedThreads, *, searching: BoundedThreads) -> None:
         self.site = site
         self.published = PublishedVersions(site.versions)
-        engine = KeptEngine(site.open_engine, site.publishing.search / "meta.json")
-        self.searching = Searching(site, engine, self.published)
+        engine = SharedEngine(site.open_engine, site.publishing.search / "meta.json")
+        self.searching = DocumentSearch(site, engine, self.published)
         self._threads, self._search_threads = threads, searching
         weakref.finalize(self, engine.close)  # with the application, or at the end of the process
 
@@ -41,7 +41,7 @@ class Reading:
         """For what asks the search engine."""
         return self._endpoint(answer, self._search_threads)
 
-    def _endpoint(self, answer: Answer, threads: Threads) -> Callable[[Request], Awaitable[Response]]:
+    def _endpoint(self, answer: Answer, threads: BoundedThreads) -> Callable[[Request], Awaitable[Response]]:
         async def asked(request: Request) -> Response:
             try:
                 return await threads.begin(request.scope, request.receive, partial(answer, self, request))

@@ -18,7 +18,7 @@ POINTER = b"public, max-age=10, stale-while-revalidate=30, stale-if-error=86400"
 IMMUTABLE = b"public, max-age=31536000, immutable"
 ABOUT_A_VERSION = b"public, max-age=60"
 MOST_MANIFESTS = 64
-UNKNOWN = "nothing of that name was published"
+NOT_PUBLISHED = "nothing of that name was published"
 
 
 class PublishedFile(Struct, frozen=True):
@@ -29,7 +29,7 @@ class PublishedFile(Struct, frozen=True):
     policy: bytes
 
 
-class Names:
+class PublishedPaths:
     """For many threads."""
 
     def __init__(self, storage: Storage) -> None:
@@ -48,12 +48,12 @@ class Names:
             return PublishedFile(blob_key(hash_), hash_, IMMUTABLE)
         version = version_of_key(path[1:])
         if not version or not path.startswith(f"/{SNAPSHOTS}"):
-            raise NotFound(UNKNOWN)
+            raise NotFound(NOT_PUBLISHED)
         name = path.removeprefix(f"/{SNAPSHOTS}{version}/")
         with self._lock:
             sha256 = self._hashes(version).get(name)
         if not sha256:
-            raise NotFound(UNKNOWN)
+            raise NotFound(NOT_PUBLISHED)
         policy = ABOUT_A_VERSION if name.startswith("aux/") else IMMUTABLE
         return PublishedFile(version_folder(version) + name, sha256, policy)
 
@@ -76,5 +76,5 @@ class Names:
             self._versions = {one.version: one for one in found}
             self._stamp = stamp
         if version not in self._versions:
-            raise NotFound(UNKNOWN)
+            raise NotFound(NOT_PUBLISHED)
         return self._versions[version]

@@ -15,8 +15,8 @@ from webmill.search.hits import make_hit_reply
 from webmill.serve.api.differences import Differences
 from webmill.serve.api.documents import DocumentEntry, Listing
 from webmill.serve.api.search import FoundHits
-from webmill.serve.archived_address import raw_address, web_address
-from webmill.serve.replies import NO_STORE
+from webmill.serve.capture_address import raw_address, web_address
+from webmill.serve.responses import NO_STORE
 
 
 class CaptureReply(CaptureRef, frozen=True, kw_only=True):
@@ -94,7 +94,7 @@ class DiffReply(msgspec.Struct, frozen=True, kw_only=True, rename={"old": "from"
     after: str | None
 
 
-def reply(value: msgspec.Struct) -> Response:
+def json_response(value: msgspec.Struct) -> Response:
     return Response(msgspec.json.encode(value), media_type="application/json", headers=NO_STORE)
 
 

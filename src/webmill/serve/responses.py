@@ -17,12 +17,12 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from webmill.errors import BadInput, Conflict, Misconfigured, NotFound, Unavailable, WebmillError
 from webmill.serve.site import Site
-from webmill.serve.threads import Left
+from webmill.serve.threads import ClientDisconnected
 
 log = logging.getLogger(__name__)
 
 Header = tuple[bytes, bytes]
-HEADERS = "webmill.headers"  # in a scope: by name, as the gate has read them
+HEADERS_KEY = "webmill.headers"  # in a scope: by name, as the gate has read them
 
 STATUS: dict[type[WebmillError], int] = {
     BadInput: 400,
@@ -31,9 +31,9 @@ STATUS: dict[type[WebmillError], int] = {
     Unavailable: 503,
     Misconfigured: 503,
 }
-ONLY_READ = "this can only be read", ((b"allow", b"GET, HEAD"),)
+READ_ONLY_REFUSAL = "this can only be read", ((b"allow", b"GET, HEAD"),)
 NO_STORE = {"Cache-Control": "no-store"}
-INERT = b"default-src 'none'; frame-ancestors 'none'; sandbox"
+INERT_POLICY = b"default-src 'none'; frame-ancestors 'none'; sandbox"
 COMMON: dict[bytes, bytes] = {b"x-content-type-options": b"nosniff"}
 PERMISSIONS = b"camera=(), geolocation=(), microphone=(), payment=(), usb=(), browsing-topics=()"
 _BEGINNING = r"""(?<![^\s'"`(\[=:<])"""  # of a word: a path within a URL is none of this machine
@@ -49,23 +49,27 @@ _HOST = re.compile(r"://(?:[^\s/@]*@)?(\[[0-9A-Fa-f:.]+\]|[^\s/:'\"`(),;]+)")
 _CONNECTION = re.compile(r"\b\w*Connection\w*\(host=[^)]*\)(?:: )?")  # as urllib3 begins what it says
 
 
-def inert(site: Site) -> dict[bytes, bytes]:
+def data_headers(site: Site) -> dict[bytes, bytes]:
     """For data, which is no document: it opens nothing, and no other site may show it as a part of its own."""
     shared = b"cross-origin" if site.origins else b"same-origin"
-    return COMMON | strict(site) | {b"cross-origin-resource-policy": shared, b"content-security-policy": INERT}
+    return (
+        COMMON
+        | transport_security(site)
+        | {b"cross-origin-resource-policy": shared, b"content-security-policy": INERT_POLICY}
+    )
 
 
-def security(site: Site) -> dict[bytes, bytes]:
+def security_headers(site: Site) -> dict[bytes, bytes]:
     """What every answer of our own origin carries that does not say otherwise itself."""
-    return inert(site) | {b"permissions-policy": PERMISSIONS, b"referrer-policy": b"no-referrer"}
+    return data_headers(site) | {b"permissions-policy": PERMISSIONS, b"referrer-policy": b"no-referrer"}
 
 
-def strict(site: Site) -> dict[bytes, bytes]:
+def transport_security(site: Site) -> dict[bytes, bytes]:
     is_secure = site.address.startswith("https:")
     return {b"strict-transport-security": b"max-age=31536000"} if is_secure else {}
 
 
-class WithHeaders:
+class DefaultHeaders:
     """An application whose answers carry these headers, where they do not say otherwise."""
 
     def __init__(self, app: ASGIApp, headers: Mapping[bytes, bytes]) -> None:
@@ -82,7 +86,7 @@ class WithHeaders:
         await self._app(scope, receive, complete)
 
 
-class Unsaid(Response):
+class NoResponse(Response):
     """To a client that has left."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -113,13 +117,13 @@ def _without_servers(said: str) -> str:
     return re.sub(rf"(?<![\w.-])(?:{hosts})(?![\w-])", "its server", said) if hosts else said
 
 
-def told(status: int, message: str, headers: Mapping[str, str] = NO_STORE) -> Response:
+def json_message(status: int, message: str, headers: Mapping[str, str] = NO_STORE) -> Response:
     """To a program."""
     return JSONResponse({"message": message}, status_code=status, headers=dict(headers))
 
 
-def as_json(error: WebmillError, root: Path) -> Response:
-    return told(status_of(error), message_of(error, root), headers_of(error))
+def error_json(error: WebmillError, root: Path) -> Response:
+    return json_message(status_of(error), message_of(error, root), headers_of(error))
 
 
 def headers_of(error: WebmillError) -> dict[str, str]:
@@ -128,15 +132,15 @@ def headers_of(error: WebmillError) -> dict[str, str]:
     return NO_STORE
 
 
-def error_answers(site: Site) -> dict[type[Exception], Callable[[Request, Exception], Awaitable[Response]]]:
+def exception_handlers(site: Site) -> dict[type[Exception], Callable[[Request, Exception], Awaitable[Response]]]:
     """For Starlette: pages for browsers, JSON for programs."""
     from webmill.serve.pages.errors import error_page, wants_page
 
     async def of_ours(request: Request, error: Exception) -> Response:
         assert isinstance(error, WebmillError)
-        tell_operator(error)
+        log_server_error(error)
         if not wants_page(request):
-            return as_json(error, site.root)
+            return error_json(error, site.root)
         answer = error_page(site, request, status=status_of(error), message=message_of(error, site.root))
         answer.headers.update(headers_of(error))
         return answer
@@ -147,38 +151,38 @@ def error_answers(site: Site) -> dict[type[Exception], Callable[[Request, Except
             answer = error_page(site, request, status=error.status_code, message=error.detail)
             answer.headers.update(error.headers or {})
             return answer
-        return told(error.status_code, error.detail, NO_STORE | dict(error.headers or {}))
+        return json_message(error.status_code, error.detail, NO_STORE | dict(error.headers or {}))
 
     async def of_gone(_: Request, __: Exception) -> Response:
-        return Unsaid()
+        return NoResponse()
 
-    return {WebmillError: of_ours, HTTPException: of_http, Left: of_gone}
+    return {WebmillError: of_ours, HTTPException: of_http, ClientDisconnected: of_gone}
 
 
-def tell_operator(error: WebmillError) -> None:
+def log_server_error(error: WebmillError) -> None:
     """What is none of a client's fault, with all that clients are not told."""
     if status_of(error) >= 500:
         log.warning("cannot answer", extra={"why": str(error)})
 
 
-async def refuse_error(send: Send, asked: Mapping[bytes, bytes], error: WebmillError, root: Path) -> None:
-    tell_operator(error)
+async def send_error(send: Send, asked: Mapping[bytes, bytes], error: WebmillError, root: Path) -> None:
+    log_server_error(error)
     headers = [(name.lower().encode(), value.encode()) for name, value in headers_of(error).items()]
     more = [header for header in headers if header[0] != b"cache-control"]
-    await refusal(send, asked, status_of(error), message_of(error, root), more)
+    await send_refusal(send, asked, status_of(error), message_of(error, root), more)
 
 
-def small_page(title: str, message: str) -> str:
+def minimal_page(title: str, message: str) -> str:
     """Without our sheet: for what is refused before a page is made, and for the origin of archived pages."""
     return SMALL_PAGE.format(title=html.escape(title), message=html.escape(message))
 
 
-async def refusal(
+async def send_refusal(
     send: Send, asked: Mapping[bytes, bytes], status: int, message: str, more: Iterable[Header] = ()
 ) -> None:
     """Without Starlette: what is refused should cost little."""
     if b"text/html" in asked.get(b"accept", b""):
-        text, kind = small_page(HTTPStatus(status).phrase, message), b"text/html; charset=utf-8"
+        text, kind = minimal_page(HTTPStatus(status).phrase, message), b"text/html; charset=utf-8"
     else:
         text, kind = json.dumps({"message": message}), b"application/json"
     body = text.encode("utf-8", "replace")
@@ -186,7 +190,7 @@ async def refusal(
         (b"content-type", kind),
         (b"content-length", str(len(body)).encode()),
         (b"cache-control", b"no-store"),
-        (b"content-security-policy", INERT),
+        (b"content-security-policy", INERT_POLICY),
         *COMMON.items(),
         *more,
     ]

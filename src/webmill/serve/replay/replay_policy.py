@@ -16,7 +16,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from webmill.serve.replies import COMMON, PERMISSIONS, strict
+from webmill.serve.responses import COMMON, PERMISSIONS, transport_security
 from webmill.serve.site import Site
 
 POLICY = (
@@ -35,18 +35,18 @@ ALWAYS = COMMON | {
 FORBIDDEN = ("set-cookie", "strict-transport-security", "service-worker-allowed", "clear-site-data")
 
 
-def pass_of(site: Site) -> str:
+def replay_pass(site: Site) -> str:
     """What stands behind the timestamp in addresses of ours."""
     return f"~{site.stamp('replay')[:16]}"
 
 
-class Seal:
+class ReplayPolicy:
     def __init__(self, app: ASGIApp, site: Site) -> None:
         self._app = app
-        self._passed = re.compile(f"(?:{re.escape(site.replay_address)})?/web/[0-9]+{pass_of(site)}/")
+        self._passed = re.compile(f"(?:{re.escape(site.replay_address)})?/web/[0-9]+{replay_pass(site)}/")
         self._policy = POLICY.format(replay=site.replay_address)
         self._framed = f"{self._policy}; frame-ancestors {site.address}"
-        self._always = {name.decode(): value.decode() for name, value in (ALWAYS | strict(site)).items()}
+        self._always = {name.decode(): value.decode() for name, value in (ALWAYS | transport_security(site)).items()}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
