@@ -80,7 +80,7 @@ def take_page(data: bytes) -> None:
     if encoding.startswith(("utf-16", "iso-2022", "replacement")):
         encoding = "utf-8"
     page = rewrite_html(
-        data.decode("latin-1"), LinkRewriter("2023", BASE), spelling=PageEncoding(encoding), first="<!--!-->"
+        data.decode("latin-1"), LinkRewriter("2023", BASE), encoding=PageEncoding(encoding), first="<!--!-->"
     )
     assert len(page) <= MOST_GROWTH * len(data) + MOST_LINKED
     assert page.count("<!--!-->") >= 1
@@ -94,7 +94,7 @@ def take_page(data: bytes) -> None:
 
 def take_sheet(data: bytes) -> None:
     """So does a style sheet, where it is plain what a link is: without quotes, all quotes are ours."""
-    sheet = rewrite_css(data.decode("latin-1"), LinkRewriter("2023", BASE), spelling=PageEncoding("utf-8"))
+    sheet = rewrite_css(data.decode("latin-1"), LinkRewriter("2023", BASE), encoding=PageEncoding("utf-8"))
     sheet.encode("latin-1")
     assert len(sheet) <= MOST_GROWTH * len(data) + MOST_LINKED
     if not {*b"\"'\\"} & {*data}:
@@ -121,8 +121,8 @@ def take_address(data: bytes) -> None:
     """What is written of what was read is read as the same."""
     asked = parse_address(data)
     if asked is not None:
-        assert parse_address(web_address(asked.when, asked.url).encode("ascii")) == asked
-        assert parse_address(raw_address(asked.timestamp, asked.url, mark=asked.mark).encode("ascii")) == asked
+        assert parse_address(web_address(asked.timestamp_part, asked.url).encode("ascii")) == asked
+        assert parse_address(raw_address(asked.timestamp, asked.url, modifier=asked.modifier).encode("ascii")) == asked
         assert len(asked.moment) == 14
 
 

@@ -39,13 +39,13 @@ def main(root: str, *words: str) -> None:
             limits=ClientLimits(**limits),
         )
         numbers = site.metrics
-        door = ConnectionLimiter(
-            site.limits, spared=TrustedProxies(()), refused=lambda reason: numbers.count(REFUSED, reason=reason)
+        limiter = ConnectionLimiter(
+            site.limits, exempt=TrustedProxies(()), on_refused=lambda reason: numbers.count(REFUSED, reason=reason)
         )
         ours, theirs = multiprocessing.Pipe()
         print(f"serving at {addresses[0]}/ (archived pages at {addresses[1]}/)", flush=True)
         apps = {own: application(site), replay: replay_application(site)}
-        serve(apps, limits=site.limits, door=door, tls=None, parent=theirs, often=lambda: None)
+        serve(apps, limits=site.limits, limiter=limiter, tls=None, parent=theirs, on_tick=lambda: None)
         ours.close()
 
 

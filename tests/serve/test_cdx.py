@@ -262,7 +262,7 @@ class CountingStorage(LocalStorage):
 def test_the_list_of_crawls_reads_an_index_once_for_each_state_of_it(
     tmp_path: Path, damaged: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(served_index, "AGAIN", 3600.0)
+    monkeypatch.setattr(served_index, "RECHECK_SECONDS", 3600.0)
     folder = put_index(tmp_path, LINES[:100], name="A")
     site = site_of(tmp_path)
     storage = CountingStorage(folder)

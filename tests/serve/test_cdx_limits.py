@@ -15,8 +15,8 @@ from starlette.types import ASGIApp, Message
 
 from tests.serve.cdx_samples import make_captures, put_index
 from tests.serve.conftest import site_of
+from webmill.serve.app import cdx_routes
 from webmill.serve.cdx.limits import QueryLimits
-from webmill.serve.cdx.routes import routes
 from webmill.serve.request_guard import RequestGuard
 from webmill.serve.responses import exception_handlers
 from webmill.settings import ServeSettings, Settings
@@ -35,7 +35,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def app_of(root: Path, *, proxies: str = "", **limits: Any) -> ASGIApp:
     site = site_of(root, Settings(serve=ServeSettings(proxies=proxies)))
-    made = routes(site, limits=QueryLimits(**limits))
+    made = cdx_routes(site, limits=QueryLimits(**limits))
     return RequestGuard(Starlette(routes=made, exception_handlers=exception_handlers(site)), site)
 
 

@@ -90,7 +90,7 @@ def test_a_summary_that_is_damaged_while_it_is_served_is_told_and_a_good_one_is_
 def test_a_flaw_that_goes_away_is_forgotten(summary: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     shard = max(summary.parent.glob("cdx-*.gz"))
     data = shard.read_bytes()
-    monkeypatch.setattr(served_index, "AGAIN", 0.0)
+    monkeypatch.setattr(served_index, "RECHECK_SECONDS", 0.0)
     with served(root_of(summary)) as (own, _):
         shard.write_bytes(data + data)
         assert own.get("/readyz").status_code == 503

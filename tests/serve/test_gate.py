@@ -149,10 +149,10 @@ def test_the_rate_remembers_so_many_clients_and_no_more() -> None:
     with closing(RateTable()) as buckets:
         rate = RateLimiter(1.0, 1, buckets=buckets, name="own", secret=b"s")
         for one in range(MOST_CLIENTS + 100):
-            rate.wait(f"10.{one >> 16}.{one >> 8 & 255}.{one & 255}", 0.0)
+            rate.seconds_to_wait(f"10.{one >> 16}.{one >> 8 & 255}.{one & 255}", 0.0)
         last = f"10.{one >> 16}.{one >> 8 & 255}.{one & 255}"
-        assert rate.wait(last, 0.5) == pytest.approx(0.5)
-        assert rate.wait(last, 1.5) == 0
+        assert rate.seconds_to_wait(last, 0.5) == pytest.approx(0.5)
+        assert rate.seconds_to_wait(last, 1.5) == 0
 
 
 def test_the_rate_remembers_a_crowd_that_half_fills_its_table() -> None:
@@ -160,8 +160,8 @@ def test_the_rate_remembers_a_crowd_that_half_fills_its_table() -> None:
         rate = RateLimiter(1.0, 1, buckets=buckets, name="own", secret=b"s")
         crowd = [f"10.0.{one >> 8}.{one & 255}" for one in range(MOST_CLIENTS // 2)]
         for client in crowd:
-            rate.wait(client, 0.0)
-        forgotten = sum(rate.wait(client, 0.5) == 0 for client in crowd)
+            rate.seconds_to_wait(client, 0.0)
+        forgotten = sum(rate.seconds_to_wait(client, 0.5) == 0 for client in crowd)
         assert forgotten < len(crowd) // 20
 
 
@@ -170,12 +170,12 @@ def test_a_client_is_counted_once_whichever_process_it_asks(tmp_path: Path) -> N
     with closing(RateTable(file)) as one, closing(RateTable(file)) as two:
         rates = [RateLimiter(1.0, 4, buckets=each, name="own", secret=b"s") for each in (one, two)]
         replay = RateLimiter(1.0, 4, buckets=one, name="replay", secret=b"s")
-        waits = [rates[turn % 2].wait("192.0.2.1", 100.0) for turn in range(6)]
+        waits = [rates[turn % 2].seconds_to_wait("192.0.2.1", 100.0) for turn in range(6)]
         assert waits == [0, 0, 0, 0, pytest.approx(1), pytest.approx(1)]
-        assert rates[0].wait("192.0.2.1", 101.0) == 0
-        assert rates[1].wait("192.0.2.1", 101.0) == pytest.approx(1)
-        assert rates[0].wait("192.0.2.2", 101.0) == 0
-        assert replay.wait("192.0.2.1", 101.0) == 0
+        assert rates[0].seconds_to_wait("192.0.2.1", 101.0) == 0
+        assert rates[1].seconds_to_wait("192.0.2.1", 101.0) == pytest.approx(1)
+        assert rates[0].seconds_to_wait("192.0.2.2", 101.0) == 0
+        assert replay.seconds_to_wait("192.0.2.1", 101.0) == 0
 
 
 COUNTING = """
@@ -186,7 +186,7 @@ from webmill.serve.rate_limit import RateLimiter, RateTable
 rate = RateLimiter(1.0, 30_000, buckets=RateTable(Path(sys.argv[1])), name="own", secret=b"s")
 print("ready", flush=True)
 sys.stdin.readline()
-print(sum(not rate.wait("192.0.2.1", 100.0) for _ in range(20_000)))
+print(sum(not rate.seconds_to_wait("192.0.2.1", 100.0) for _ in range(20_000)))
 """
 
 
@@ -274,12 +274,12 @@ def basic(password: str) -> str:
 )
 def test_another_site_cannot_change_anything(site: Site, headers: dict[str, str], status: int) -> None:
     with asking(changing(site)) as ask:
-        assert post(ask, site.stamp("retry job-1"), **headers) == status
+        assert post(ask, site.sign("retry job-1"), **headers) == status
 
 
 def test_a_form_must_carry_the_stamp_of_its_action(site: Site) -> None:
     with asking(changing(site)) as ask:
-        assert post(ask, site.stamp("retry job-2")) == 403
+        assert post(ask, site.sign("retry job-2")) == 403
         assert post(ask) == 403
         assert post(ask, "%C3%BC") == 403
         assert post(ask, authorization="Bearer ") == 403
@@ -288,7 +288,7 @@ def test_a_form_must_carry_the_stamp_of_its_action(site: Site) -> None:
 
 def test_with_a_token_it_is_needed(site: Site) -> None:
     guarded = replace(site, token="sécret")
-    stamp = guarded.stamp("retry job-1")
+    stamp = guarded.sign("retry job-1")
     token = "sécret".encode().decode("latin-1")
     with asking(changing(guarded)) as ask:
         for wrong in ("", "Bearer", "Bearer wrong", "Basic", "Basic !", basic("wrong"), basic(""), "Digest x", token):

@@ -16,7 +16,7 @@ from webmill.infra.storage.memory import MemoryStorage
 from webmill.publish.blobs import BlobStore
 from webmill.publish.shards import read_index, write_index
 from webmill.publish.types import PublishedItem, encode
-from webmill.serve.api.items import ItemIndex, id_ranges
+from webmill.serve.api.items import ItemLookup, id_ranges
 
 HASH = "0" * 64
 LARGE = {f"notice/{number:03d}": {"title": f"Notice {number}", "text": "…", "campus": "Seoul"} for number in range(230)}
@@ -198,11 +198,11 @@ def test_places_are_those_of_a_sorted_list(ids: set[str], probe: str, data: st.D
     storage = MemoryStorage()
     rows = sorted((id_.encode(), encode(PublishedItem(id_, "s", HASH))) for id_ in ids if id_.isprintable())
     index = write_index(rows, put=BlobStore(storage).put_bytes, inline=data.draw(st.sampled_from([0, 5, 100])))
-    items = ItemIndex(storage, read_index(index, source="all.json"))
+    items = ItemLookup(storage, read_index(index, source="all.json"))
     keys = [key for key, _ in rows]
     assert len(items) == len(keys)
     start, count = data.draw(st.integers(0, 70)), data.draw(st.integers(0, 70))
     assert [item.id.encode() for item in items.read(start, count)] == keys[start : start + count]
-    assert items.place_of(probe.encode()) == sum(key < probe.encode() for key in keys)
-    first, last = items.within(id_ranges(probe)[0])
+    assert items.position_of(probe.encode()) == sum(key < probe.encode() for key in keys)
+    first, last = items.bounds(id_ranges(probe)[0])
     assert keys[first:last] == [key for key in keys if key.startswith(probe.encode())]

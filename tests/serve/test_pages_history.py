@@ -121,12 +121,12 @@ def test_wildcards_lead_to_addresses_with_counts(client: TestClient, url: str, m
 
 def test_pages_of_addresses_have_every_address_once(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(addresses, "MOST_LINES", 20)  # fewer than the clock has captures
-    whole = [each.url for each in addresses.list_addresses(site.index(), "town.example/*", count=100).found]
+    whole = [each.url for each in addresses.list_addresses(site.index(), "town.example/*", count=100).addresses]
     found: list[addresses.ListedAddress] = []
     after = "-"
     while after:
         some = addresses.list_addresses(site.index(), "town.example/*", after=after.strip("-"), count=2)
-        found, after = found + some.found, some.after
+        found, after = found + some.addresses, some.after
     assert len(found) == 9
     assert [each.url for each in found][: len(whole)] == whole
     assert [each.url for each in found if each.is_cut] == [CLOCK]
@@ -154,7 +154,7 @@ def test_addresses_without_a_host_are_passed_over_at_once(tmp_path: Path) -> Non
     lines = sorted(f'{key} 20240101000000 {{"url": "x"}}\n'.encode() for key in keys)
     index = Looked(ZipNumIndex(LocalStorage(put_index(tmp_path, lines))))
     found = addresses.list_hosts(index)  # type: ignore[arg-type]
-    assert found.found == ["a.com", "b.dns", "c.org:8080"]
+    assert found.hosts == ["a.com", "b.dns", "c.org:8080"]
     assert index.times < 10
 
 
@@ -165,7 +165,7 @@ def test_hosts_are_listed_in_their_own_script_and_by_pages(client: TestClient, s
     first = addresses.list_hosts(site.index(), count=2)
     second = addresses.list_hosts(site.index(), count=2, after=first.after)
     third = addresses.list_hosts(site.index(), count=2, after=second.after)
-    assert first.found + second.found + third.found == addresses.list_hosts(site.index()).found
+    assert first.hosts + second.hosts + third.hosts == addresses.list_hosts(site.index()).hosts
     assert third.after == ""
 
 

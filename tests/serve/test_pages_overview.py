@@ -129,9 +129,9 @@ def test_a_page_comes_while_the_first_count_still_runs(
 
 def test_what_did_not_change_is_looked_at_once(town: Path) -> None:
     surveyor = Surveyor(site_of(town))
-    found = surveyor.look(patience=60)
+    found = surveyor.latest(patience=60)
     assert found
-    assert surveyor.look(patience=60) is found
+    assert surveyor.latest(patience=60) is found
 
 
 def test_what_archives_and_folders_are_called_stays_text(

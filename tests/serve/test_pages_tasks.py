@@ -128,7 +128,7 @@ def test_a_stamp_is_good_for_one_action_on_one_task(own: TestClient, root: Path)
     assert own.post("/tasks/drop", data=fields, headers=HTML).status_code == 403
     assert own.post("/tasks/retry", data=fields | {"id": "*"}, headers=HTML).status_code == 403
     assert own.post("/tasks/retry", data=fields | {"queue": "extract"}, headers=HTML).status_code == 403
-    stamp = site_of(root).stamp("drop publish *")  # of ours, for what no button does
+    stamp = site_of(root).sign("drop publish *")  # of ours, for what no button does
     assert (
         own.post("/tasks/drop", data={"queue": "publish", "id": "*", "stamp": stamp}, headers=HTML).status_code == 200
     )

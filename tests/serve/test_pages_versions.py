@@ -115,7 +115,7 @@ def test_the_other_way_round_what_was_added_is_removed(client: TestClient) -> No
 def test_pages_of_a_diff_are_the_whole_diff(
     board: Path, board_client: TestClient, monkeypatch: pytest.MonkeyPatch, change: str
 ) -> None:
-    monkeypatch.setattr(differences, "LOOKED_AT", 40)  # items that one page may cost: some pages have nothing
+    monkeypatch.setattr(differences, "MOST_ITEMS", 40)  # items that one page may cost: some pages have nothing
     old, new, _ = names(board_client)
     storage = LocalStorage(board)
     indexes = [read_version_index(storage, history.find_version(storage, name)) for name in (old, new)]
@@ -145,7 +145,7 @@ def test_counts_are_told_of_neighbours_and_of_versions_far_apart(board_client: T
 def test_counts_that_would_take_too_long_are_left_out(
     board_client: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(differences, "LOOKED_AT", 40)
+    monkeypatch.setattr(differences, "MOST_ITEMS", 40)
     first, second, _ = names(board_client)
     answer = board_client.get("/api/versions/diff", params={"from": second, "to": first}).json()
     assert answer["counts"] is None

@@ -25,7 +25,9 @@ class Stage:
         self.let = asyncio.Semaphore(0)
         self.asked = asyncio.Semaphore(0)
         self.reasons: list[str] = []
-        self.door = ConnectionLimiter(ClientLimits(**limits), spared=TrustedProxies(()), refused=self.reasons.append)  # type: ignore[arg-type]
+        self.limiter = ConnectionLimiter(
+            ClientLimits(**limits), exempt=TrustedProxies(()), on_refused=self.reasons.append
+        )  # type: ignore[arg-type]
 
     async def app(self, scope: Any, receive: Any, send: Any) -> None:
         self.asked.release()
@@ -36,7 +38,7 @@ class Stage:
     async def until_refused(self, reason: str) -> None:
         async with asyncio.timeout(DEADLINE):
             while reason not in self.reasons:
-                self.door.sweep()
+                self.limiter.close_slow()
                 await asyncio.sleep(0.01)
 
     @asynccontextmanager
@@ -53,7 +55,9 @@ class Stage:
         config.load()
         state = ServerState()
         server = await asyncio.get_running_loop().create_server(
-            lambda: HttpConnection(config=config, server_state=state, app_state={}, door=self.door), "127.0.0.1", 0
+            lambda: HttpConnection(config=config, server_state=state, app_state={}, limiter=self.limiter),
+            "127.0.0.1",
+            0,
         )
         reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
         try:
@@ -63,7 +67,7 @@ class Stage:
             server.close()
             await asyncio.gather(*state.tasks, return_exceptions=True)
             async with asyncio.timeout(DEADLINE):
-                while self.door.count:
+                while self.limiter.count:
                     await asyncio.sleep(0.01)
 
 
@@ -105,7 +109,7 @@ def test_an_answer_that_takes_long_is_waited_for() -> None:
             writer.write(GET)
             await asyncio.wait_for(stage.asked.acquire(), DEADLINE)
             for _ in range(20):
-                stage.door.sweep()
+                stage.limiter.close_slow()
                 await asyncio.sleep(0.01)
             assert not stage.reasons
             stage.let.release()

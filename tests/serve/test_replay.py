@@ -19,7 +19,7 @@ from tests.serve.conftest import ADDRESS, REPLAY, site_of
 from tests.serve.hand_made import HTML, collection, response, served
 from webmill.infra.storage.local import LocalStorage
 from webmill.serve.app import replay_application
-from webmill.serve.replay.origin import EACH, WAITING_EACH
+from webmill.serve.replay.origin import PER_CLIENT, WAITING_PER_CLIENT
 
 SITE, WHEN = "https://made.example", "20230401120000"
 Clients = tuple[TestClient, TestClient]
@@ -268,7 +268,7 @@ class SlowDisk(LocalStorage):
 def test_few_pages_are_made_at_once_and_not_too_many_wait(town: Path) -> None:
     site = site_of(town)
     site.__dict__["files"] = disk = SlowDisk(town)
-    url, everyone = "https://town.example/style.css", EACH + WAITING_EACH + 3
+    url, everyone = "https://town.example/style.css", PER_CLIENT + WAITING_PER_CLIENT + 3
     with TestClient(replay_application(site), base_url=REPLAY) as client, ThreadPoolExecutor(everyone) as people:
         asked = [people.submit(client.get, f"/web/2023/{url}") for _ in range(everyone)]
         try:

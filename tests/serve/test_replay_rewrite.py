@@ -133,7 +133,7 @@ def test_a_style_sheet_leads_into_the_archive(sheet: str, rewritten: str) -> Non
 
 def test_bytes_of_any_encoding_stay_and_links_mean_what_they_mean_in_it() -> None:
     page = "<p>한글\xff</p><a href='/길?말=말#말'>".encode("euc-kr", "ignore") + b"\x80\xff<b>"
-    written = rewrite_html(page.decode("latin-1"), LINKS, spelling=PageEncoding("euc-kr")).encode("latin-1")
+    written = rewrite_html(page.decode("latin-1"), LINKS, encoding=PageEncoding("euc-kr")).encode("latin-1")
     path, query = "%EA%B8%B8", "".join(f"%{byte:02X}" for byte in "말".encode("euc-kr"))
     link = f'<a href="{SITE}/{path}?{query}={query}#{query}">'.encode()
     assert written == "<p>한글</p>".encode("euc-kr") + link + b"\x80\xff<b>"
@@ -176,9 +176,9 @@ def test_real_pages_keep_their_tags_and_have_all_their_links_rewritten(shared_da
             assert new_tags == tags
             base = links
             if bases := re.findall(r"<base[^>]*href=[\"']?([^\"'> ]+)", page):
-                base = links.at(bases[0])
+                base = links.with_base(bases[0])
             for old, new in zip(before, after, strict=True):
-                assert new in (base.to(old) or old, links.to(old)), record.target_uri
+                assert new in (base.rewrite(old) or old, links.rewrite(old)), record.target_uri
                 seen += new.startswith("/web/2024/http")
     assert seen > 10_000
 
@@ -196,7 +196,7 @@ PIECES = st.sampled_from(
 @settings(deadline=None, max_examples=300)
 @given(st.lists(PIECES, max_size=40).map("".join))
 def test_no_page_breaks_the_rewriting_and_a_page_without_links_stays(page: str) -> None:
-    assert isinstance(rewrite_html(page, LINKS, spelling=PageEncoding("utf-8"), first=""), str)
+    assert isinstance(rewrite_html(page, LINKS, encoding=PageEncoding("utf-8"), first=""), str)
     nowhere = LinkRewriter("2023", "urn:nothing")  # no link can be resolved: nothing to rewrite
     assert len(rewrite_html(page.replace("srcset", "src"), nowhere)) <= 8 * len(page) + 8
 

@@ -100,7 +100,7 @@ def test_an_address_of_ours_leads_to_just_that_url(url: str) -> None:
     assert asked
     again = parse_address(web_address("2023", asked.url).encode())
     assert again == asked
-    assert raw_address("2023", asked.url, mark="warc_") == f"/raw/2023warc_/{asked.url}"
+    assert raw_address("2023", asked.url, modifier="warc_") == f"/raw/2023warc_/{asked.url}"
 
 
 def test_an_address_of_a_stranger_ends_nothing() -> None:

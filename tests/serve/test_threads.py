@@ -16,7 +16,7 @@ from tests.serve.conftest import ADDRESS, site_of
 from webmill.errors import Unavailable
 from webmill.search.base import SearchAnswer, SearchRequest
 from webmill.serve.app import application
-from webmill.serve.threads import AT_ONCE, EACH, WAITING_EACH, BoundedThreads, ClientDisconnected
+from webmill.serve.threads import MAX_RUNNING, PER_CLIENT, WAITING_PER_CLIENT, BoundedThreads, ClientDisconnected
 
 DEADLINE = 120.0
 PATHS = (
@@ -99,15 +99,15 @@ def app_with(town: Path, engine: SlowEngine) -> ASGIApp:
 def test_one_client_leaves_places_for_others(town: Path, engine: SlowEngine) -> None:
     async def test() -> None:
         app = app_with(town, engine)
-        greedy = [Caller(app, "/api/search", client="192.0.2.1") for _ in range(EACH + WAITING_EACH + 1)]
-        await until(lambda: engine.asked == EACH and any(one.status for one in greedy))
+        greedy = [Caller(app, "/api/search", client="192.0.2.1") for _ in range(PER_CLIENT + WAITING_PER_CLIENT + 1)]
+        await until(lambda: engine.asked == PER_CLIENT and any(one.status for one in greedy))
         assert [one.status for one in greedy if one.status] == [503]
         for path in PATHS:
             assert await Caller(app, path, client="192.0.2.2").answered() == 200, path
-        assert engine.asked == EACH
+        assert engine.asked == PER_CLIENT
         engine.may_end.set()
         statuses = [await one.answered() for one in greedy]
-        assert sorted(statuses) == [200] * (EACH + WAITING_EACH) + [503]
+        assert sorted(statuses) == [200] * (PER_CLIENT + WAITING_PER_CLIENT) + [503]
 
     asyncio.run(test())
 
@@ -115,12 +115,12 @@ def test_one_client_leaves_places_for_others(town: Path, engine: SlowEngine) -> 
 def test_a_search_engine_that_hangs_holds_up_nothing_else(town: Path, engine: SlowEngine) -> None:
     async def test() -> None:
         app = app_with(town, engine)
-        many = [Caller(app, "/search", client=f"192.0.2.{number}") for number in range(1, 2 * AT_ONCE)]
-        await until(lambda: engine.asked == AT_ONCE)
+        many = [Caller(app, "/search", client=f"192.0.2.{number}") for number in range(1, 2 * MAX_RUNNING)]
+        await until(lambda: engine.asked == MAX_RUNNING)
         for path in PATHS:
             if path != "/":  # says how the search stands
                 assert await Caller(app, path, client="198.51.100.1").answered() == 200, path
-        assert engine.asked == AT_ONCE
+        assert engine.asked == MAX_RUNNING
         engine.may_end.set()
         assert [await one.answered() for one in many] == [200] * len(many)
 
@@ -130,14 +130,14 @@ def test_a_search_engine_that_hangs_holds_up_nothing_else(town: Path, engine: Sl
 def test_nobody_works_for_a_client_that_has_left(town: Path, engine: SlowEngine) -> None:
     async def test() -> None:
         app = app_with(town, engine)
-        callers = [Caller(app, "/search", client="192.0.2.1") for _ in range(EACH + 3)]
-        await until(lambda: engine.asked == EACH)
-        for one in callers[EACH:]:
+        callers = [Caller(app, "/search", client="192.0.2.1") for _ in range(PER_CLIENT + 3)]
+        await until(lambda: engine.asked == PER_CLIENT)
+        for one in callers[PER_CLIENT:]:
             one.left.set()
-        assert [await one.answered() for one in callers[EACH:]] == [0, 0, 0]
+        assert [await one.answered() for one in callers[PER_CLIENT:]] == [0, 0, 0]
         engine.may_end.set()
-        assert [await one.answered() for one in callers[:EACH]] == [200] * EACH
-        assert engine.asked == EACH
+        assert [await one.answered() for one in callers[:PER_CLIENT]] == [200] * PER_CLIENT
+        assert engine.asked == PER_CLIENT
 
     asyncio.run(test())
 
@@ -158,10 +158,10 @@ def test_more_than_can_wait_are_asked_to_come_again() -> None:
     release = threading.Event()
 
     async def test() -> None:
-        threads = BoundedThreads(at_once=2, each=1, most_waiting=3, waiting_each=2)
+        threads = BoundedThreads(max_running=2, per_client=1, max_waiting=3, waiting_per_client=2)
 
         def ask(client: str) -> asyncio.Task[bool]:
-            return asyncio.ensure_future(threads.begin(scope_of(client), never, lambda: release.wait(DEADLINE)))
+            return asyncio.ensure_future(threads.run(scope_of(client), never, lambda: release.wait(DEADLINE)))
 
         tasks = [ask("192.0.2.1") for _ in range(4)]
         with pytest.raises(Unavailable):
@@ -191,10 +191,10 @@ def test_an_answer_that_has_begun_is_never_refused_and_a_client_is_never_over_it
             running -= 1
 
     async def test() -> None:
-        threads = BoundedThreads(at_once=4, each=2, most_waiting=0, waiting_each=0)
-        tasks = [asyncio.ensure_future(threads.go_on(scope_of("192.0.2.1"), work)) for _ in range(50)]
+        threads = BoundedThreads(max_running=4, per_client=2, max_waiting=0, waiting_per_client=0)
+        tasks = [asyncio.ensure_future(threads.run_more(scope_of("192.0.2.1"), work)) for _ in range(50)]
         await until(lambda: running == 2)
-        other = asyncio.ensure_future(threads.begin(scope_of("192.0.2.2"), never, may_end.is_set))
+        other = asyncio.ensure_future(threads.run(scope_of("192.0.2.2"), never, may_end.is_set))
         assert await asyncio.wait_for(other, DEADLINE) is False
         for task in tasks[30:]:
             task.cancel()
@@ -202,16 +202,16 @@ def test_an_answer_that_has_begun_is_never_refused_and_a_client_is_never_over_it
         await asyncio.wait_for(asyncio.gather(*tasks[:30]), DEADLINE)
         assert most == 2
         assert all(task.cancelled() for task in tasks[30:])
-        await asyncio.gather(*(threads.begin(scope_of("192.0.2.1"), never, may_end.is_set) for _ in range(2)))
+        await asyncio.gather(*(threads.run(scope_of("192.0.2.1"), never, may_end.is_set) for _ in range(2)))
 
     asyncio.run(test())
 
 
 def test_a_place_that_is_given_to_somebody_who_leaves_in_that_moment_is_given_on() -> None:
     async def test() -> None:
-        threads = BoundedThreads(at_once=1, each=1, most_waiting=10, waiting_each=10)
+        threads = BoundedThreads(max_running=1, per_client=1, max_waiting=10, waiting_per_client=10)
         may_end = threading.Event()
-        first = asyncio.ensure_future(threads.begin(scope_of("192.0.2.1"), never, lambda: may_end.wait(DEADLINE)))
+        first = asyncio.ensure_future(threads.run(scope_of("192.0.2.1"), never, lambda: may_end.wait(DEADLINE)))
         await asyncio.sleep(0)
         gone = asyncio.Event()
 
@@ -219,9 +219,9 @@ def test_a_place_that_is_given_to_somebody_who_leaves_in_that_moment_is_given_on
             await gone.wait()
             return {"type": "http.disconnect"}
 
-        left = asyncio.ensure_future(threads.begin(scope_of("192.0.2.2"), leaving, lambda: True))
-        cancelled = asyncio.ensure_future(threads.begin(scope_of("192.0.2.3"), never, lambda: True))
-        last = asyncio.ensure_future(threads.begin(scope_of("192.0.2.4"), never, lambda: True))
+        left = asyncio.ensure_future(threads.run(scope_of("192.0.2.2"), leaving, lambda: True))
+        cancelled = asyncio.ensure_future(threads.run(scope_of("192.0.2.3"), never, lambda: True))
+        last = asyncio.ensure_future(threads.run(scope_of("192.0.2.4"), never, lambda: True))
         await asyncio.sleep(0)
         may_end.set()
         await first
@@ -231,7 +231,7 @@ def test_a_place_that_is_given_to_somebody_who_leaves_in_that_moment_is_given_on
         results = await asyncio.gather(left, cancelled, return_exceptions=True)
         assert isinstance(results[0], ClientDisconnected) or results[0] is True
         assert isinstance(results[1], asyncio.CancelledError) or results[1] is True
-        assert await threads.begin(scope_of("192.0.2.5"), never, lambda: True) is True
+        assert await threads.run(scope_of("192.0.2.5"), never, lambda: True) is True
 
     asyncio.run(test())
 
@@ -239,14 +239,14 @@ def test_a_place_that_is_given_to_somebody_who_leaves_in_that_moment_is_given_on
 def test_a_place_that_gets_free_in_the_moment_of_asking_is_not_missed() -> None:
     async def test() -> None:
         loop = asyncio.get_running_loop()
-        threads = BoundedThreads(at_once=1, each=1)
+        threads = BoundedThreads(max_running=1, per_client=1)
         asked: list[asyncio.Task[bool]] = []
 
         def ask() -> None:
-            asked.append(asyncio.ensure_future(threads.begin(scope_of("192.0.2.2"), never, lambda: True)))
+            asked.append(asyncio.ensure_future(threads.run(scope_of("192.0.2.2"), never, lambda: True)))
 
         for _ in range(100):
-            await threads.begin(scope_of("192.0.2.1"), never, lambda: loop.call_soon_threadsafe(ask))
+            await threads.run(scope_of("192.0.2.1"), never, lambda: loop.call_soon_threadsafe(ask))
             await until(lambda: bool(asked))
             assert await asyncio.wait_for(asked.pop(), DEADLINE)
 

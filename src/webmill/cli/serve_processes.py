@@ -67,7 +67,7 @@ def serve_requests(plan: ServerPlan, row: int, own: socket.socket, replay: socke
             replay_address=plan.replay_address,
             secret=plan.secret,
             storage=plan.storage,
-            numbers=SharedCounters(plan.numbers, row=row, rows=chosen.processes),
+            counters=SharedCounters(plan.numbers, row=row, rows=chosen.processes),
         )
         site = replace(site, buckets=plan.buckets)
         access = AccessLog(chosen.access_log) if chosen.access_log else None
@@ -77,19 +77,21 @@ def serve_requests(plan: ServerPlan, row: int, own: socket.socket, replay: socke
         return
     apps = {own: application(site, access=access), replay: replay_application(site, access=access)}
     numbers = site.metrics
-    door = ConnectionLimiter(
-        site.limits, spared=TrustedProxies(site.proxies), refused=lambda reason: numbers.count(REFUSED, reason=reason)
+    limiter = ConnectionLimiter(
+        site.limits,
+        exempt=TrustedProxies(site.proxies),
+        on_refused=lambda reason: numbers.count(REFUSED, reason=reason),
     )
 
-    def often() -> None:
-        numbers.set(CONNECTIONS, door.count)
+    def on_tick() -> None:
+        numbers.set(CONNECTIONS, limiter.count)
         if access:
             access.flush()
 
     try:
-        serve(apps, limits=site.limits, door=door, tls=tls, parent=parent, often=often)
+        serve(apps, limits=site.limits, limiter=limiter, tls=tls, parent=parent, on_tick=on_tick)
     finally:
-        often()
+        on_tick()
     wait_for_threads()
 
 

@@ -1,16 +1,32 @@
-"""The two applications of a server: its own origin, and the one where archived pages live."""
+"""The two ASGI applications of a server: our own origin, and the origin of archived pages."""
 
 from __future__ import annotations
 
 from starlette.applications import Starlette
-from starlette.routing import BaseRoute
+from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from webmill.serve import operations, raw, reading
+from webmill.serve import operations, raw
 from webmill.serve.access_log import AccessLog
-from webmill.serve.cdx import routes as cdx
+from webmill.serve.api import routes as api
+from webmill.serve.api.content_reader import ContentReader
+from webmill.serve.cdx.api import CdxApi
+from webmill.serve.cdx.collinfo import Collinfo
+from webmill.serve.cdx.limits import QueryLimits
 from webmill.serve.crawl_data import FOLDERS, CrawlData
-from webmill.serve.pages import routes as pages
+from webmill.serve.memento import Memento
+from webmill.serve.pages import (
+    crawl,
+    documents,
+    history,
+    overview,
+    search,
+    settings,
+    static_files,
+    tasks,
+    versions,
+    versions_diff,
+)
 from webmill.serve.published_files import FIRST_SEGMENTS, PublishedFiles
 from webmill.serve.replay import frame, origin
 from webmill.serve.replay.replay_policy import ReplayPolicy
@@ -19,48 +35,87 @@ from webmill.serve.responses import DefaultHeaders, exception_handlers, security
 from webmill.serve.site import Site
 from webmill.serve.threads import BoundedThreads
 
+CDX_RUNNING, CDX_PER_CLIENT = 16, 8  # threads: a query for one URL is short
+CDX_WAITING, CDX_WAITING_PER_CLIENT = 512, 128
+
 
 def application(site: Site, *, access: AccessLog | None = None) -> ASGIApp:
-    """Everything but archived pages."""
+    """Return the application of our own origin: everything but archived pages."""
     routed = Starlette(routes=_routes(site), exception_handlers=exception_handlers(site))
-    return RequestGuard(
-        FirstSegmentRouter(_direct_apps(site), DefaultHeaders(routed, security_headers(site))), site, access=access
-    )
+    router = FirstSegmentRouter(_direct_apps(site), DefaultHeaders(routed, security_headers(site)))
+    return RequestGuard(router, site, access=access)
 
 
 def replay_application(site: Site, *, access: AccessLog | None = None) -> ASGIApp:
-    """Archived pages, and nothing that they could reach."""
-    routed = Starlette(routes=_replay_routes(site), exception_handlers=exception_handlers(site))
+    """Return the application of the replay origin: archived pages and nothing else that they could reach."""
+    routed = Starlette(routes=origin.routes(site), exception_handlers=exception_handlers(site))
     return RequestGuard(ReplayPolicy(routed, site), site, is_replay=True, access=access)
 
 
 def _routes(site: Site) -> list[BaseRoute]:
-    """The first that fits answers. Kinds of work have threads apart: a search engine that hangs holds up no page."""
-    looking, searching, captures = BoundedThreads(), BoundedThreads(), BoundedThreads()
+    """Return all routes; the first match answers. Each kind of work has threads of its own, so that a search engine
+    that hangs blocks no page.
+    """
+    page_threads, search_threads, capture_threads = BoundedThreads(), BoundedThreads(), BoundedThreads()
     return [
         *operations.routes(site),
-        *cdx.routes(site),
-        *pages.routes(site, looking, searching=searching),
-        *reading.routes(site, looking, searching=searching),
-        *raw.routes(site, captures),
-        *frame.routes(site, captures),
+        *cdx_routes(site),
+        *static_files.routes(),
+        *overview.routes(site, search_threads),  # it asks the search engine, too
+        *crawl.routes(site, page_threads),
+        *tasks.routes(site, page_threads),
+        *settings.routes(site, page_threads),
+        *_content_routes(ContentReader(site, page_threads, search_threads=search_threads)),
+        *raw.routes(site, capture_threads),
+        *frame.routes(site, capture_threads),
     ]
 
 
-def _replay_routes(site: Site) -> list[BaseRoute]:
-    return origin.routes(site)
+def cdx_routes(site: Site, *, limits: QueryLimits | None = None) -> list[BaseRoute]:
+    """Return the routes that clients of web archives know: CDX API, TimeMap, TimeGate."""
+    threads = BoundedThreads(
+        max_running=CDX_RUNNING,
+        per_client=CDX_PER_CLIENT,
+        max_waiting=CDX_WAITING,
+        waiting_per_client=CDX_WAITING_PER_CLIENT,
+    )
+    cdx = CdxApi(site, limits or QueryLimits(), threads)
+    memento = Memento(site, cdx, threads)
+    return [
+        Route("/collinfo.json", threads.endpoint(Collinfo(site).reply)),
+        Route("/cdx", cdx.as_pywb),
+        Route("/timemap/{form}/{url:archived}", memento.timemap),
+        Route("/timegate/{url:archived}", memento.timegate),
+        Route("/{name}/cdx", cdx.as_pywb),
+        Route("/{name}-index", cdx.as_common_crawl),
+        Route("/{name}/timemap/{form}/{url:archived}", memento.timemap),
+        Route("/{name}/timegate/{url:archived}", memento.timegate),
+    ]
+
+
+def _content_routes(reader: ContentReader) -> list[BaseRoute]:
+    """Return the pages and JSON that read what is published, searchable and indexed."""
+    return [
+        *search.routes(reader),
+        *documents.routes(reader),
+        *versions_diff.routes(reader),
+        *versions.routes(reader),
+        *history.routes(reader),
+        *api.routes(reader),
+    ]
 
 
 def _direct_apps(site: Site) -> dict[str, ASGIApp]:
-    """By the first word of the path: what is asked for so often that Starlette would be most of its cost."""
-    delivery, crawl_data = PublishedFiles(site), CrawlData(site)
-    return dict.fromkeys(FIRST_SEGMENTS, delivery) | dict.fromkeys(FOLDERS, crawl_data)
+    """Return applications by first path segment: so frequent that Starlette would be most of their cost."""
+    return dict.fromkeys(FIRST_SEGMENTS, PublishedFiles(site)) | dict.fromkeys(FOLDERS, CrawlData(site))
 
 
 class FirstSegmentRouter:
-    def __init__(self, bare: dict[str, ASGIApp], rest: ASGIApp) -> None:
-        self._bare, self._rest = bare, rest
+    """Routes by the first segment of the path alone."""
+
+    def __init__(self, apps: dict[str, ASGIApp], default: ASGIApp) -> None:
+        self._apps, self._default = apps, default
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         first = scope["path"][1:].partition("/")[0] if scope["type"] == "http" else ""
-        await self._bare.get(first, self._rest)(scope, receive, send)
+        await self._apps.get(first, self._default)(scope, receive, send)

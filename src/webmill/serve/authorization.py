@@ -25,7 +25,7 @@ def is_authorized(request: Request, site: Site, *, action: str, stamp: str) -> b
     """Whether this was sent by a form of ours for this action, or by a program that bears the token."""
     return _token_matches(
         site.token, request.headers.get("authorization", "").encode("latin-1"), b"bearer"
-    ) or site.is_stamped(action, stamp)
+    ) or site.is_signed(action, stamp)
 
 
 def has_token(token: str, authorization: bytes) -> bool:

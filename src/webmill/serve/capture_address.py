@@ -36,12 +36,12 @@ class CaptureAddress(msgspec.Struct, frozen=True, kw_only=True):
 
     timestamp: str
     url: str
-    mark: str = ""  # what stood behind the timestamp: `warc_`, or the pass of the replay origin
+    modifier: str = ""  # what stood behind the timestamp: `warc_`, or the pass of the replay origin
 
     @property
-    def when(self) -> str:
-        """The timestamp with its mark: what links of an archived page begin with, as the page itself."""
-        return self.timestamp + self.mark
+    def timestamp_part(self) -> str:
+        """The timestamp with its modifier: what links of an archived page begin with, as the page itself."""
+        return self.timestamp + self.modifier
 
     @property
     def moment(self) -> str:
@@ -70,13 +70,13 @@ def parse_address(path: bytes) -> CaptureAddress | None:
     found = _ADDRESS.fullmatch(path)
     if not found:
         return None
-    timestamp, mark, rest = found.groups(b"")
+    timestamp, modifier, rest = found.groups(b"")
     if _ESCAPED_SCHEME.match(rest):  # some clients escape all of it
         rest = unquote_to_bytes(rest)
     scheme = _SCHEME.match(rest)  # proxies make one slash of two
     rest = (scheme[1] + b"://" + rest[scheme.end() :]) if scheme else b"http://" + rest
     return CaptureAddress(
-        timestamp=timestamp.decode(), url=normalise(rest.decode("utf-8", "replace")), mark=mark.decode()
+        timestamp=timestamp.decode(), url=normalise(rest.decode("utf-8", "replace")), modifier=modifier.decode()
     )
 
 
@@ -85,8 +85,8 @@ def web_address(when: str, url: str) -> str:
     return f"/web/{when}/{quote_url(url)}"
 
 
-def raw_address(timestamp: str, url: str, *, mark: str = "") -> str:
-    return f"/raw/{timestamp}{mark}/{quote_url(url)}"
+def raw_address(timestamp: str, url: str, *, modifier: str = "") -> str:
+    return f"/raw/{timestamp}{modifier}/{quote_url(url)}"
 
 
 def quote_url(url: str) -> str:

@@ -104,7 +104,7 @@ class StreamedCapture(StreamingResponse):
                 await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
                 await send({"type": "http.response.body"})
             else:
-                self.body_iterator = self._threads.pieces(scope, self._pieces)
+                self.body_iterator = self._threads.stream(scope, self._pieces)
                 await super().__call__(scope, receive, send)
         finally:
             self._archived.close()

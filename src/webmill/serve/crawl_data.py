@@ -13,7 +13,7 @@ from starlette.types import Receive, Scope, Send
 from webmill.errors import BadInput, NotFound, WebmillError
 from webmill.infra.storage.base import Stat, check_key
 from webmill.serve.conditional_requests import drop_range_unless_get
-from webmill.serve.file_response import file_threads, send_file
+from webmill.serve.file_response import StoredFile, file_threads, send_file
 from webmill.serve.responses import HEADERS_KEY, READ_ONLY_REFUSAL, data_headers, send_error, send_refusal
 from webmill.serve.site import Site
 
@@ -33,19 +33,15 @@ class CrawlData:
             await send_refusal(send, asked, 405, *READ_ONLY_REFUSAL)
             return
         try:
-            stat = await self._threads.begin(scope, receive, partial(self._find, scope["path"]))
-            await send_file(
-                scope,
-                receive,
-                send,
-                asked,
-                self._site.files,
-                stat,
+            stat = await self._threads.run(scope, receive, partial(self._find, scope["path"]))
+            file = StoredFile(
+                storage=self._site.files,
+                stat=stat,
                 etag=b'"' + stat.etag.strip('"').encode() + b'"',
                 headers=[*self._headers, (b"content-type", type_of(stat.key))],
-                is_head=scope["method"] == "HEAD",
                 threads=self._threads,
             )
+            await send_file(scope, receive, send, asked, file)
         except WebmillError as error:
             await send_error(send, asked, error, self._site.root)
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import BinaryIO
 
+from msgspec import Struct
 from starlette.types import Receive, Scope, Send
 
 from webmill.infra.storage.base import Readable, Stat
@@ -20,56 +21,43 @@ from webmill.serve.conditional_requests import (
 from webmill.serve.responses import Header, send_refusal
 from webmill.serve.threads import BoundedThreads, wait_for_disconnect
 
+CHANGED = "the file has changed since; request it again"
 PIECE = 64 << 10  # sent at once: a client must take one within `send_seconds`
 PIECES = 8  # read at once
-AT_ONCE, EACH = 16, 8  # threads that read
-MOST_WAITING = 1000  # of all and of one: they are bounded by their connections
+MAX_RUNNING, PER_CLIENT = 16, 8  # threads that read
+MAX_WAITING = 1000  # of all and of one: they are bounded by their connections
 
 
 def file_threads() -> BoundedThreads:
-    return BoundedThreads(at_once=AT_ONCE, each=EACH, most_waiting=MOST_WAITING, waiting_each=MOST_WAITING)
+    return BoundedThreads(
+        max_running=MAX_RUNNING, per_client=PER_CLIENT, max_waiting=MAX_WAITING, waiting_per_client=MAX_WAITING
+    )
 
 
-async def send_file(
-    scope: Scope,
-    receive: Receive,
-    send: Send,
-    asked: Mapping[bytes, bytes],
-    storage: Readable,
-    stat: Stat,
-    *,
-    etag: bytes,
-    headers: Sequence[Header],
-    is_head: bool,
-    threads: BoundedThreads,
-) -> None:
-    """`headers` without those of length, range and validators."""
-    known = [*headers, (b"etag", etag), (b"accept-ranges", b"bytes")]
+class StoredFile(Struct, frozen=True, kw_only=True):
+    """A file of a storage to send. `headers` are those without length, range and validators."""
+
+    storage: Readable
+    stat: Stat
+    etag: bytes
+    headers: Sequence[Header]
+    threads: BoundedThreads
+
+
+async def send_file(scope: Scope, receive: Receive, send: Send, asked: Mapping[bytes, bytes], file: StoredFile) -> None:
+    """Answer with the file, a range of it, 304, 412 or 416, as the request headers `asked` want it."""
+    stat = file.stat
+    headers = [*file.headers, (b"etag", file.etag), (b"accept-ranges", b"bytes")]
     if stat.modified:
-        known.append((b"last-modified", http_date(stat.modified)))
-    if precondition_fails(asked, etag, stat.modified):
-        await send_refusal(send, asked, 412, "this is another value by now")
-    elif is_not_modified(asked, etag, stat.modified):
-        await send_empty(send, 304, known)
-    else:
-        await _send_range(scope, receive, send, asked, storage, stat, etag, known, is_head=is_head, threads=threads)
-
-
-async def _send_range(
-    scope: Scope,
-    receive: Receive,
-    send: Send,
-    asked: Mapping[bytes, bytes],
-    storage: Readable,
-    stat: Stat,
-    etag: bytes,
-    headers: list[Header],
-    *,
-    is_head: bool,
-    threads: BoundedThreads,
-) -> None:
+        headers.append((b"last-modified", http_date(stat.modified)))
+    if precondition_fails(asked, file.etag, stat.modified):
+        await send_refusal(send, asked, 412, CHANGED)
+        return
+    if is_not_modified(asked, file.etag, stat.modified):
+        await send_empty(send, 304, headers)
+        return
     try:
-        wanted = parse_range(asked, stat.size, etag=etag, modified=stat.modified)
+        wanted = parse_range(asked, stat.size, etag=file.etag, modified=stat.modified)
     except UnsatisfiableRange:
         await refuse_range(send, asked, stat.size)
         return
@@ -77,14 +65,17 @@ async def _send_range(
     headers.append((b"content-length", str(end - start).encode()))
     if wanted:
         headers.append(content_range(start, end, stat.size))
-    if is_head or start == end:
-        await send_empty(send, 206 if wanted else 200, headers)
+    status = 206 if wanted else 200
+    if scope["method"] == "HEAD" or start == end:
+        await send_empty(send, status, headers)
         return
-    opened = partial(storage.open, stat.key, start=start, length=end - start, etag=stat.etag)
-    stream = await threads.begin(scope, receive, opened)  # before the head: what cannot be read is an error
+    open_range = partial(file.storage.open, stat.key, start=start, length=end - start, etag=stat.etag)
+    stream = await file.threads.run(
+        scope, receive, open_range
+    )  # before the head: a file that cannot be read is an error
     try:
-        await send({"type": "http.response.start", "status": 206 if wanted else 200, "headers": headers})
-        await _send_pieces(scope, receive, send, stream, end - start, threads)
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await _send_pieces(scope, receive, send, stream, end - start, file.threads)
     finally:
         stream.close()
 
@@ -97,7 +88,7 @@ async def _send_pieces(
     try:
         while left and not gone.done():
             read = partial(stream.read, min(PIECE * PIECES, left))
-            data = await threads.go_on(scope, read)
+            data = await threads.run_more(scope, read)
             left -= len(data)
             for start in range(0, len(data), PIECE):
                 piece = data[start : start + PIECE]

@@ -54,33 +54,33 @@ class RefusedRequest(Exception):
 class ConnectionLimiter:
     """All connections of this process. `refused` is told why each was turned away."""
 
-    def __init__(self, limits: ClientLimits, *, spared: TrustedProxies, refused: Callable[[str], None]) -> None:
+    def __init__(self, limits: ClientLimits, *, exempt: TrustedProxies, on_refused: Callable[[str], None]) -> None:
         self.limits = limits
-        self.refused = refused
-        self._spared = spared  # they hold the connections of many
+        self.on_refused = on_refused
+        self._exempt = exempt  # they hold the connections of many
         self._by_network: dict[str, dict[HttpConnection, None]] = {}
         self.count = 0
         self._waiting: dict[HttpConnection, None] = {}  # for a request, the longest wait first
 
-    def enter(self, one: HttpConnection, address: str) -> bool:
+    def admit(self, one: HttpConnection, address: str) -> bool:
         """Whether there is room."""
         here = self._by_network.setdefault(client_network(address), {})
         here[one] = None
         self.count += 1
         self._waiting[one] = None
-        if len(here) > self.limits.connections_each and address not in self._spared:
+        if len(here) > self.limits.connections_each and address not in self._exempt:
             return self._make_room(one, here, "too_many_of_one")
         return self.count <= self.limits.connections or self._make_room(one, self._waiting, "too_many")
 
     def _make_room(self, one: HttpConnection, among: dict[HttpConnection, None], reason: str) -> bool:
-        self.refused(reason)
+        self.on_refused(reason)
         for other in self._waiting:
-            if other is not one and other in among and not other.is_leaving:
-                other.drop()
+            if other is not one and other in among and not other.is_closing:
+                other.close_idle()
                 return True
         return False
 
-    def leave(self, one: HttpConnection, address: str) -> None:
+    def release(self, one: HttpConnection, address: str) -> None:
         network = client_network(address)
         here = self._by_network.get(network, {})
         if one in here:
@@ -90,58 +90,58 @@ class ConnectionLimiter:
                 del self._by_network[network]
         self._waiting.pop(one, None)
 
-    def begin(self, one: HttpConnection) -> None:
+    def mark_busy(self, one: HttpConnection) -> None:
         self._waiting.pop(one, None)
 
-    def wait(self, one: HttpConnection) -> None:
+    def mark_idle(self, one: HttpConnection) -> None:
         self._waiting[one] = None
 
-    def sweep(self) -> None:
+    def close_slow(self) -> None:
         for connections in list(self._by_network.values()):
             for one in list(connections):
-                one.look()
+                one.check_timeouts()
 
 
 class HttpConnection(HttpToolsProtocol):
-    def __init__(self, *, door: ConnectionLimiter, **uvicorns: Any) -> None:
+    def __init__(self, *, limiter: ConnectionLimiter, **uvicorns: Any) -> None:
         super().__init__(**uvicorns)
-        self._door, self._limits = door, door.limits
+        self._limiter, self._limits = limiter, limiter.limits
         self._address = ""
         self._unparsed = 0  # bytes that came since the last head, piece of a body or request was whole
         self._body = 0
-        self._is_deaf = False  # nothing more is read
-        self._last_words = 0  # status to end with when the answers before it are out
-        self._is_whole = True  # no request is half here
+        self._stopped_reading = False  # nothing more is read
+        self._final_status = 0  # status to end with when the answers before it are out
+        self._is_request_complete = True  # no request is half here
         self._since = self.loop.time()  # when the request that is half here began, or the connection
-        self._waits_since = self._since  # for the next request
-        self._stuck: float | None = None  # since when the client takes nothing
-        self._gone_by: float | None = None
-        self.is_leaving = False
+        self._idle_since = self._since  # for the next request
+        self._blocked_since: float | None = None  # since when the client takes nothing
+        self._abort_at: float | None = None
+        self.is_closing = False
 
     # --- from the transport
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self._is_whole = False
+        self._is_request_complete = False
         self._address = self.client[0] if self.client else ""
-        if not self._door.enter(self, self._address):
-            self._end_with(503)
+        if not self._limiter.admit(self, self._address):
+            self._close_with(503)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._door.leave(self, self._address)
+        self._limiter.release(self, self._address)
         super().connection_lost(exc)
         self.pipeline.clear()
 
     def data_received(self, data: bytes) -> None:
-        if self._is_deaf:
+        if self._stopped_reading:
             return
-        if self._is_whole:
-            self._is_whole, self._since = False, self.loop.time()
+        if self._is_request_complete:
+            self._is_request_complete, self._since = False, self.loop.time()
         self._unparsed += len(data)
         try:
             self.parser.feed_data(data)
         except httptools.HttpParserUpgrade:  # to what we do not speak: answered as if it were not said, then closed
-            self._is_deaf = self._is_whole = True
+            self._stopped_reading = self._is_request_complete = True
             self.cycle.keep_alive = False
         except httptools.HttpParserError as error:
             cause = error.__context__
@@ -152,32 +152,32 @@ class HttpConnection(HttpToolsProtocol):
 
     def eof_received(self) -> bool:  # type: ignore[override]
         """A client that says no more may still want its answer."""
-        self._is_deaf = True
-        if self.is_leaving or not self._is_answering(self.cycle) or self.scheme == "https":
+        self._stopped_reading = True
+        if self.is_closing or not self._is_answering(self.cycle) or self.scheme == "https":
             return False
         self.cycle.keep_alive = False
         return True
 
     def resume_writing(self) -> None:
         super().resume_writing()
-        self._stuck = None  # it has taken what was waiting: slow is not stuck
+        self._blocked_since = None  # it has taken what was waiting: slow is not stuck
 
     # --- from the parser
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
         self._body = 0
-        if self._is_whole:  # the next one in the same piece of data
-            self._is_whole, self._since = False, self.loop.time()
+        if self._is_request_complete:  # the next one in the same piece of data
+            self._is_request_complete, self._since = False, self.loop.time()
 
     def on_headers_complete(self) -> None:
-        if self._unparsed > self._limits.head_bytes and self._size_of_head() > self._limits.head_bytes:
+        if self._unparsed > self._limits.head_bytes and self._head_size() > self._limits.head_bytes:
             raise RefusedRequest(431)  # it came in one piece
         self._unparsed = 0
         if len(self.pipeline) >= MOST_PIPELINED:
             raise RefusedRequest(503)
         super().on_headers_complete()
-        self._door.begin(self)
+        self._limiter.mark_busy(self)
 
     def on_body(self, body: bytes) -> None:
         self._unparsed = 0
@@ -188,7 +188,7 @@ class HttpConnection(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         self._unparsed = 0
-        self._is_whole = True
+        self._is_request_complete = True
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
@@ -199,60 +199,64 @@ class HttpConnection(HttpToolsProtocol):
         self.flow.resume_reading()
         if self.pipeline:
             self._start_asgi_task(*self.pipeline.pop())
-        elif self._last_words:
-            self._end_with(self._last_words)
+        elif self._final_status:
+            self._close_with(self._final_status)
         else:
-            self._waits_since = self.loop.time()
-            self._door.wait(self)
+            self._idle_since = self.loop.time()
+            self._limiter.mark_idle(self)
 
-    def _size_of_head(self) -> int:
+    def _head_size(self) -> int:
         return len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
 
     # --- ends
 
-    def look(self) -> None:
+    def check_timeouts(self) -> None:
         """Is this client too slow?"""
         now = self.loop.time()
-        if self._gone_by is not None:
-            if now >= self._gone_by:
+        if self._abort_at is not None:
+            if now >= self._abort_at:
                 self.transport.abort()
-        elif self._takes_nothing(now):
-            self._door.refused("slow_reader")
+        elif self._is_blocked(now):
+            self._limiter.on_refused("slow_reader")
             self.transport.abort()
         elif self.flow.read_paused:
             self._since = now  # it is our turn
-        elif not self._is_whole and not self._is_deaf and now - self._since > self._limits.head_seconds:
+        elif (
+            not self._is_request_complete
+            and not self._stopped_reading
+            and now - self._since > self._limits.head_seconds
+        ):
             self._refuse(408)
         elif (
-            self._is_whole
-            and now - self._waits_since > self._limits.idle_seconds
+            self._is_request_complete
+            and now - self._idle_since > self._limits.idle_seconds
             and not self._is_answering(self.cycle)
         ):
-            self.drop()
+            self.close_idle()
 
-    def _takes_nothing(self, now: float) -> bool:
+    def _is_blocked(self, now: float) -> bool:
         if not (self.flow.write_paused or (self.transport.is_closing() and self.transport.get_write_buffer_size())):
-            self._stuck = None
+            self._blocked_since = None
             return False
-        if self._stuck is None:
-            self._stuck = now
-        return now - self._stuck > self._limits.send_seconds
+        if self._blocked_since is None:
+            self._blocked_since = now
+        return now - self._blocked_since > self._limits.send_seconds
 
-    def drop(self) -> None:
+    def close_idle(self) -> None:
         """Make room."""
-        self.is_leaving = self._is_deaf = True
+        self.is_closing = self._stopped_reading = True
         self.transport.close()
 
     def _refuse(self, status: int) -> None:
         """Once the answers that are due before it are out."""
-        self._is_deaf = True
-        self._door.refused(REFUSAL_REASONS[status])
-        if self._is_answering(self.cycle) and not (status in (408, 413) and self._withdraw()):
-            self._last_words = status
+        self._stopped_reading = True
+        self._limiter.on_refused(REFUSAL_REASONS[status])
+        if self._is_answering(self.cycle) and not (status in (408, 413) and self._cancel_unanswered()):
+            self._final_status = status
         else:
-            self._end_with(status)
+            self._close_with(status)
 
-    def _withdraw(self) -> bool:
+    def _cancel_unanswered(self) -> bool:
         """The request whose body did not come: nobody will answer it, unless its answer has begun."""
         if self.pipeline or self.cycle.response_started or not self.cycle.more_body:
             return False
@@ -264,8 +268,8 @@ class HttpConnection(HttpToolsProtocol):
     def _is_answering(cycle: RequestResponseCycle | None) -> bool:
         return cycle is not None and not cycle.response_complete
 
-    def _end_with(self, status: int) -> None:
-        self.is_leaving = self._is_deaf = True
+    def _close_with(self, status: int) -> None:
+        self.is_closing = self._stopped_reading = True
         text = REASONS[status].encode() + b"\n"
         self.transport.write(
             f"HTTP/1.1 {status} {PHRASES[status]}\r\nContent-Type: text/plain; charset=utf-8\r\n"
@@ -274,10 +278,10 @@ class HttpConnection(HttpToolsProtocol):
             + text
         )
         if self.transport.can_write_eof():
-            self._gone_by = self.loop.time() + LINGER
+            self._abort_at = self.loop.time() + LINGER
             self.transport.write_eof()
         else:
-            self._gone_by = self.loop.time() + self._limits.send_seconds
+            self._abort_at = self.loop.time() + self._limits.send_seconds
             self.transport.close()
 
 

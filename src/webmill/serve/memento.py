@@ -67,7 +67,7 @@ class Memento:
             return json_message(400, error.message, NO_STORE | VARY)
         try:
             find = partial(self._nearest, name, wanted)
-            found = await self._threads.begin(request.scope, request.receive, find)
+            found = await self._threads.run(request.scope, request.receive, find)
         except WebmillError as error:
             return error_response(error)
         if found is None:

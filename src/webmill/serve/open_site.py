@@ -24,11 +24,11 @@ def open_site(
     replay_address: str,
     secret: bytes,
     storage: str | None = None,
-    numbers: SharedCounters | None = None,
+    counters: SharedCounters | None = None,
 ) -> Site:
     """What `webmill serve` answers from. `secret` is the same in all processes of a server.
 
-    `storage`: where versions are, when not in `root`. `numbers`: where the processes count together.
+    `storage`: where versions are, when not in `root`. `counters`: where the processes count together.
     """
     serve = settings.serve
     place = PublishFolders(root.resolve())
@@ -54,7 +54,7 @@ def open_site(
             )
             for name, file in queues.items()
         },
-        metrics=numbers or SharedCounters(),
+        metrics=counters or SharedCounters(),
     )
 
 

@@ -28,13 +28,13 @@ ABSENT = "nothing yet"
 
 
 def routes(site: Site) -> list[BaseRoute]:
-    threads = BoundedThreads(at_once=1, each=1)
+    threads = BoundedThreads(max_running=1, per_client=1)
 
     async def healthz(_: Request) -> Response:
         return JSONResponse({"ok": True}, headers=NO_STORE)
 
     async def readyz(request: Request) -> Response:
-        parts = await threads.begin(request.scope, request.receive, partial(_parts, site))
+        parts = await threads.run(request.scope, request.receive, partial(_parts, site))
         wrong = {part: found for part, (is_well, found) in parts.items() if not is_well}
         for part, found in wrong.items():
             log.error("not ready", extra={"part": part, "why": found})

@@ -30,7 +30,16 @@ from webmill.serve.conditional_requests import (
     precondition_fails,
 )
 from webmill.serve.file_cache import CachedFile, EncodedFile, FileCache
-from webmill.serve.file_response import PIECE, content_range, file_threads, refuse_range, send_empty, send_file
+from webmill.serve.file_response import (
+    CHANGED,
+    PIECE,
+    StoredFile,
+    content_range,
+    file_threads,
+    refuse_range,
+    send_empty,
+    send_file,
+)
 from webmill.serve.metrics import CACHED, DAMAGED
 from webmill.serve.published_paths import NOT_PUBLISHED, PublishedFile, PublishedPaths
 from webmill.serve.responses import HEADERS_KEY, READ_ONLY_REFUSAL, Header, data_headers, send_error, send_refusal
@@ -47,14 +56,14 @@ FIRST_SEGMENTS = {"latest.json", "snapshots", "blobs"}
 class LargeFile(Struct, frozen=True):
     """Too large to be kept: sent from the storage each time."""
 
-    place: PublishedFile
+    file: PublishedFile
     stat: Stat
 
 
 class PublishedFiles:
     def __init__(self, site: Site) -> None:
         self._site, self._storage = site, site.versions
-        self._shelf = FileCache(site.limits.cache_bytes, watch=partial(site.metrics.set, CACHED))
+        self._cache = FileCache(site.limits.cache_bytes, watch=partial(site.metrics.set, CACHED))
         self._largest = site.limits.cache_bytes // 8
         self._headers: list[Header] = [
             *data_headers(site).items(),
@@ -63,7 +72,7 @@ class PublishedFiles:
         ]
         self._threads = file_threads()
         self._loading: dict[str, asyncio.Future[CachedFile | LargeFile]] = {}
-        self._names = PublishedPaths(self._storage)
+        self._paths = PublishedPaths(self._storage)
         self._verified: OrderedDict[tuple[str, str], None] = OrderedDict()  # key and etag of what was too big to keep
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -74,11 +83,11 @@ class PublishedFiles:
             return
         path: str = scope["path"]
         try:
-            kept: CachedFile | LargeFile | None = self._shelf.get(path)
+            kept: CachedFile | LargeFile | None = self._cache.get(path)
             if kept is None or kept.fresh_until < time.monotonic():  # type: ignore[union-attr]  # no Big is kept
                 kept = await self._load_once(scope, path)
             if isinstance(kept, LargeFile):
-                await self._send_big(scope, receive, send, asked, kept, is_head=is_head)
+                await send_file(scope, receive, send, asked, self._stored(kept))
                 return
             coding = IDENTITY if b"range" in asked else choose_coding(asked.get(b"accept-encoding", b""))
             variant = kept.variants.get(coding) or await self._encode(scope, path, kept, coding)
@@ -97,7 +106,7 @@ class PublishedFiles:
         size = len(variant.body)
         headers: list[Header] = variant.start["headers"]
         if precondition_fails(asked, variant.etag, None):
-            await send_refusal(send, asked, 412, "this is another value by now")
+            await send_refusal(send, asked, 412, CHANGED)
             return
         if is_not_modified(asked, variant.etag):
             await send_empty(send, 304, [header for header in headers if header[0] != b"content-length"])
@@ -123,27 +132,20 @@ class PublishedFiles:
             piece = variant.body[at : min(at + PIECE, end)]
             await send({"type": "http.response.body", "body": piece, "more_body": at + PIECE < end})
 
-    async def _send_big(
-        self, scope: Scope, receive: Receive, send: Send, asked: Mapping[bytes, bytes], big: LargeFile, *, is_head: bool
-    ) -> None:
-        await send_file(
-            scope,
-            receive,
-            send,
-            asked,
-            self._storage,
-            big.stat,
-            etag=f'"{big.place.sha256}"'.encode(),
-            headers=[*self._headers, (b"cache-control", big.place.policy)],
-            is_head=is_head,
+    def _stored(self, large: LargeFile) -> StoredFile:
+        return StoredFile(
+            storage=self._storage,
+            stat=large.stat,
+            etag=f'"{large.file.sha256}"'.encode(),
+            headers=[*self._headers, (b"cache-control", large.file.policy)],
             threads=self._threads,
         )
 
     async def _encode(self, scope: Scope, path: str, kept: CachedFile, coding: str) -> EncodedFile:
-        variant = await self._threads.go_on(scope, partial(kept.encode, coding))
+        variant = await self._threads.run_more(scope, partial(kept.encode, coding))
         kept.variants[coding] = variant
-        if self._shelf.get(path) is kept:
-            self._shelf.put(path, kept)
+        if self._cache.get(path) is kept:
+            self._cache.put(path, kept)
         return variant
 
     async def _load_once(self, scope: Scope, path: str) -> CachedFile | LargeFile:
@@ -156,21 +158,21 @@ class PublishedFiles:
         return await asyncio.shield(loading)
 
     async def _load(self, scope: Scope, path: str) -> CachedFile | LargeFile:
-        kept = self._shelf.get(path)
+        kept = self._cache.get(path)
         try:
-            found = await self._threads.go_on(scope, partial(self._read, path, kept))
+            found = await self._threads.run_more(scope, partial(self._read, path, kept))
         except WebmillError:
-            self._shelf.drop(path)
+            self._cache.drop(path)
             raise
         if isinstance(found, CachedFile):
             found.fresh_until = time.monotonic() + (POINTER_FRESH if found.key == LATEST else FRESH)
-            self._shelf.put(path, found)
+            self._cache.put(path, found)
         return found
 
     # --- in a thread
 
     def _read(self, path: str, kept: CachedFile | None) -> CachedFile | LargeFile:
-        place = self._names.place(path)
+        place = self._paths.resolve(path)
         stat = self._storage.stat(place.key)
         if kept and kept.stamp == stat.etag:
             return kept

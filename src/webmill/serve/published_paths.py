@@ -39,7 +39,7 @@ class PublishedPaths:
         self._versions: dict[str, Version] = {}
         self._manifests: OrderedDict[str, dict[str, str]] = OrderedDict()  # hashes by name, of each version
 
-    def place(self, path: str) -> PublishedFile:
+    def resolve(self, path: str) -> PublishedFile:
         """`NotFound` for every name that is none of ours."""
         if path == f"/{LATEST}":
             return PublishedFile(LATEST, "", POINTER)

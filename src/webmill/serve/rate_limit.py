@@ -81,7 +81,7 @@ class RateLimiter:
         self._buckets, self._name, self._secret = buckets, name.encode(), secret[:64]
         self._client = lru_cache(maxsize=4096)(self._hash)
 
-    def wait(self, address: str, now: float) -> float:
+    def seconds_to_wait(self, address: str, now: float) -> float:
         """Seconds until this client may ask again; 0 when it may now."""
         client = self._client(address) if self._cost else 0
         return self._buckets.spend(client, now=now, cost=self._cost, ahead=self._ahead) if client else 0.0

@@ -57,17 +57,17 @@ _MAGIC = ((b"\x1f\x8b", ".warc.gz"), (b"\x28\xb5\x2f\xfd", ".warc.zst"), (b"WARC
 def routes(site: Site, threads: BoundedThreads) -> list[BaseRoute]:
     def raw(request: Request) -> Response:
         asked = read_address(request)
-        if asked.mark not in ("", RECORD_MODIFIER):
-            raise BadInput(f"no form of a record: {asked.mark}", reason="bad_address")
+        if asked.modifier not in ("", RECORD_MODIFIER):
+            raise BadInput(f"no form of a record: {asked.modifier}", reason="bad_address")
         index = site.index()
         found = next(nearest(index, asked.url, moment=asked.moment), None)
         if found is None:
             raise NotFound(f"not in this archive: {asked.url}")
         capture = found.capture
         if capture.timestamp != asked.timestamp:
-            there = raw_address(capture.timestamp, asked.url, mark=asked.mark)
+            there = raw_address(capture.timestamp, asked.url, modifier=asked.modifier)
             return RedirectResponse(there, 302, headers=NO_STORE)
-        if asked.mark:
+        if asked.modifier:
             return _record(site, capture, threads)
         return _payload(site, open_capture(index, site.files, capture), asked, request, threads)
 

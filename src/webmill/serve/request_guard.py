@@ -49,7 +49,7 @@ class RequestGuard:
 
     def __init__(self, app: ASGIApp, site: Site, *, is_replay: bool = False, access: AccessLog | None = None) -> None:
         self._app, self._site, self._is_replay, self._access = app, site, is_replay, access
-        self._rate = RateLimiter(
+        self._rate_limiter = RateLimiter(
             site.limits.rate,
             site.limits.burst,
             buckets=RateTable(site.buckets),
@@ -131,7 +131,7 @@ class RequestGuard:
             name = host[:200].decode("utf-8", "replace")
             message = f"this server is not called {name}: name it with --allow-host, or setting serve.hosts"
             return await self._refuse(answer, headers, 421, "host", message)
-        wait = self._rate.wait(address, time.monotonic())
+        wait = self._rate_limiter.seconds_to_wait(address, time.monotonic())
         if wait:
             more = [(b"retry-after", str(int(wait) + 1).encode())]
             return await self._refuse(answer, headers, 429, "rate", "too many requests: ask more slowly", more)
@@ -184,24 +184,24 @@ class RequestGuard:
 class RequestCounters:
     """Places in the shared memory, looked up once."""
 
-    def __init__(self, numbers: SharedCounters) -> None:
-        self._numbers = numbers
+    def __init__(self, counters: SharedCounters) -> None:
+        self._counters = counters
         self._requests = {
-            (kind, status): numbers.place(REQUESTS, kind=kind, status=status) for kind in KINDS for status in STATUSES
+            (kind, status): counters.offset(REQUESTS, kind=kind, status=status) for kind in KINDS for status in STATUSES
         }
-        self._bytes = {kind: numbers.place(BYTES, kind=kind) for kind in KINDS}
-        self._seconds = {kind: numbers.place(SECONDS, kind=kind) for kind in KINDS}
+        self._bytes = {kind: counters.offset(BYTES, kind=kind) for kind in KINDS}
+        self._seconds = {kind: counters.offset(SECONDS, kind=kind) for kind in KINDS}
 
     def add(self, kind: str, status: int, size: int, seconds: float) -> None:
         """A status of 0: the client left before there was an answer, and is none of our doing."""
-        numbers = self._numbers
+        counters = self._counters
         if status:
-            numbers.add(self._requests[kind, status_class(status)])
-        numbers.add(self._bytes[kind], size)
-        numbers.observe_at(self._seconds[kind], SECONDS.buckets, seconds)
+            counters.add(self._requests[kind, status_class(status)])
+        counters.add(self._bytes[kind], size)
+        counters.observe_at(self._seconds[kind], SECONDS.buckets, seconds)
 
     def refuse(self, reason: str) -> None:
-        self._numbers.count(REFUSED, reason=reason)
+        self._counters.count(REFUSED, reason=reason)
 
 
 class CorsPolicy:

@@ -44,10 +44,10 @@ class WorkerServer(uvicorn.Server):
         app: ASGIApp,
         *,
         limits: ClientLimits,
-        door: ConnectionLimiter,
+        limiter: ConnectionLimiter,
         tls: ssl.SSLContext | None,
         parent: Pipe,
-        often: Callable[[], None],
+        on_tick: Callable[[], None],
     ) -> None:
         config = uvicorn.Config(
             app,
@@ -61,7 +61,7 @@ class WorkerServer(uvicorn.Server):
             timeout_graceful_shutdown=GRACE,
         )
         super().__init__(config)
-        self._limits, self._door, self._tls, self._parent, self._often = limits, door, tls, parent, often
+        self._limits, self._limiter, self._tls, self._parent, self._on_tick = limits, limiter, tls, parent, on_tick
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -97,29 +97,29 @@ class WorkerServer(uvicorn.Server):
         self._sweeping.cancel()
 
     def _connection(self) -> HttpConnection:
-        return HttpConnection(config=self.config, server_state=self.server_state, app_state={}, door=self._door)
+        return HttpConnection(config=self.config, server_state=self.server_state, app_state={}, limiter=self._limiter)
 
     async def _sweep(self) -> None:
         while True:
             await asyncio.sleep(SWEEP_INTERVAL)
-            self._door.sweep()
-            self._often()
+            self._limiter.close_slow()
+            self._on_tick()
 
 
 def serve(
     sockets: dict[socket.socket, ASGIApp],
     *,
     limits: ClientLimits,
-    door: ConnectionLimiter,
+    limiter: ConnectionLimiter,
     tls: ssl.SSLContext | None,
     parent: Pipe,
-    often: Callable[[], None],
+    on_tick: Callable[[], None],
 ) -> None:
-    """Until the parent hangs up; then what runs is finished, within `GRACE`. `often` is called twice a second."""
+    """Until the parent hangs up; then what runs is finished, within `GRACE`. `on_tick` is called twice a second."""
     _allow_files(limits.connections)
     logging.getLogger("uvicorn").setLevel(logging.CRITICAL)  # it has a line for every client's mistake
     app = OriginRouter({one.getsockname()[1]: app for one, app in sockets.items()})
-    server = WorkerServer(app, limits=limits, door=door, tls=tls, parent=parent, often=often)
+    server = WorkerServer(app, limits=limits, limiter=limiter, tls=tls, parent=parent, on_tick=on_tick)
     server.run(sockets=list(sockets))
 
 

@@ -57,7 +57,7 @@ class SharedCounters:
         self._registry = CollectorRegistry()
         self._registry.register(self)
 
-    def place(self, metric: Metric, **labels: str) -> int:
+    def offset(self, metric: Metric, **labels: str) -> int:
         """For `add`, where it is done a thousand times a second."""
         return self._base + self._places[series(metric, labels)]
 
@@ -65,13 +65,13 @@ class SharedCounters:
         self._cells[place] += by
 
     def count(self, metric: Counter, by: float = 1, **labels: str) -> None:
-        self._cells[self.place(metric, **labels)] += by
+        self._cells[self.offset(metric, **labels)] += by
 
     def set(self, metric: Gauge, value: float, **labels: str) -> None:
-        self._cells[self.place(metric, **labels)] = value
+        self._cells[self.offset(metric, **labels)] = value
 
     def observe(self, metric: Histogram, value: float, **labels: str) -> None:
-        self.observe_at(self.place(metric, **labels), metric.buckets, value)
+        self.observe_at(self.offset(metric, **labels), metric.buckets, value)
 
     def observe_at(self, place: int, buckets: tuple[float, ...], value: float) -> None:
         """The last two cells are what is above all bounds, and the sum."""

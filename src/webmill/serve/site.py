@@ -138,12 +138,12 @@ class Site:
     def _blocks(self) -> BlockCache:
         return BlockCache(KEPT_BYTES)
 
-    def stamp(self, action: str) -> str:
+    def sign(self, action: str) -> str:
         """What a form of ours carries, so that no other site can send it (there are no cookies to ride on)."""
         return hmac.new(self.secret, action.encode(), hashlib.sha256).hexdigest()
 
-    def is_stamped(self, action: str, stamp: str) -> bool:
-        return hmac.compare_digest(self.stamp(action).encode(), stamp.encode("utf-8", "replace"))
+    def is_signed(self, action: str, stamp: str) -> bool:
+        return hmac.compare_digest(self.sign(action).encode(), stamp.encode("utf-8", "replace"))
 
     def hosts_of(self, address: str) -> frozenset[str]:
         """Names, without ports, that one of our two addresses may be called by."""

@@ -32,7 +32,7 @@ class ListedAddress(msgspec.Struct, frozen=True, kw_only=True):
 class AddressList(msgspec.Struct, frozen=True):
     """`after`: what the next page begins behind; empty at the end."""
 
-    found: list[ListedAddress]
+    addresses: list[ListedAddress]
     after: str = ""
 
 
@@ -73,7 +73,7 @@ def _time(line: bytes) -> str:
 class HostList(msgspec.Struct, frozen=True):
     """In the order of the index: by their names from the end. `after` as in `AddressList`."""
 
-    found: list[str]
+    hosts: list[str]
     after: str = ""
 
 

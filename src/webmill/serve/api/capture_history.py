@@ -59,13 +59,13 @@ def read_history(index: CaptureIndex, url: str, *, period: str = "", start: int 
             days[timestamp[:8].decode()] += 1
         if first <= timestamp <= last:
             if start <= total < start + count:
-                captures.append(_taken(line, before))
+                captures.append(_parse_line(line, before))
             total += 1
         before = line
     return History(days=days, captures=captures, total=total, is_cut=False)
 
 
-def _taken(line: bytes, before: bytes) -> HistoryLine:
+def _parse_line(line: bytes, before: bytes) -> HistoryLine:
     try:
         capture = parse(line)
     except BadInput as error:

@@ -25,12 +25,12 @@ Answer: TypeAlias = "Callable[[ContentReader, Request], Response]"
 
 
 class ContentReader:
-    def __init__(self, site: Site, threads: BoundedThreads, *, searching: BoundedThreads) -> None:
+    def __init__(self, site: Site, threads: BoundedThreads, *, search_threads: BoundedThreads) -> None:
         self.site = site
         self.published = PublishedVersions(site.versions)
         engine = SharedEngine(site.open_engine, site.publishing.search / "meta.json")
-        self.searching = DocumentSearch(site, engine, self.published)
-        self._threads, self._search_threads = threads, searching
+        self.search = DocumentSearch(site, engine, self.published)
+        self._threads, self._search_threads = threads, search_threads
         weakref.finalize(self, engine.close)  # with the application, or at the end of the process
 
     def endpoint(self, answer: Answer) -> Callable[[Request], Awaitable[Response]]:
@@ -44,7 +44,7 @@ class ContentReader:
     def _endpoint(self, answer: Answer, threads: BoundedThreads) -> Callable[[Request], Awaitable[Response]]:
         async def asked(request: Request) -> Response:
             try:
-                return await threads.begin(request.scope, request.receive, partial(answer, self, request))
+                return await threads.run(request.scope, request.receive, partial(answer, self, request))
             except BadInput as error:
                 if not error.source:  # of the request
                     raise

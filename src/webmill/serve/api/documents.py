@@ -89,7 +89,7 @@ def _part(items: ItemLookup, prefix: str) -> tuple[int, int]:
     """The first reading of what was typed that finds something."""
     part = 0, 0
     for span in id_ranges(prefix):
-        part = items.within(span)
+        part = items.bounds(span)
         if part[0] < part[1]:
             break
     return part

@@ -46,7 +46,7 @@ class ItemLookup:
             at += 1
         return found[skip : skip + count]
 
-    def place_of(self, key: bytes) -> int:
+    def position_of(self, key: bytes) -> int:
         """How many ids are below it."""
         if not self._shards:
             return bisect_left(self._items, key, key=_key)
@@ -56,9 +56,9 @@ class ItemLookup:
         before = self._ends[at - 1] if at else 0
         return before + bisect_left(read_shard(self._storage, self._shards[at]), key, key=_key)
 
-    def within(self, span: IdRange) -> tuple[int, int]:
+    def bounds(self, span: IdRange) -> tuple[int, int]:
         """The places that the span begins and ends at."""
-        return self.place_of(span.start), self.place_of(span.end) if span.end else len(self)
+        return self.position_of(span.start), self.position_of(span.end) if span.end else len(self)
 
 
 def id_ranges(text: str) -> list[IdRange]:

@@ -18,25 +18,25 @@ from webmill.serve.api.search_params import read_search_params, require_valid
 MOST = 1_000  # items or differences in one answer
 
 
-def routes(reading: ContentReader) -> list[BaseRoute]:
+def routes(reader: ContentReader) -> list[BaseRoute]:
     return [
-        Route("/api/search", reading.search_endpoint(search)),
-        Route("/api/documents", reading.endpoint(documents)),
-        Route("/api/documents/item", reading.endpoint(document)),
-        Route("/api/versions", reading.endpoint(versions)),
-        Route("/api/versions/diff", reading.endpoint(diff)),
+        Route("/api/search", reader.search_endpoint(search)),
+        Route("/api/documents", reader.endpoint(documents)),
+        Route("/api/documents/item", reader.endpoint(document)),
+        Route("/api/versions", reader.endpoint(versions)),
+        Route("/api/versions/diff", reader.endpoint(diff)),
     ]
 
 
-def search(reading: ContentReader, request: Request) -> Response:
+def search(reader: ContentReader, request: Request) -> Response:
     return json_response(
-        json_replies.search_reply(reading.searching.find(require_valid(read_search_params(request.query_params))))
+        json_replies.search_reply(reader.search.find(require_valid(read_search_params(request.query_params))))
     )
 
 
-def documents(reading: ContentReader, request: Request) -> Response:
+def documents(reader: ContentReader, request: Request) -> Response:
     listing = list_items(
-        reading.published,
+        reader.published,
         version=read_text(request, "version"),
         prefix=read_text(request, "prefix"),
         facet=read_text(request, "facet"),
@@ -46,20 +46,20 @@ def documents(reading: ContentReader, request: Request) -> Response:
     return json_response(json_replies.documents_reply(listing))
 
 
-def document(reading: ContentReader, request: Request) -> Response:
-    entry = find_entry(reading.published, read_text(request, "id"), version=read_text(request, "version"))
+def document(reader: ContentReader, request: Request) -> Response:
+    entry = find_entry(reader.published, read_text(request, "id"), version=read_text(request, "version"))
     return json_response(json_replies.document_reply(entry))
 
 
-def versions(reading: ContentReader, request: Request) -> Response:
+def versions(reader: ContentReader, request: Request) -> Response:
     del request
-    return json_response(json_replies.versions_reply(reading.published.versions()))
+    return json_response(json_replies.versions_reply(reader.published.versions()))
 
 
-def diff(reading: ContentReader, request: Request) -> Response:
-    old, new = choose_versions(reading.published, read_text(request, "from"), read_text(request, "to"))
+def diff(reader: ContentReader, request: Request) -> Response:
+    old, new = choose_versions(reader.published, read_text(request, "from"), read_text(request, "to"))
     found = find_differences(
-        reading.published,
+        reader.published,
         old,
         new,
         change=read_choice(request, "change", CHANGES),

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from itertools import islice
+from threading import Lock
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -18,14 +20,18 @@ from webmill.index.lookup.query import run_query
 from webmill.serve.cdx.limits import HeavyQuerySlots, QueryLimits, Stopwatch, TimedIndex
 from webmill.serve.cdx.output import MEDIA_TYPES, format_blocks, format_lines
 from webmill.serve.cdx.params import CdxRequest, Output, read_params
-from webmill.serve.cdx.rejects import BadLineLog
 from webmill.serve.cdx.stream import LineChunks, stream_response
 from webmill.serve.client_address import client_of
 from webmill.serve.codings import accepts_coding
+from webmill.serve.metrics import BAD_LINES
 from webmill.serve.responses import json_message
+from webmill.serve.shared_counters import SharedCounters
 from webmill.serve.site import Site
 from webmill.serve.threads import BoundedThreads, ClientDisconnected
 
+log = logging.getLogger(__name__)
+
+MOST_LOGGED = 1000  # different bad lines, in one process
 HEADERS = {"Cache-Control": "no-cache", "Vary": "Accept-Encoding"}
 NO_LAST_PAGE = "Page {} invalid: First Page is 0, Last Page is 0"
 
@@ -37,7 +43,7 @@ class CdxApi:
     def __init__(self, site: Site, limits: QueryLimits, threads: BoundedThreads) -> None:
         self._site = site
         self._limits = limits
-        self._seats = HeavyQuerySlots(limits)
+        self._slots = HeavyQuerySlots(limits)
         self._threads = threads
         self.rejects = BadLineLog(site.metrics)
 
@@ -71,11 +77,11 @@ class CdxApi:
         begin = partial(self._begin, asked, name, form, gzip=gzip)
         with ExitStack() as held:
             if asked.heavy:
-                held.enter_context(await self._seats.take(client_of(request.scope)))
+                held.enter_context(await self._slots.acquire(client_of(request.scope)))
                 if await request.is_disconnected():
                     raise ClientDisconnected
             try:
-                first, chunks = await self._threads.begin(request.scope, request.receive, begin)
+                first, chunks = await self._threads.run(request.scope, request.receive, begin)
             except WebmillError as error:
                 return error_response(error, page=asked.page)
             if request.method == "HEAD":
@@ -97,7 +103,7 @@ class CdxApi:
         read = partial(read_params, request.query_params.multi_items(), output=output)
         if "filter" not in request.query_params:
             return read()
-        return await self._threads.begin(request.scope, request.receive, read)
+        return await self._threads.run(request.scope, request.receive, read)
 
     def _begin(
         self, asked: CdxRequest, name: str | None, form: OutputFormat, *, gzip: bool
@@ -145,3 +151,22 @@ def error_response(error: WebmillError, *, page: int | None = None) -> Response:
     if isinstance(error, Conflict):
         raise Unavailable("the index was just replaced: ask again", retry_after=1) from error
     raise error
+
+
+class BadLineLog:
+    """Counts lines of an index that are not CDXJ and logs each once. May be called from any thread."""
+
+    def __init__(self, counters: SharedCounters) -> None:
+        self._counters = counters
+        self._lock = Lock()
+        self._logged: set[int] = set()
+
+    def __call__(self, line: bytes, error: BadInput) -> None:
+        line_hash = hash(line)
+        with self._lock:
+            self._counters.count(BAD_LINES)
+            is_new = line_hash not in self._logged and len(self._logged) < MOST_LOGGED
+            if is_new:
+                self._logged.add(line_hash)
+        if is_new:
+            log.error("index line is not CDXJ", extra={"line": repr(line[:200]), "why": str(error)})

@@ -72,7 +72,7 @@ class HeavyQuerySlots:
     def _is_free(self, client: str) -> bool:
         return self.taken.total() < self.limits.heavy and self.taken[client] < self.limits.heavy_each
 
-    async def take(self, client: str) -> AbstractContextManager[None]:
+    async def acquire(self, client: str) -> AbstractContextManager[None]:
         """To be left by whoever gets it. Unavailable when none got free in time."""
         end = time.monotonic() + self.limits.patience
         while not self._is_free(client):
@@ -80,10 +80,10 @@ class HeavyQuerySlots:
                 raise Unavailable("too many long queries at once: come back later", retry_after=self.limits.patience)
             await anyio.sleep(0.02)
         self.taken[client] += 1
-        return self._seat(client)
+        return self._hold(client)
 
     @contextmanager
-    def _seat(self, client: str) -> Iterator[None]:
+    def _hold(self, client: str) -> Iterator[None]:
         try:
             yield
         finally:

@@ -102,4 +102,4 @@ class StreamedLines(StreamingResponse):
     async def _all(self, scope: Scope) -> AsyncIterator[bytes]:
         yield self._first
         while not self._chunks.ended:
-            yield await self._threads.go_on(scope, self._chunks.next)
+            yield await self._threads.run_more(scope, self._chunks.next)

@@ -65,7 +65,7 @@ class LineChart(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def column_chart(
-    title: str, points: Sequence[ChartPoint], *, spell: Callable[[float], str] = format_count
+    title: str, points: Sequence[ChartPoint], *, format_value: Callable[[float], str] = format_count
 ) -> ColumnChart:
     top = round_up_axis(max((point.value for point in points), default=0.0))
     step = WIDTH / max(1, len(points))
@@ -77,16 +77,16 @@ def column_chart(
             width=round(width, 2),
             height=round(HEIGHT * point.value / top, 2),
             label=point.label,
-            value=spell(point.value),
+            value=format_value(point.value),
         )
         for place, point in enumerate(points)
     ]
     labels = [point.label for point in points]
     return ColumnChart(
         title=title,
-        summary=_summary(points, spell),
+        summary=_summary(points, format_value),
         columns=made,
-        heights=[spell(top), spell(top / 2), "0"],
+        heights=[format_value(top), format_value(top / 2), "0"],
         places=labels if len(labels) < 3 else [labels[0], labels[len(labels) // 2], labels[-1]],
     )
 
@@ -130,7 +130,7 @@ def style_of_status(status: str) -> str:
 
 
 def line_chart(
-    title: str, values: Sequence[tuple[float, float]], *, over: float, spell: Callable[[float], str]
+    title: str, values: Sequence[tuple[float, float]], *, over: float, format_value: Callable[[float], str]
 ) -> LineChart:
     """How something went lately: seconds ago and value, the oldest first; the picture is `over` seconds wide."""
     top = round_up_axis(max((value for _, value in values), default=0.0))
@@ -139,11 +139,11 @@ def line_chart(
     return LineChart(
         title=title,
         summary=_summary(
-            [ChartPoint(f"{age:.0f} seconds ago" if age else "now", value) for age, value in values], spell
+            [ChartPoint(f"{age:.0f} seconds ago" if age else "now", value) for age, value in values], format_value
         ),
         points=" ".join(points),
         area=" ".join([f"{places[0][0]:.1f},{HEIGHT:.0f}", *points, f"{places[-1][0]:.1f},{HEIGHT:.0f}"]),
-        heights=[spell(top), spell(top / 2), "0"],
+        heights=[format_value(top), format_value(top / 2), "0"],
         places=[f"{over:.0f} seconds ago", "now"],
     )
 
@@ -156,13 +156,13 @@ def round_up_axis(value: float) -> float:
     return next(step * power for step in (1, 2, 5, 10) if step * power >= value)
 
 
-def _summary(points: Sequence[ChartPoint], spell: Callable[[float], str]) -> str:
+def _summary(points: Sequence[ChartPoint], format_value: Callable[[float], str]) -> str:
     if not points:
         return "Nothing to show."
     most = max(points, key=lambda point: point.value)
     if len(points) == 1:
-        return f"{most.label}: {spell(most.value)}."
-    return f"From {points[0].label} to {points[-1].label}; the most is {spell(most.value)}, {most.label}."
+        return f"{most.label}: {format_value(most.value)}."
+    return f"From {points[0].label} to {points[-1].label}; the most is {format_value(most.value)}, {most.label}."
 
 
 # --- time ------------------------------------------------------------------------------------------------------------

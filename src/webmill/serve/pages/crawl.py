@@ -133,7 +133,9 @@ def append_now(past: list[ProgressPoint], nodes: Sequence[Status], total: Snapsh
 
 
 def curve_of(rates: Sequence[tuple[float, float]]) -> charts.LineChart:
-    return charts.line_chart("Pages a second", rates, over=max(CURVE, rates[0][0]), spell=lambda rate: f"{rate:.1f}")
+    return charts.line_chart(
+        "Pages a second", rates, over=max(CURVE, rates[0][0]), format_value=lambda rate: f"{rate:.1f}"
+    )
 
 
 def rates_of(past: Sequence[ProgressPoint]) -> list[tuple[float, float]]:

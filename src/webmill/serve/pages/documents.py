@@ -46,14 +46,14 @@ class FacetChoice(msgspec.Struct, frozen=True):
     is_chosen: bool
 
 
-def routes(reading: ContentReader) -> list[BaseRoute]:
+def routes(reader: ContentReader) -> list[BaseRoute]:
     return [
-        Route("/documents", reading.endpoint(documents)),
-        Route("/documents/item", reading.endpoint(item)),
+        Route("/documents", reader.endpoint(documents)),
+        Route("/documents/item", reader.endpoint(item)),
     ]
 
 
-def documents(reading: ContentReader, request: Request) -> Response:
+def documents(reader: ContentReader, request: Request) -> Response:
     version, prefix, facet = (
         read_text(request, "version"),
         read_text(request, "prefix").strip(),
@@ -62,12 +62,12 @@ def documents(reading: ContentReader, request: Request) -> Response:
     page = read_number(request, "page", default=1, low=1, high=10**9)
     try:
         listing = list_items(
-            reading.published, version=version, prefix=prefix, facet=facet, start=(page - 1) * PAGE, count=PAGE
+            reader.published, version=version, prefix=prefix, facet=facet, start=(page - 1) * PAGE, count=PAGE
         )
     except NotFound:
-        if version or facet or reading.published.versions():
+        if version or facet or reader.published.versions():
             raise
-        return render(reading.site, request, "documents_none.html")
+        return render(reader.site, request, "documents_none.html")
 
     def address(*, facet: str = facet, page: int = 1) -> str:
         asked = [("prefix", prefix), ("facet", facet), ("version", version), ("page", str(page) if page > 1 else "")]
@@ -75,7 +75,7 @@ def documents(reading: ContentReader, request: Request) -> Response:
 
     chosen_name, _, chosen_value = facet.partition("=")
     return render(
-        reading.site,
+        reader.site,
         request,
         "documents.html",
         listing=listing,
@@ -117,15 +117,15 @@ def _row(item: PublishedItem, *, version: str) -> ItemRow:
     )
 
 
-def item(reading: ContentReader, request: Request) -> Response:
+def item(reader: ContentReader, request: Request) -> Response:
     version = read_text(request, "version")
     id_ = read_text(request, "id")
     if not id_:
         raise BadInput("which document? Its id is missing", reason="bad_query")
-    entry = find_entry(reading.published, id_, version=version)
-    capture = newest_captures(reading.site, [entry.url]).get(entry.url)
+    entry = find_entry(reader.published, id_, version=version)
+    capture = newest_captures(reader.site, [entry.url]).get(entry.url)
     return render(
-        reading.site,
+        reader.site,
         request,
         "document.html",
         entry=entry,

@@ -32,7 +32,7 @@ _PERIOD = re.compile("[0-9]{4}(?:[0-9]{2}(?:[0-9]{2})?)?")
 class CaptureRow(msgspec.Struct, frozen=True):
     """A capture with where it is; empty where a damaged line does not tell."""
 
-    taken: HistoryLine
+    capture: HistoryLine
     replay: str
     raw: str
 
@@ -44,22 +44,22 @@ class AddressRow(msgspec.Struct, frozen=True):
     replay: str
 
 
-def routes(reading: ContentReader) -> list[BaseRoute]:
-    return [Route("/history", reading.endpoint(history))]
+def routes(reader: ContentReader) -> list[BaseRoute]:
+    return [Route("/history", reader.endpoint(history))]
 
 
-def history(reading: ContentReader, request: Request) -> Response:
+def history(reader: ContentReader, request: Request) -> Response:
     url = read_text(request, "url", longest=LONGEST_URL).strip()
     match = read_choice(request, "match", get_args(MatchType))
     try:
-        index = reading.site.index()
+        index = reader.site.index()
     except NotFound:
-        return render(reading.site, request, "history_none.html", url=url)
+        return render(reader.site, request, "history_none.html", url=url)
     if not url:
-        return _hosts(reading, request, index)
+        return _hosts(reader, request, index)
     if match in ("", "exact") and split_url_pattern(url)[1] is None:
-        return _captures(reading, request, index, url)
-    return _addresses(reading, request, index, url, match)
+        return _captures(reader, request, index, url)
+    return _addresses(reader, request, index, url, match)
 
 
 def address_of(url: str, *, match: str = "", period: str = "", page: int = 1, after: str = "") -> str:
@@ -70,7 +70,7 @@ def address_of(url: str, *, match: str = "", period: str = "", page: int = 1, af
 # --- one address ---
 
 
-def _captures(reading: ContentReader, request: Request, index: CaptureIndex, url: str) -> Response:
+def _captures(reader: ContentReader, request: Request, index: CaptureIndex, url: str) -> Response:
     period = period_of(read_text(request, "period"))
     page = read_number(request, "page", default=1, low=1, high=MOST_LINES // PAGE)
     found = read_history(index, url, period=period, start=(page - 1) * PAGE, count=PAGE)
@@ -80,13 +80,13 @@ def _captures(reading: ContentReader, request: Request, index: CaptureIndex, url
         period = max(found.years)
         found = read_history(index, url, period=period, start=(page - 1) * PAGE, count=PAGE)
     year = period[:4] or max(found.years, default="")
-    newest = newest_captures(reading.site, [url]).get(url)
+    newest = newest_captures(reader.site, [url]).get(url)
 
     def page_address(number: int) -> str:
         return address_of(url, period=period, page=number) + "#captures"
 
     return render(
-        reading.site,
+        reader.site,
         request,
         "history.html",
         url=url,
@@ -102,7 +102,7 @@ def _captures(reading: ContentReader, request: Request, index: CaptureIndex, url
         months=calendar_of(year, found.days, lambda day: address_of(url, period=day) + "#captures") if year else [],
         calendar_year=year,
         year=address_of(url, period=year) if len(period) > 4 else "",
-        rows=[_row(taken) for taken in found.captures],
+        rows=[_row(capture) for capture in found.captures],
         first=(page - 1) * PAGE + 1,
         pager=make_pager(page, page_count(found.total, PAGE), page_address),
         newest=web_address(newest.timestamp, newest.url) if newest else "",
@@ -119,23 +119,23 @@ def period_of(text: str) -> str:
     return digits
 
 
-def _row(taken: HistoryLine) -> CaptureRow:
-    if not taken.url:
-        return CaptureRow(taken, "", "")
-    return CaptureRow(taken, web_address(taken.timestamp, taken.url), raw_address(taken.timestamp, taken.url))
+def _row(capture: HistoryLine) -> CaptureRow:
+    if not capture.url:
+        return CaptureRow(capture, "", "")
+    return CaptureRow(capture, web_address(capture.timestamp, capture.url), raw_address(capture.timestamp, capture.url))
 
 
 # --- many addresses ---
 
 
-def _addresses(reading: ContentReader, request: Request, index: CaptureIndex, url: str, match: str) -> Response:
+def _addresses(reader: ContentReader, request: Request, index: CaptureIndex, url: str, match: str) -> Response:
     kind: MatchType | None = next((each for each in get_args(MatchType) if each == match), None)
     if split_url_pattern(url)[1] is not None:
         kind = None  # what is typed says it itself
     after = read_text(request, "after", longest=LONGEST_URL)
     found = list_addresses(index, url, match=kind, after=after)
     return render(
-        reading.site,
+        reader.site,
         request,
         "history_addresses.html",
         url=url,
@@ -144,25 +144,25 @@ def _addresses(reading: ContentReader, request: Request, index: CaptureIndex, ur
         matches=MATCHES,
         rows=[
             AddressRow(each, links.readable_url(each.url), links.history(each.url), web_address(each.last, each.url))
-            for each in found.found
+            for each in found.addresses
         ],
         following=address_of(url, match=match, after=found.after) if found.after else "",
         first=address_of(url, match=match) if after else "",
     )
 
 
-def _hosts(reading: ContentReader, request: Request, index: CaptureIndex) -> Response:
+def _hosts(reader: ContentReader, request: Request, index: CaptureIndex) -> Response:
     after = read_text(request, "after")
     found = list_hosts(index, after=after)
     return render(
-        reading.site,
+        reader.site,
         request,
         "history_hosts.html",
         url="",
         match="exact",
         matches=MATCHES,
-        hosts=[(links.readable_host(host), address_of(host, match="host")) for host in found.found],
-        crawls=[crawl.name for crawl in reading.site.crawls()],
+        hosts=[(links.readable_host(host), address_of(host, match="host")) for host in found.hosts],
+        crawls=[crawl.name for crawl in reader.site.crawls()],
         following=address_of("", after=found.after) if found.after else "",
         first="/history" if after else "",
     )

@@ -48,7 +48,7 @@ def routes(site: Site, threads: BoundedThreads) -> list[BaseRoute]:
     surveyor, published = Surveyor(site), PublishedVersions(site.versions)
 
     def overview(request: Request) -> Response:
-        survey = surveyor.look(patience=PATIENCE)
+        survey = surveyor.latest(patience=PATIENCE)
         problems: list[str] = []
         tried = partial(_try_read, problems=problems, root=site.root)
         version = tried(lambda: live.live_version(published))
@@ -92,7 +92,7 @@ def plots_of(figures: IndexFigures) -> OverviewCharts:
     sizes = charts.bucket_by_time({key: one.bytes for key, one in figures.times.items()})
     return OverviewCharts(
         captures=charts.column_chart("Captures over time", captures),
-        bytes=charts.column_chart("Bytes over time", sizes, spell=format_size),
+        bytes=charts.column_chart("Bytes over time", sizes, format_value=format_size),
         statuses=charts.bar_chart(figures.statuses, most=ROWS, style=charts.style_of_status),
         types=charts.bar_chart(figures.types, most=ROWS),
         domains=charts.bar_chart(figures.domains, most=ROWS, name=readable_host, link=link_to_domain),

@@ -53,19 +53,19 @@ class FilterChoice(msgspec.Struct, frozen=True):
     name: str = ""
 
 
-def routes(reading: ContentReader) -> list[BaseRoute]:
-    return [Route("/search", reading.search_endpoint(search))]
+def routes(reader: ContentReader) -> list[BaseRoute]:
+    return [Route("/search", reader.search_endpoint(search))]
 
 
-def search(reading: ContentReader, request: Request) -> Response:
+def search(reader: ContentReader, request: Request) -> Response:
     asked = msgspec.structs.replace(read_search_params(request.query_params), limit=DEFAULT_LIMIT)
     try:
-        found = reading.searching.find(asked)
+        found = reader.search.find(asked)
     except NotFound:
-        return render(reading.site, request, "search_none.html")
+        return render(reader.site, request, "search_none.html")
     page = asked.offset // DEFAULT_LIMIT + 1
     return render(
-        reading.site,
+        reader.site,
         request,
         "search.html",
         asked=asked,

@@ -59,7 +59,7 @@ class Surveyor:
         self._last: CollectionSurvey | None = None
         self._next: Future[CollectionSurvey] | None = None
 
-    def look(self, *, patience: float) -> CollectionSurvey | None:
+    def latest(self, *, patience: float) -> CollectionSurvey | None:
         """The newest there is within `patience` seconds; None while the first is made."""
         with self._lock:
             if self._next is None and not self._is_fresh():

@@ -49,7 +49,7 @@ class QueueView(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     stats: QueueStats | None = None
-    letters: list[FailedTask] = []
+    tasks: list[FailedTask] = []
     retry_all: str = ""
     problem: str = ""
 
@@ -84,8 +84,8 @@ def routes(site: Site, threads: BoundedThreads) -> list[BaseRoute]:
 
     def confirm(request: Request) -> Response:
         name, id_ = request.query_params.get("queue", ""), request.query_params.get("id", "")
-        letter = find_failed_task(site, name, id_)
-        return render(site, request, "drop.html", queue=name, letter=letter, stamp=site.stamp(f"drop {name} {id_}"))
+        task = find_failed_task(site, name, id_)
+        return render(site, request, "drop.html", queue=name, task=task, stamp=site.sign(f"drop {name} {id_}"))
 
     async def act(request: Request) -> Response:
         action = request.url.path.rpartition("/")[2]
@@ -95,7 +95,7 @@ def routes(site: Site, threads: BoundedThreads) -> list[BaseRoute]:
             return error_page(
                 site, request, status=403, message="This button is not one of ours, or of an earlier run."
             )
-        count = await threads.begin(request.scope, request.receive, partial(apply_action, site, action, name, id_))
+        count = await threads.run(request.scope, request.receive, partial(apply_action, site, action, name, id_))
         return RedirectResponse("/tasks?" + urlencode({"did": action, "count": count}), status_code=303)
 
     return [
@@ -112,9 +112,9 @@ def routes(site: Site, threads: BoundedThreads) -> list[BaseRoute]:
 def view_of(site: Site, name: str) -> QueueView:
     try:
         with site.queues[name].view() as queue:
-            letters = [failed_task(site, name, buried) for buried in islice(queue.buried(), MOST_TASKS)]
+            tasks = [failed_task(site, name, buried) for buried in islice(queue.buried(), MOST_TASKS)]
             stats = queue.stats()
-        return QueueView(name=name, stats=stats, letters=letters, retry_all=site.stamp(f"retry {name} {ALL}"))
+        return QueueView(name=name, stats=stats, tasks=tasks, retry_all=site.sign(f"retry {name} {ALL}"))
     except NotFound:
         return QueueView(name=name)
     except WebmillError as error:
@@ -134,7 +134,7 @@ def count_failed_tasks(site: Site) -> int:
 
 
 def failed_task(site: Site, name: str, buried: DeadLetter) -> FailedTask:
-    return FailedTask(buried, task_label(buried.body), site.stamp(f"retry {name} {buried.id}"))
+    return FailedTask(buried, task_label(buried.body), site.sign(f"retry {name} {buried.id}"))
 
 
 class NamedBoard(msgspec.Struct):

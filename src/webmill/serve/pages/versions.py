@@ -32,26 +32,26 @@ class VersionRow(msgspec.Struct, frozen=True):
     diff: str  # with the one before it
 
 
-def routes(reading: ContentReader) -> list[BaseRoute]:
+def routes(reader: ContentReader) -> list[BaseRoute]:
     return [
-        Route("/versions", reading.endpoint(versions)),
-        Route("/versions/{name}", reading.endpoint(version)),
+        Route("/versions", reader.endpoint(versions)),
+        Route("/versions/{name}", reader.endpoint(version)),
     ]
 
 
-def versions(reading: ContentReader, request: Request) -> Response:
-    every = reading.published.versions()[::-1]
+def versions(reader: ContentReader, request: Request) -> Response:
+    every = reader.published.versions()[::-1]
     if not every:
-        return render(reading.site, request, "versions_none.html")
+        return render(reader.site, request, "versions_none.html")
     last = page_count(len(every), PAGE)
     page = min(last, read_number(request, "page", default=1, low=1, high=10**9))
     before = {one.version: other.version for one, other in pairwise(every)}
     shown = every[(page - 1) * PAGE : page * PAGE]
     return render(
-        reading.site,
+        reader.site,
         request,
         "versions.html",
-        rows=[_row(reading.published, each, before.get(each.version, "")) for each in shown],
+        rows=[_row(reader.published, each, before.get(each.version, "")) for each in shown],
         total=len(every),
         every=every[:200],
         old=before.get(every[0].version, every[0].version),
@@ -72,15 +72,15 @@ def diff_address(old: str, new: str) -> str:
     return links.with_query("/versions/diff", [("from", old), ("to", new)])
 
 
-def version(reading: ContentReader, request: Request) -> Response:
-    published = reading.published
+def version(reader: ContentReader, request: Request) -> Response:
+    published = reader.published
     found = published.find(request.path_params["name"])
     sources = sorted(published.sources(found), key=lambda source: (source.status == "fresh", source.source))
     problems = published.problems(found)
     manifest = published.manifest(found)
     is_there = manifest.parent and any(each.version == manifest.parent for each in published.versions())
     return render(
-        reading.site,
+        reader.site,
         request,
         "version.html",
         version=found,

@@ -40,22 +40,22 @@ class ChangeTab(msgspec.Struct, frozen=True):
     count: int | None
 
 
-def routes(reading: ContentReader) -> list[BaseRoute]:
-    return [Route("/versions/diff", reading.endpoint(diff))]
+def routes(reader: ContentReader) -> list[BaseRoute]:
+    return [Route("/versions/diff", reader.endpoint(diff))]
 
 
-def diff(reading: ContentReader, request: Request) -> Response:
-    published = reading.published
+def diff(reader: ContentReader, request: Request) -> Response:
+    published = reader.published
     old, new = choose_versions(published, read_text(request, "from"), read_text(request, "to"))
     if id_ := read_text(request, "id"):
-        return _one(reading, request, old, new, id_)
+        return _one(reader, request, old, new, id_)
     change = read_choice(request, "change", CHANGES)
     found = find_differences(published, old, new, change=change, after=read_text(request, "after"))
     comparing = PairComparer(published, budget=ON_A_PAGE)
     views = [view_of(comparing.compare(pair), found.old, found.new) for pair in found.pairs]
     following = address_of(old, new, change=change, after=found.after) if found.after is not None else ""
     return render(
-        reading.site,
+        reader.site,
         request,
         "versions_diff.html",
         old=found.old,
@@ -76,13 +76,13 @@ def address_of(old: str, new: str, *, change: str = "", after: str = "", id_: st
     return links.with_query("/versions/diff", asked)
 
 
-def _one(reading: ContentReader, request: Request, old: str, new: str, id_: str) -> Response:
-    published = reading.published
+def _one(reader: ContentReader, request: Request, old: str, new: str, id_: str) -> Response:
+    published = reader.published
     pair = find_difference(published, old, new, id_)
     versions = published.find(old), published.find(new)
     view = view_of(PairComparer(published, budget=LONGEST).compare(pair), *versions) if pair else None
     return render(
-        reading.site,
+        reader.site,
         request,
         "versions_diff_one.html",
         old=versions[0],

@@ -58,10 +58,10 @@ def replay_response(
     site: Site, archived: Archived, asked: CaptureAddress, *, is_page: bool, request: Request, threads: BoundedThreads
 ) -> Response:
     """`is_page`: it fills a frame, and tells our page around it what it is. The archive is closed with the answer."""
-    links = LinkRewriter(asked.when, archived.capture.url or asked.url)
+    links = LinkRewriter(asked.timestamp_part, archived.capture.url or asked.url)
     headers = [*memento_headers(site, archived, asked.url), *_kept_headers(archived, links)]
     if there := redirect_target(archived):
-        headers.append(("Location", add_fragment(web_address(asked.when, there), location_header(archived))))
+        headers.append(("Location", add_fragment(web_address(asked.timestamp_part, there), location_header(archived))))
     if there or archived.status in BODILESS:
         archived.close()
         return add_headers(Response(status_code=archived.status), headers)
@@ -127,8 +127,8 @@ def _rewrite_page(held: bytes, archived: Archived, links: LinkRewriter, *, first
     decoded = decode_page(held, content_type=archived.content_type)
     if decoded.encoding in _NOT_ASCII:
         return rewrite_html(decoded.text, links, first=first).encode("utf-8", "replace"), "utf-8"
-    spelling = PageEncoding(decoded.encoding)
-    page = rewrite_html(held.decode("latin-1"), links, spelling=spelling, first=first)
+    encoding = PageEncoding(decoded.encoding)
+    page = rewrite_html(held.decode("latin-1"), links, encoding=encoding, first=first)
     return page.encode("latin-1"), decoded.encoding
 
 
@@ -136,14 +136,14 @@ def _rewrite_sheet(held: bytes, links: LinkRewriter, label: str | None) -> bytes
     encoding = (label and lookup_encoding(label)) or "utf-8"
     if encoding in _NOT_ASCII:
         return held
-    return rewrite_css(held.decode("latin-1"), links, spelling=PageEncoding(encoding)).encode("latin-1")
+    return rewrite_css(held.decode("latin-1"), links, encoding=PageEncoding(encoding)).encode("latin-1")
 
 
 def _kept_headers(archived: Archived, links: LinkRewriter) -> HeaderPairs:
     named = ((name, archived.headers.get(name)) for name in PASSED)
     kept = [(name.title(), clean_header(value)[:MOST_PASSED]) for name, value in named if value]
     refresh = archived.headers.get("Refresh")
-    if refresh and (there := links.to_refresh(refresh)):
+    if refresh and (there := links.rewrite_refresh(refresh)):
         kept.append(("Refresh", there))
     return [*kept, *original_headers(archived.headers, passed=PASSED)]
 
@@ -155,7 +155,7 @@ def _report_script(site: Site, archived: Archived, asked: CaptureAddress) -> str
     The stamp says that this comes from us. Only a page that fills a frame gets one, and no other page can read it: the
     origin of each is nobody's. So an archived page cannot pass itself off as another in the banner.
     """
-    shown = [archived.capture.timestamp, asked.url, site.stamp(shown_action(archived.capture.timestamp, asked.url))]
+    shown = [archived.capture.timestamp, asked.url, site.sign(shown_action(archived.capture.timestamp, asked.url))]
     told = json.dumps({"webmill": shown}).replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
     closed = "delete self.RTCPeerConnection;delete self.webkitRTCPeerConnection"
     return f"<script>{closed};top.postMessage({told},{json.dumps(site.address)})</script>"

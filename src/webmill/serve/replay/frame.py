@@ -86,7 +86,7 @@ def routes(site: Site, threads: BoundedThreads) -> list[BaseRoute]:
         """For the script of the frame, when the page in it is another. The stamp is from that page."""
         asked = parse_address(request.query_params.get("at", "").encode())
         stamp = request.query_params.get("stamp", "")
-        if asked is None or not site.is_stamped(shown_action(asked.timestamp, asked.url), stamp):
+        if asked is None or not site.is_signed(shown_action(asked.timestamp, asked.url), stamp):
             raise BadInput("no page of ours is shown", reason="bad_stamp")
         archived = open_nearest(site, asked)
         try:
@@ -123,7 +123,7 @@ def _banner(site: Site, archived: Archived, url: str) -> Banner:
         status=archived.status,
         here=web_address(timestamp, url),
         raw=raw_address(timestamp, url),
-        record=raw_address(timestamp, url, mark=RECORD_MODIFIER),
+        record=raw_address(timestamp, url, modifier=RECORD_MODIFIER),
         earlier=before(index, url, timestamp),
         later=after(index, url, timestamp),
     )

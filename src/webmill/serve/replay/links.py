@@ -26,7 +26,7 @@ class RewriteBudget:
     def __init__(self, left: int = 16 << 20) -> None:
         self._left = left
 
-    def take(self, length: int) -> None:
+    def spend(self, length: int) -> None:
         self._left -= length
         if self._left < 0:
             raise BadInput("too many links to rewrite", reason="rewrite_limit")
@@ -35,11 +35,11 @@ class RewriteBudget:
 class LinkRewriter(msgspec.Struct, frozen=True):
     """Of one page, style sheet or head: `base` is what its links are relative to."""
 
-    when: str  # the timestamp and the mark that are kept
+    timestamp_part: str  # the timestamp and the mark that are kept
     base: str
-    room: RewriteBudget = msgspec.field(default_factory=RewriteBudget)
+    budget: RewriteBudget = msgspec.field(default_factory=RewriteBudget)
 
-    def to(self, href: str) -> str | None:
+    def rewrite(self, href: str) -> str | None:
         """The address in the archive, of the same time. None for what is none: a place on the page, `data:`…
 
         BadInput (rewrite_limit) when that would be too much for one page.
@@ -48,20 +48,20 @@ class LinkRewriter(msgspec.Struct, frozen=True):
         if not href or href.startswith("#"):
             return None
         try:
-            there = web_address(self.when, join(self.base, href))
+            there = web_address(self.timestamp_part, join(self.base, href))
         except BadInput:
             return None
-        self.room.take(len(there))
+        self.budget.spend(len(there))
         return add_fragment(there, href)
 
-    def at(self, base: str) -> LinkRewriter:
+    def with_base(self, base: str) -> LinkRewriter:
         """With the base that the page states."""
         try:
-            return LinkRewriter(self.when, join(self.base, base), self.room)
+            return LinkRewriter(self.timestamp_part, join(self.base, base), self.budget)
         except BadInput:
             return self
 
-    def to_set(self, value: str) -> str:
+    def rewrite_srcset(self, value: str) -> str:
         """A `srcset`: addresses with their sizes, between commas. An address may hold commas, but not end in one."""
         said = value.rstrip(_BETWEEN)  # else every place in a row of commas is tried as a beginning
         return _CANDIDATE.sub(self._candidate, said) + value[len(said) :]
@@ -69,17 +69,21 @@ class LinkRewriter(msgspec.Struct, frozen=True):
     def _candidate(self, found: re.Match[str]) -> str:
         before, url, size = found.groups()
         bare = url.rstrip(",")
-        there = self.to(bare) or bare
+        there = self.rewrite(bare) or bare
         # The size of one that ends in a comma belongs to the next, which comes by itself only if it is left.
-        return f"{before}{there}{url[len(bare) :]}{size}" if bare == url else f"{before}{there},{self.to_set(size)}"
+        return (
+            f"{before}{there}{url[len(bare) :]}{size}"
+            if bare == url
+            else f"{before}{there},{self.rewrite_srcset(size)}"
+        )
 
-    def to_refresh(self, value: str) -> str | None:
+    def rewrite_refresh(self, value: str) -> str | None:
         """`5; url=there`, of a meta or of a head."""
         found = _REFRESH.match(value)
         if not found:
             return None
         seconds, mark, rest = found.groups()
-        there = self.to(rest.partition(mark)[0] if mark else rest)
+        there = self.rewrite(rest.partition(mark)[0] if mark else rest)
         return f"{seconds}; url={there}" if there else None
 
 
@@ -97,12 +101,12 @@ class PageEncoding(msgspec.Struct, frozen=True):
 
     encoding: str = ""
 
-    def text(self, raw: str) -> str:
+    def decode(self, raw: str) -> str:
         return decode_as(raw.encode("latin-1"), self.encoding) if self.encoding and not raw.isascii() else raw
 
-    def url(self, raw: str) -> str:
+    def decode_url(self, raw: str) -> str:
         """Browsers send the query in the page's own encoding, and the rest in UTF-8."""
         if self.encoding in ("", "utf-8") or raw.isascii():
-            return self.text(raw)
+            return self.decode(raw)
         path, mark, query = raw.partition("?")
-        return self.text(path) + mark + _NOT_ASCII.sub(lambda found: f"%{ord(found[0]):02X}", query)
+        return self.decode(path) + mark + _NOT_ASCII.sub(lambda found: f"%{ord(found[0]):02X}", query)

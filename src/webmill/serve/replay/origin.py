@@ -18,12 +18,14 @@ from webmill.serve.site import Site
 from webmill.serve.threads import BoundedThreads
 
 FRAMES = ("iframe", "frame")
-AT_ONCE, MOST_WAITING = 8, 128  # a page that is rewritten takes memory, and keeps a processor busy
-EACH, WAITING_EACH = 6, 64  # a browser asks for six parts of a page at once
+MAX_RUNNING, MAX_WAITING = 8, 128  # a page that is rewritten takes memory, and keeps a processor busy
+PER_CLIENT, WAITING_PER_CLIENT = 6, 64  # a browser asks for six parts of a page at once
 
 
 def routes(site: Site) -> list[BaseRoute]:
-    threads = BoundedThreads(at_once=AT_ONCE, each=EACH, most_waiting=MOST_WAITING, waiting_each=WAITING_EACH)
+    threads = BoundedThreads(
+        max_running=MAX_RUNNING, per_client=PER_CLIENT, max_waiting=MAX_WAITING, waiting_per_client=WAITING_PER_CLIENT
+    )
 
     def answer(request: Request) -> Response:
         asked = parse_address(sent_path(request))
@@ -31,7 +33,7 @@ def routes(site: Site) -> list[BaseRoute]:
 
     async def archived(request: Request) -> Response:
         try:
-            return await threads.begin(request.scope, request.receive, partial(answer, request))
+            return await threads.run(request.scope, request.receive, partial(answer, request))
         except WebmillError as error:
             log_server_error(error)
             page = minimal_page("Not shown", message_of(error, site.root))
@@ -61,4 +63,4 @@ def _redirect_escaped_link(site: Site, request: Request) -> Response:
     path = sent_path(request).decode("utf-8", "replace")
     if asked is None or path.startswith("//"):
         raise NotFound("only archived pages are here: /web/TIMESTAMP/URL")
-    return RedirectResponse(web_address(asked.when, join(asked.url, path)), 307)
+    return RedirectResponse(web_address(asked.timestamp_part, join(asked.url, path)), 307)

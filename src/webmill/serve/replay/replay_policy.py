@@ -37,7 +37,7 @@ FORBIDDEN = ("set-cookie", "strict-transport-security", "service-worker-allowed"
 
 def replay_pass(site: Site) -> str:
     """What stands behind the timestamp in addresses of ours."""
-    return f"~{site.stamp('replay')[:16]}"
+    return f"~{site.sign('replay')[:16]}"
 
 
 class ReplayPolicy:

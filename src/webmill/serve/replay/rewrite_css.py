@@ -21,10 +21,10 @@ _ASCII = "".join(map(chr, range(0x80)))
 TEXT = PageEncoding()
 
 
-def rewrite_css(sheet: str, links: LinkRewriter, *, spelling: PageEncoding = TEXT) -> str:
+def rewrite_css(sheet: str, links: LinkRewriter, *, encoding: PageEncoding = TEXT) -> str:
     def rewritten(found: re.Match[str]) -> str:
         value = found["url"] or found["imported"]
-        there = links.to(spelling.url(_ESCAPE.sub(_unescape, value[1:-1] if value[0] in "\"'" else value)))
+        there = links.rewrite(encoding.decode_url(_ESCAPE.sub(_unescape, value[1:-1] if value[0] in "\"'" else value)))
         if there is None:
             return found[0]
         quoted = '"' + there.replace("\\", "%5C").replace('"', "%22") + '"'

@@ -40,15 +40,15 @@ TEXT = PageEncoding()
 
 
 def rewrite_html(
-    page: str, links: LinkRewriter, *, spelling: PageEncoding = TEXT, first: str = "", depth: int = 0
+    page: str, links: LinkRewriter, *, encoding: PageEncoding = TEXT, first: str = "", depth: int = 0
 ) -> str:
     """`first` is put in front of all that the page's head holds. BadInput (rewrite_limit): see `Room`."""
-    return _HtmlRewriter(page, links, spelling, first, depth).rewritten()
+    return _HtmlRewriter(page, links, encoding, first, depth).rewritten()
 
 
 class _HtmlRewriter:
-    def __init__(self, page: str, links: LinkRewriter, spelling: PageEncoding, first: str, depth: int) -> None:
-        self._page, self._links, self._spelling, self._first, self._depth = page, links, spelling, first, depth
+    def __init__(self, page: str, links: LinkRewriter, encoding: PageEncoding, first: str, depth: int) -> None:
+        self._page, self._links, self._encoding, self._first, self._depth = page, links, encoding, first, depth
         self._own = links  # before any <base>
         self._out: list[str] = []
         self._done = 0
@@ -102,7 +102,7 @@ class _HtmlRewriter:
             return at
         stop = end_of_raw(self._page, name, at)
         if name == "style":
-            self._replace(at, stop, rewrite_css(self._page[at:stop], self._links, spelling=self._spelling))
+            self._replace(at, stop, rewrite_css(self._page[at:stop], self._links, encoding=self._encoding))
         return stop
 
     # --- attributes -------------------------------------------------------------------------------------------------
@@ -122,7 +122,7 @@ class _HtmlRewriter:
                 out.append(raw[done : found.start()])
                 done = found.end()
         if tag == "base" and "href" in named and self._links is self._own:
-            self._links = self._own.at(named["href"])
+            self._links = self._own.with_base(named["href"])
         return "".join((*out, raw[done:])) if done else None
 
     def _named(self, raw: str) -> dict[str, str]:
@@ -135,9 +135,9 @@ class _HtmlRewriter:
         """The new value; None when it stays."""
         if name in _URLS:
             links = self._own if tag == "base" else self._links
-            return links.to(decode_attribute(self._spelling.url(_unquote(value))))
+            return links.rewrite(decode_attribute(self._encoding.decode_url(_unquote(value))))
         if name in _SETS:
-            return self._links.to_set(decode_attribute(self._spelling.url(_unquote(value))))
+            return self._links.rewrite_srcset(decode_attribute(self._encoding.decode_url(_unquote(value))))
         if name == "style" and "(" in value:
             return rewrite_css(self._decoded(value), self._links)
         if name == "target" and self._decoded(value).lower() in _OUTWARD:
@@ -147,17 +147,17 @@ class _HtmlRewriter:
         if name == "srcdoc" and self._depth < _DEEPEST:
             return rewrite_html(self._decoded(value), self._links, depth=self._depth + 1)
         if name.startswith("data-") and _unquote(value).startswith(("http://", "https://")):  # lazy images, mostly
-            return self._links.to(decode_attribute(self._spelling.url(_unquote(value))))
+            return self._links.rewrite(decode_attribute(self._encoding.decode_url(_unquote(value))))
         return None
 
     def _meta(self, named: dict[str, str]) -> str | None:
         kind = named.get("http-equiv", "").strip().lower()
         if kind in _DROPPED_METAS or named.get("name", "").strip().lower() == "referrer":
             return ""
-        return self._links.to_refresh(named["content"]) if kind == "refresh" else None
+        return self._links.rewrite_refresh(named["content"]) if kind == "refresh" else None
 
     def _decoded(self, value: str) -> str:
-        return decode_attribute(self._spelling.text(_unquote(value)))
+        return decode_attribute(self._encoding.decode(_unquote(value)))
 
 
 def _unquote(value: str) -> str:
