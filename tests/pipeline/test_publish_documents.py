@@ -280,7 +280,7 @@ def test_the_command_says_that_nothing_has_changed(tmp_path: Path) -> None:
     version = json.loads(first.stdout)["published"]["version"]
     told = json.loads(second.stdout)["published"]
     assert (told["is_new"], told["version"]) == (False, version)
-    assert f"nothing has changed since version {version['version']}: 1 page;" in second.stderr
+    assert f"nothing has changed since version {version['version']} (1 published document)" in second.stderr
     assert len(CliRunner().invoke(webmill, ["publish", "list", str(tmp_path)]).stdout.splitlines()) == 1
 
 

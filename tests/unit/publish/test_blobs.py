@@ -99,7 +99,7 @@ BAD_HASHES = [
 @pytest.mark.parametrize("hash_", BAD_HASHES, ids=range(len(BAD_HASHES)))
 def test_what_is_no_hash_never_becomes_a_key_c06(hash_: str) -> None:
     blobs = BlobStore(MemoryStorage())
-    for call in (blob_key, blobs.get, blobs.is_there, lambda text: restore(MemoryStorage(), text)):
+    for call in (blob_key, blobs.get, blobs.exists, lambda text: restore(MemoryStorage(), text)):
         with pytest.raises(BadInput, match="bad_hash"):
             call(hash_)
     assert hash_of_key(f"blobs/sha256/{hash_}.json") is None

@@ -1,4 +1,4 @@
-"""Whose turn it is to run."""
+"""The run lock: one run at a time."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def storage(clock: Clock) -> MemoryStorage:
     return MemoryStorage(now=clock)
 
 
-def test_one_run_has_the_turn_until_it_releases_it(storage: MemoryStorage) -> None:
+def test_one_run_has_the_lock_until_it_releases_it(storage: MemoryStorage) -> None:
     run_lock.acquire(storage, "a", at=START, lasts=MINUTE)
     with pytest.raises(Conflict, match="a has been under way"):
         run_lock.acquire(storage, "b", at=START, lasts=MINUTE)
@@ -86,7 +86,7 @@ def test_of_two_that_take_it_at_the_same_moment_one_has_it(storage: MemoryStorag
     run_lock.renew(slow, "fast")
 
 
-def test_a_damaged_turn_is_nobodys(storage: MemoryStorage) -> None:
+def test_a_damaged_lock_is_nobodys(storage: MemoryStorage) -> None:
     storage.write("snapshots/_leases/turn.json", b"}{")
     assert run_lock.time_until_due(storage, MINUTE, now=START) <= MINUTE
     run_lock.acquire(storage, "a", at=START, lasts=MINUTE)
