@@ -17,7 +17,7 @@ from webmill.boards.board_list import Board, read_board_list
 from webmill.boards.listing import selector_error
 from webmill.boards.reader import BoardReader
 from webmill.boards.types import BoardLimits, BoardResult, KnownNotice, ReaderOptions, board_manners
-from webmill.crawl.options import Limits, Reach
+from webmill.crawl.options import CrawlLimits, NetworkAccess
 from webmill.infra.child import ChildLimits
 from webmill.testing import Answer, ExpectedPage, HttpReply, ReceivedRequest, TestWeb
 from webmill.testing.exchange import TEXT, etag_of
@@ -99,12 +99,12 @@ def options(
     requests = {"retry_wait": 0.01, "deadline": 60.0, "body": 4 * MIB, "attempts": 2, "redirects": 5}
     requests |= {name: limits.pop(name) for name in requests.keys() & limits.keys()}
     return ReaderOptions(
-        manners=board_manners(AGENT, delay=delay, address_delay=delay),
+        politeness=board_manners(AGENT, delay=delay, address_delay=delay),
         gates=root / "frontier" / "gates.sqlite",
         cache=root / "cache.sqlite",
         limits=BoardLimits(**{"child": CHILD, "seconds": 600.0, **limits}),
-        requests=Limits(**requests),
-        reach=Reach(allow_private=allow_private, resolve=dict(web.resolve)),
+        requests=CrawlLimits(**requests),
+        network=NetworkAccess(allow_private=allow_private, resolve=dict(web.resolve)),
         parsers=1,
     )
 

@@ -25,7 +25,7 @@ from tests.pipeline.crawling import most_at_once, seen_by
 from webmill.boards.reader import BoardReader
 from webmill.boards.types import BoardResult
 from webmill.collection import PublishFolders
-from webmill.crawl.politeness.host_schedule import Gates, Kept
+from webmill.crawl.politeness.host_schedule import ReservationUpdate, SqliteHostSchedule
 from webmill.testing import HttpReply, ScriptedReply, TestWeb, Wait
 from webmill.testing.exchange import TEXT, format_head
 from webmill.testing.features import university
@@ -95,7 +95,7 @@ def robots(rules: bytes, *, status: int = 200) -> Pages:
         (robots(b"User-agent: *\nDisallow: /\n"), [], "forbidden by robots.txt", False),
         (robots(b"User-agent: webmill\nDisallow: /list\n"), [], "forbidden by robots.txt", False),
         (robots(b"User-agent: *\nDisallow: /view\n"), ["/list"], "forbidden by robots.txt", False),
-        (robots(b"", status=500), [], "its robots.txt cannot be had", True),
+        (robots(b"", status=500), [], "its robots.txt cannot be fetched", True),
         (robots(b"User-agent: *\nDisallow: /\n", status=404), ["/list", "/view-1?seq=1"], "", False),
         (robots(b"User-agent: other\nDisallow: /\n"), ["/list", "/view-1?seq=1"], "", False),
     ],
@@ -146,9 +146,9 @@ def test_a_host_that_a_crawl_of_the_same_folder_has_asked_is_not_asked_before_it
     with scratch() as root, TestWeb(hosts=0, sites={"a.uni.test": site(1)}) as web:
         crawled = PublishFolders(root).gates
         assert crawled == root / "frontier" / "gates.sqlite"  # where crawls book theirs
-        with closing(Gates(crawled)) as gates:
+        with closing(SqliteHostSchedule(crawled)) as gates:
             clock = gates.clock(None)
-            gates.correct([{"host:a.uni.test": Kept(0.0, clock() + 3600)}], clock=clock)
+            gates.update([{"host:a.uni.test": ReservationUpdate(0.0, clock() + 3600)}], clock=clock)
         given = options(root, web, seconds=5.0)
         with BoardReader(msgspec.structs.replace(given, gates=crawled)) as reader:
             reading = reader.read(board("http://a.uni.test/list"))

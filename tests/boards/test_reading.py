@@ -221,10 +221,10 @@ def short(_: ReceivedRequest) -> Answer:
         (HttpReply(status=301, headers=(("Location", "/list"),)), "more than 5 redirects", False),
         (HttpReply(status=301), "a redirect to nowhere", False),
         (HttpReply(body=b"%PDF", media_type="application/pdf"), "not a page but application/pdf", False),
-        (HttpReply(body=b"x" * 200_000), "the answer was cut (length)", False),
-        (short, "the answer was cut (disconnect)", True),
+        (HttpReply(body=b"x" * 200_000), "the response was cut (length)", False),
+        (short, "the response was cut (disconnect)", True),
         (ScriptedReply(status=0, steps=(Cut.RST,)), "reset", True),
-        (HttpReply(body=gzip.compress(bytes(9999))[:-9], headers=PACKED), "the answer is damaged", False),
+        (HttpReply(body=gzip.compress(bytes(9999))[:-9], headers=PACKED), "the response is damaged", False),
     ],
     ids=["500", "404", "403", "304", "loop", "nowhere", "pdf", "large", "short", "reset", "junk"],
 )
@@ -383,7 +383,7 @@ def test_a_reading_that_is_under_way_when_the_reader_closes_has_failed() -> None
 
 @pytest.mark.parametrize("zone", ["Nowhere/Land", "../etc/passwd", ""])
 def test_a_time_zone_that_there_is_not_is_refused(zone: str, tmp_path: Path) -> None:
-    given = ReaderOptions(manners=board_manners("x"), gates=tmp_path / "gates.sqlite", zone=zone)
+    given = ReaderOptions(politeness=board_manners("x"), gates=tmp_path / "gates.sqlite", zone=zone)
     with pytest.raises(Misconfigured, match="time zone"):
         BoardReader(given)
 

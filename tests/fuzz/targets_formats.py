@@ -16,10 +16,10 @@ from tests.fuzz.target import Target, drain, each, text
 from webmill.boards.board_list import Board, read_board_list
 from webmill.boards.listing import read_body, read_listing, selector_error
 from webmill.crawl.page.links import read_links
-from webmill.crawl.page.resources import read_module_requisites, read_page, read_requisites, read_sheet_requisites
+from webmill.crawl.page.resources import read_module_resources, read_page, read_resources, read_sheet_resources
 from webmill.crawl.politeness.retries import retry_after
 from webmill.crawl.politeness.robots import robots_directives
-from webmill.crawl.seeds import seed_of
+from webmill.crawl.seeds import parse_seed
 from webmill.extract.content import read_feed_or_refuse, read_plain
 from webmill.formats import dates, timestamps
 from webmill.formats.cdx.cdxj import format_line, parse
@@ -202,10 +202,10 @@ def take_requisites(data: bytes) -> None:
     """Of a page, a sheet, a module: what is found can be asked for, as it is written. One pass finds what two do."""
     field, _, page = data.partition(b"\n")
     url = "http://a.example/b/"
-    found = read_requisites(page, url=url, content_type=None, link_field=field.decode("latin-1"))
+    found = read_resources(page, url=url, content_type=None, link_field=field.decode("latin-1"))
     links = read_links(page, url=url, content_type=None, link_field=field.decode("latin-1"))
     assert read_page(page, url=url, content_type=None, link_field=field.decode("latin-1")) == (links, found)
-    inner = [*read_sheet_requisites(data, url=url), *read_module_requisites(data, url=url)]
+    inner = [*read_sheet_resources(data, url=url), *read_module_resources(data, url=url)]
     assert all(urls.normalise(one.url) == one.url for one in [*found, *inner])
 
 
@@ -241,7 +241,7 @@ TARGETS = (
     Target("sitemap", read_sitemap, (SITEMAP, FEED, b"http://a.example/\nhttp://b.example/\n")),
     Target(
         "url",
-        each(*map(as_text, (urls.normalise, surt, partial(urls.join, "http://a.example/b"), urls.host_of, seed_of))),
+        each(*map(as_text, (urls.normalise, surt, partial(urls.join, "http://a.example/b"), urls.host_of, parse_seed))),
         (b"http://user@www.Example.com:80/a/../b?x=1&y#z", b"//[::1]/%zz", b"http://1.2.3/"),
         "urls",
     ),

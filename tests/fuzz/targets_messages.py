@@ -16,7 +16,7 @@ from webmill.boards.jobs import parse_job
 from webmill.crawl.frontier.backup import read_manifest
 from webmill.crawl.frontier.framed_file import HEAD, MAGIC, read_frames
 from webmill.crawl.frontier.url_queue_files import decode_lines, encode_line
-from webmill.crawl.scheduler.inbox import Letter, Mail
+from webmill.crawl.scheduler.inbox import InboxMessage, ShardMessages
 from webmill.formats.http import split_response
 from webmill.infra.queue.sqs_letters import copy_of
 from webmill.infra.storage.http_answers import Wanted, date, redirected
@@ -45,18 +45,18 @@ ANSWER = (
 SQS = b'{"Body":"a","MessageAttributes":{"webmill-attempts":"2","webmill-delay":"1e3"},"Attributes":{}}'
 
 
-class OneLetter:
-    """A box that holds it."""
+class OneMessage:
+    """An inbox that holds it."""
 
     def __init__(self, body: bytes) -> None:
         self._body = body
 
-    def post(self, letters: Sequence[bytes]) -> None: ...
+    def publish(self, bodies: Sequence[bytes]) -> None: ...
 
-    def take(self, count: int) -> list[Letter]:
-        return [Letter("1", self._body)]
+    def read(self, count: int) -> list[InboxMessage]:
+        return [InboxMessage("1", self._body)]
 
-    def drop(self, letters: Sequence[Letter]) -> None: ...
+    def delete(self, messages: Sequence[InboxMessage]) -> None: ...
 
     def is_empty(self) -> bool:
         return False
@@ -64,10 +64,10 @@ class OneLetter:
     def close(self) -> None: ...
 
 
-def take_letter(data: bytes) -> None:
-    mail = Mail([Path("box")], 0, open_box=lambda _: OneLetter(data))
-    mail.receive()
-    mail.orders()
+def receive_message(data: bytes) -> None:
+    messages = ShardMessages([Path("inbox")], 0, open_inbox=lambda _: OneMessage(data))
+    messages.receive_links()
+    messages.received_commands()
 
 
 def take_frames(data: bytes) -> None:
@@ -132,7 +132,7 @@ TARGETS = (
     ),
     Target(
         "crawl-letter",
-        take_letter,
+        receive_message,
         (msgspec.msgpack.encode([Link("http://a.example/", depth=1)]), b"\x81\xa4type\xa7compact"),
     ),
     Target("frontier-frames", take_frames, (FRAMES,)),

@@ -15,7 +15,7 @@ from tests.pipeline.crawling import Setup, crawl_here, visits
 from tests.unit.crawl.fetch.hands import answer, read_request
 from tests.unit.crawl.fetch.namespace import PRIVATE, PUBLIC, Servers, make_network
 from tests.unit.crawl.fetch.stub_dns import NXDOMAIN, StubDns
-from webmill.crawl.options import Limits, Rules
+from webmill.crawl.options import CrawlLimits, CrawlRules
 
 METADATA = "http://169.254.169.254/latest/meta-data/"
 PAGES = {  # of www.public.test
@@ -57,7 +57,7 @@ def main(root: Path) -> None:
     make_network()
     servers, _ = Web(), StubDns(names)
     seeds = [f"http://www.public.test{path}" for path in PAGES] + [f"http://{name}.rules.test/" for name in ROBOTS]
-    limits, rules = Limits(attempts=1, retry_wait=0.1), Rules(scope="any", sitemaps=False)
+    limits, rules = CrawlLimits(attempts=1, retry_wait=0.1), CrawlRules(scope="any", sitemaps=False)
     report = crawl_here(root, Setup(seeds=tuple(seeds), allow_private=False, limits=limits, rules=rules))
     known = {url: [visit.status, visit.error.partition(" (")[0]] for url, visit in visits(root).items()}
     print(json.dumps({"end": report.end, "visits": known, "connected": servers.connected}))

@@ -17,15 +17,15 @@ def main() -> None:
 
     from tests.pipeline.crawling import Setup, crawl, crawl_here
 
-    crews: list[Any] = []
+    coordinators: list[Any] = []
 
     def stop(*_: object) -> None:
-        for crew in crews:
-            crew.stop()
+        for coordinator in coordinators:
+            coordinator.stop()
 
     signal.signal(signal.SIGTERM, stop)
     root, setup = Path(sys.argv[1]), msgspec.json.decode(sys.argv[2], type=Setup)
-    report = crawl_here(root, setup) if "here" in sys.argv[3:] else crawl(root, setup, hired=crews.append)
+    report = crawl_here(root, setup) if "here" in sys.argv[3:] else crawl(root, setup, started=coordinators.append)
     print(json.dumps({"end": report.end, "pages": report.total.pages, "errors": report.total.errors}))
 
 

@@ -16,9 +16,8 @@ from contextlib import contextmanager
 from io import BytesIO
 from itertools import pairwise
 from multiprocessing.connection import Connection, Pipe
-from multiprocessing.context import SpawnProcess
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 from urllib.parse import urlsplit
 
 import msgspec
@@ -27,15 +26,14 @@ from warcio.archiveiterator import ArchiveIterator
 from webmill.archive.segment import open_stored
 from webmill.collection import Collection
 from webmill.crawl.backends import crawl_backends
+from webmill.crawl.folder import CrawlFolder
 from webmill.crawl.frontier.base import LastVisit, domain_of
 from webmill.crawl.frontier.local import LocalFrontier
-from webmill.crawl.options import Limits, Manners, Options, Reach, Refresh, Rules
-from webmill.crawl.progress import Snapshot, added
-from webmill.crawl.scheduler.process_group import Crew, Member
-from webmill.crawl.scheduler.shard_process import crawl as crawl_shard
-from webmill.crawl.scheduler.shard_process import run_loop
-from webmill.crawl.start import Report
-from webmill.crawl.start import crawl as run_crawl
+from webmill.crawl.options import CrawlLimits, CrawlOptions, CrawlRules, NetworkAccess, Politeness, RevisitSchedule
+from webmill.crawl.progress import CrawlProgress
+from webmill.crawl.scheduler.coordinator import Coordinator
+from webmill.crawl.scheduler.shard_process import crawl_shard, run_event_loop
+from webmill.crawl.start import RunReport, Watcher, start_crawl
 from webmill.pipeline.crawl_archive import WarcArchive
 from webmill.settings import CrawlSettings
 from webmill.testing import Answer, ExpectedPage, HttpReply, ReceivedRequest
@@ -54,23 +52,23 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
     processes: int = 1
     delay: float = 0.0
     address_delay: float = 0.0
-    requisite_delay: float = 1.0
+    page_resource_delay: float = 1.0
     window: float = 3.0
     max_retry_after: float = 86400.0
     obey_robots: bool = True
     obey_nofollow: bool = True
-    limits: Limits = Limits(retry_wait=0.2)
-    rules: Rules = Rules(scope="any")
-    refresh: Refresh = Refresh()
+    limits: CrawlLimits = CrawlLimits(retry_wait=0.2)
+    rules: CrawlRules = CrawlRules(scope="any")
+    revisits: RevisitSchedule = RevisitSchedule()
     allow_private: bool = True
     excluded: tuple[str, ...] = ()
     concurrency: int = 500
     file_bytes: int = 1 << 30
     segment: str = "20240101000000"
 
-    def options(self, root: Path) -> Options:
-        return Options(
-            collection=(collection := Collection(root.resolve(), NAME)),
+    def options(self, root: Path) -> CrawlOptions:
+        return CrawlOptions(
+            folder=CrawlFolder(collection := Collection(root.resolve(), NAME)),
             archive=WarcArchive(
                 collection,
                 operator="nobody@example.org",
@@ -79,20 +77,20 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
                 segment=self.segment,
             ),
             backends=crawl_backends(),
-            manners=Manners(
+            politeness=Politeness(
                 user_agent=AGENT,
                 delay=self.delay,
                 address_delay=self.address_delay,
-                requisite_delay=self.requisite_delay,
+                page_resource_delay=self.page_resource_delay,
                 window=self.window,
                 max_retry_after=self.max_retry_after,
                 obey_robots=self.obey_robots,
                 obey_nofollow=self.obey_nofollow,
             ),
             limits=self.limits,
-            reach=Reach(allow_private=self.allow_private, resolve=self.resolve),
+            network=NetworkAccess(allow_private=self.allow_private, resolve=self.resolve),
             rules=self.rules,
-            refresh=self.refresh,
+            revisits=self.revisits,
             settings=CrawlSettings(
                 exclude_domains=self.excluded,
                 concurrency=self.concurrency,
@@ -100,62 +98,83 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-def crawl(root: Path, setup: Setup, *, watch: Any = lambda _: None, hired: Any = lambda _: None) -> Report:
-    return run_crawl(setup.options(root), setup.seeds, processes=setup.processes, watch=watch, hired=hired)
+def crawl(root: Path, setup: Setup, **watcher: Any) -> RunReport:
+    return start_crawl(setup.options(root), setup.seeds, processes=setup.processes, watcher=Watcher(**watcher))
 
 
-def crawl_until(root: Path, setup: Setup, condition: Callable[[Snapshot], object]) -> Report:
-    """In threads, stopped in good order when the condition holds of a snapshot."""
-    crews: list[Crew] = []
+def crawl_until(root: Path, setup: Setup, condition: Callable[[CrawlProgress], object]) -> RunReport:
+    """In threads, stopped in good order when the condition holds of its progress."""
+    coordinators: list[Coordinator] = []
 
-    def watch(seen: Snapshot) -> None:
-        if condition(seen):
-            crews[0].stop()
+    def show(progress: CrawlProgress) -> None:
+        if condition(progress):
+            coordinators[0].stop()
 
-    def hire(crew: Crew) -> None:
-        crews.append(crew)
-        staff_with_threads(crew, setup.options(root), setup.processes)
+    watcher = Watcher(show=show, started=coordinators.append)
+    return start_crawl(
+        setup.options(root), setup.seeds, processes=setup.processes, watcher=watcher, start=ShardThread.start_shard
+    )
 
-    return crawl(root, setup, watch=watch, hired=hire)
 
-
-def crawl_here(root: Path, setup: Setup) -> Report:
+def crawl_here(root: Path, setup: Setup) -> RunReport:
     """With threads for processes: nothing has to be started, and whoever measures sees all of it."""
     return crawl_until(root, setup, lambda _: False)
 
 
-class Thread(threading.Thread):
-    """As much of a process as the crew asks for."""
+class ShardThread:
+    """As much of a process as the coordinator asks for, as a thread of ours."""
+
+    deadline = None
+    lived = 0.0
+
+    def __init__(self, options: CrawlOptions, shard: int, shards: int) -> None:
+        self._pipe, theirs = Pipe()
+        self.has_ended = False
+        self._thread = threading.Thread(target=run_shard, args=(options, shard, shards, theirs), name=f"{shard:02d}")
+        self._thread.start()
+
+    @classmethod
+    def start_shard(cls, options: CrawlOptions, shard: int, shards: int) -> ShardThread:
+        return cls(options, shard, shards)
+
+    def waitables(self) -> list[Connection]:
+        return [] if self.has_ended else [self._pipe]
+
+    def is_alive(self) -> bool:
+        return self._thread.is_alive()
+
+    def send(self, message: object) -> None:
+        try:
+            self._pipe.send(message)
+        except OSError:
+            pass
+
+    def receive(self) -> list[Any]:
+        messages = []
+        try:
+            while self._pipe.poll():
+                messages.append(self._pipe.recv())
+        except (EOFError, OSError):
+            self.has_ended = True
+        return messages
+
+    def hang_up(self) -> None:
+        self._pipe.close()
 
     def kill(self) -> None:
         raise AssertionError("it does not end")
 
-    def close(self) -> None:
-        pass
+    def reap(self, grace: float) -> None:
+        self._thread.join(grace)
+        assert not self._thread.is_alive(), "it does not end"
+        self._pipe.close()
 
 
-class Hand(Member):
-    """A shard whose process is a thread of ours."""
-
-    def start(self) -> None:
-        self.before = added([self.before, self.seen])
-        self.seen = Snapshot(shard=self.shard, pages=self.seen.pages, waiting=self.seen.waiting)
-        self.pipe, theirs = Pipe()
-        self.promised = self.revoked = None
-        thread = Thread(target=work, args=(self._options, self.shard, self._shards, theirs), name=f"{self.shard:02d}")
-        self.process = cast("SpawnProcess", thread)
-        thread.start()
-
-
-def work(options: Options, shard: int, shards: int, parent: Connection) -> None:
+def run_shard(options: CrawlOptions, shard: int, shards: int, parent: Connection) -> None:
     try:
-        run_loop(crawl_shard(options, shard, shards, parent))
+        run_event_loop(crawl_shard(options, shard, shards, parent))
     finally:
         parent.close()
-
-
-def staff_with_threads(crew: Crew, options: Options, shards: int) -> None:
-    crew._members = [Hand(options, shard, shards) for shard in range(shards)]
 
 
 class Linked:

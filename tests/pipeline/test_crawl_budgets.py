@@ -27,13 +27,12 @@ from tests.pipeline.crawling import (
 )
 from webmill.crawl.frontier.base import ClaimRequest, DomainTurn, FrontierUpdate, domain_of
 from webmill.crawl.frontier.local import LocalFrontier
-from webmill.crawl.options import Limits, Options, Rules
+from webmill.crawl.options import CrawlLimits, CrawlOptions, CrawlRules
 from webmill.crawl.page.links import MAX_LINKS
-from webmill.crawl.progress import Snapshot
-from webmill.crawl.scheduler.shard import Shard
-from webmill.crawl.scheduler.shard_process import open_desk, visitor_for
-from webmill.crawl.scheduler.shard_store import shard_of
-from webmill.crawl.visit.requester import open_fetcher
+from webmill.crawl.politeness.requester import open_fetcher
+from webmill.crawl.progress import CrawlProgress
+from webmill.crawl.scheduler.inbox import shard_of
+from webmill.crawl.scheduler.shard_process import make_crawler, open_store
 from webmill.model import Link
 from webmill.testing import HttpReply, TestWeb
 
@@ -47,8 +46,8 @@ def pages_of(seen: list[Seen]) -> list[Seen]:
     return [one for one in seen if not one.is_robots]
 
 
-def limited(**limits: float) -> Limits:
-    return Limits(retry_wait=0.2, **limits)  # type: ignore[arg-type]
+def limited(**limits: float) -> CrawlLimits:
+    return CrawlLimits(retry_wait=0.2, **limits)  # type: ignore[arg-type]
 
 
 def names_in(shard: int, shards: int, count: int) -> list[str]:
@@ -101,7 +100,7 @@ def test_pages_that_are_taken_back_while_turns_are_claimed_are_not_given_twice(r
     assert seen.pages == 3 <= seen.granted
 
 
-async def visit_all_but_take_back(options: Options, urls: list[str]) -> Snapshot:
+async def visit_all_but_take_back(options: CrawlOptions, urls: list[str]) -> CrawlProgress:
     """What its parent has granted it takes back whenever turns are claimed."""
     loop = asyncio.get_running_loop()
 
@@ -114,22 +113,23 @@ async def visit_all_but_take_back(options: Options, urls: list[str]) -> Snapshot
             return super().claim(request)
 
     with ExitStack() as parts:
-        desk = open_desk(options, 0, 1, parts)
-        desk.frontier.commit(FrontierUpdate(links=[Link(url) for url in urls]), now=desk.clock())
-        desk.frontier.__class__ = Frontier
-        options.seeds.write_text("\n".join(urls))
-        shard = Shard(desk, options, tell=lambda _: None)
-        fetcher = open_fetcher(options.manners, options.limits, options.reach, connections=options.settings.concurrency)
-        shard.visitor = visitor_for(fetcher, desk, options, shard)
+        store = open_store(options, 0, 1, parts)
+        store.frontier.commit(FrontierUpdate(links=[Link(url) for url in urls]), now=store.clock())
+        store.frontier.__class__ = Frontier
+        options.folder.seeds.write_text("\n".join(urls))
+        fetcher = open_fetcher(
+            options.politeness, options.limits, options.network, connections=options.settings.concurrency
+        )
+        shard = make_crawler(options, store, fetcher, report=lambda _: None)
         shard.grant(len(urls))
         running = asyncio.create_task(shard.run())
         async with asyncio.timeout(60):
-            while shard.snapshot.pages < len(urls):
+            while shard.progress.pages < len(urls):
                 await asyncio.sleep(0.05)
         shard.stop()
         await running
         await fetcher.close()
-        return shard.snapshot
+        return shard.progress
 
 
 def test_a_crew_of_real_processes_keeps_to_its_pages(root: Path) -> None:
@@ -147,7 +147,7 @@ def test_failures_and_sitemaps_are_no_pages_but_missing_ones_are(root: Path) -> 
     with TestWeb(hosts=0, sites={"www.one.test": Linked(3, gone=missing)}) as web:
         resolve = {**web.resolve, "www.dead.test": ("127.0.0.9", 1)}
         seeds = ("http://www.one.test/gone", "http://www.one.test/", "http://www.dead.test/")
-        setup = Setup(seeds=seeds, resolve=resolve, limits=Limits(retry_wait=0.1, attempts=1, pages=5))
+        setup = Setup(seeds=seeds, resolve=resolve, limits=CrawlLimits(retry_wait=0.1, attempts=1, pages=5))
         report = crawl_here(root, setup)
     assert report.end == "pages"
     assert sum(visit.status > 0 for visit in visits(root).values()) == 5
@@ -235,7 +235,9 @@ def test_links_are_followed_as_deep_as_was_said(root: Path) -> None:
         f"c{number}": HttpReply(body=f'<html><a href="/c{number + 1}">on</a></html>'.encode()) for number in range(9)
     }
     with TestWeb(hosts=0, sites={"www.one.test": Linked(0, **chain)}) as web:
-        setup = Setup(seeds=("http://www.one.test/c0",), resolve=dict(web.resolve), rules=Rules(scope="any", depth=3))
+        setup = Setup(
+            seeds=("http://www.one.test/c0",), resolve=dict(web.resolve), rules=CrawlRules(scope="any", depth=3)
+        )
         crawl_here(root, setup)
         assert web.log.settle()
         asked = {one.path for one in seen_by(web.log)}
@@ -254,7 +256,7 @@ def test_links_are_followed_within_the_scope(root: Path, scope: str, followed: t
     page = HttpReply(body="".join(f'<a href="{link}">x</a>' for link in LINKS).encode())
     sites = {"www.one.test": Linked(0, **{"docs/a.html": page}), "sub.one.test": Linked(0), "www.two.test": Linked(0)}
     with TestWeb(hosts=0, sites=sites) as web:
-        rules = Rules(scope=scope)  # type: ignore[arg-type]
+        rules = CrawlRules(scope=scope)  # type: ignore[arg-type]
         crawl_here(root, Setup(seeds=("http://www.one.test/docs/a.html",), resolve=dict(web.resolve), rules=rules))
         assert web.log.settle()
         asked = {one.url for one in pages_of(seen_by(web.log))}
@@ -263,7 +265,7 @@ def test_links_are_followed_within_the_scope(root: Path, scope: str, followed: t
 
 def test_patterns_choose_links_and_say_how_many_they_refused(root: Path) -> None:
     with TestWeb(hosts=0, sites={"www.one.test": Linked(30)}) as web:
-        rules = Rules(scope="any", include=("/1",), exclude=("/1[5-9]",))
+        rules = CrawlRules(scope="any", include=("/1",), exclude=("/1[5-9]",))
         setup = Setup(seeds=("http://www.one.test/",), resolve=dict(web.resolve), rules=rules)
         report = crawl_here(root, setup)
         assert web.log.settle()
@@ -277,7 +279,9 @@ def test_a_page_with_more_links_than_are_read_is_counted(root: Path) -> None:
     site = Linked(0)
     site.replies["/"] = HttpReply(body="".join(f"<a href={number}>" for number in range(MAX_LINKS + 5)).encode())
     with TestWeb(hosts=0, sites={"www.one.test": site}) as web:
-        setup = Setup(seeds=("http://www.one.test/",), resolve=dict(web.resolve), rules=Rules(scope="any", depth=0))
+        setup = Setup(
+            seeds=("http://www.one.test/",), resolve=dict(web.resolve), rules=CrawlRules(scope="any", depth=0)
+        )
         report = crawl_here(root, setup)
     assert report.total.refused == {"too_deep": MAX_LINKS, "too_many_links": 1}
 
@@ -318,9 +322,9 @@ def test_it_does_not_sleep_for_a_day_and_nothing_that_waits_is_lost(root: Path, 
         setup = Setup(seeds=seeds, resolve=dict(web.resolve), processes=processes, limits=limited(wait=3600, pages=99))
         report = crawl_here(root, setup)
         assert report.end == "waiting"
-        assert report.total.awaited == domain_of(seeds[0])
-        assert report.total.wake is not None
-        assert 80_000 < report.total.wake - time() <= 86_400
+        assert report.total.waiting_for == domain_of(seeds[0])
+        assert report.total.next_due is not None
+        assert 80_000 < report.total.next_due - time() <= 86_400
         asked = counts(seen_by(web.log))
         with frontiers(root) as opened:
             waiting = {link.url for one in opened for link in one.waiting()}

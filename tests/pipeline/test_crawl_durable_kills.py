@@ -34,7 +34,7 @@ from tests.pipeline.crawling import (
     seen_by,
     visits,
 )
-from webmill.crawl.options import Limits, Rules
+from webmill.crawl.options import CrawlLimits, CrawlRules
 from webmill.testing import TestWeb
 
 DELAY, WINDOW = 0.05, 0.1
@@ -64,8 +64,8 @@ class Scene:
             resolve=dict(web.resolve),
             delay=DELAY,
             window=WINDOW,
-            limits=Limits(retry_wait=0.1, pages=pages),
-            rules=Rules(scope="any", sitemaps=False),
+            limits=CrawlLimits(retry_wait=0.1, pages=pages),
+            rules=CrawlRules(scope="any", sitemaps=False),
             file_bytes=4000,
         )
         self._asked = 0

@@ -218,7 +218,7 @@ def crawl_watched(root: Path, setup: Setup, troubles: list[str], ballast: Path) 
     from tests.pipeline.crawling import crawl_until
 
     def look(seen: object) -> bool:
-        trouble = msgspec.structs.asdict(seen)["trouble"]  # type: ignore[type-var]
+        trouble = msgspec.structs.asdict(seen)["write_error"]  # type: ignore[type-var]
         if trouble:
             troubles.append(trouble)
             ballast.unlink(missing_ok=True)

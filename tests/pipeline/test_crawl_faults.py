@@ -16,7 +16,7 @@ from tests.pipeline.crawling import ALLOW, Linked, Setup, check_records, childre
 from tests.pipeline.test_crawl_ends import PATIENCE, command, wait_for
 from tests.unit.crawl.fetch.namespace import PRIVATE, PUBLIC
 from tests.unit.crawl.fetch.test_namespaces import pytestmark as needs_namespace
-from webmill.crawl.options import Limits, Rules
+from webmill.crawl.options import CrawlLimits, CrawlRules
 from webmill.testing import Answer, HttpReply, ReceivedRequest, ScriptedReply, TestWeb, Wait
 
 ROOT = Path(__file__).parents[2]
@@ -72,7 +72,7 @@ def test_indexes_of_sitemaps_without_an_end_are_left(root: Path) -> None:
     """H04: no budget of pages would end this, since a sitemap is none."""
     sites = {"www.one.test": Maps(0, robots=b"Sitemap: http://www.one.test/map0\n")}
     with TestWeb(hosts=0, sites=sites) as web:
-        setup = Setup(seeds=("http://www.one.test/",), resolve=dict(web.resolve), rules=Rules(scope="host"))
+        setup = Setup(seeds=("http://www.one.test/",), resolve=dict(web.resolve), rules=CrawlRules(scope="host"))
         report = crawl_here(root, setup)
         assert web.log.settle()
         asked = {one.path for one in seen_by(web.log)}
@@ -90,7 +90,7 @@ def test_a_sitemap_is_one_wherever_it_was_moved_to(root: Path) -> None:
         "/new.xml": HttpReply(body=body, media_type="application/xml"),
     }
     with TestWeb(hosts=0, sites={"www.one.test": site}) as web:
-        setup = Setup(seeds=("http://www.one.test/docs/",), resolve=dict(web.resolve), rules=Rules(scope="path"))
+        setup = Setup(seeds=("http://www.one.test/docs/",), resolve=dict(web.resolve), rules=CrawlRules(scope="path"))
         report = crawl_here(root, setup)
         assert web.log.settle()
         asked = [one.path for one in seen_by(web.log)]
@@ -102,7 +102,7 @@ def test_a_feed_that_forbids_it_is_not_followed(root: Path) -> None:
     body = b"<rss><channel><item><link>http://www.one.test/item</link></item></channel></rss>"
     feed = HttpReply(body=body, media_type="application/rss+xml", headers=(("X-Robots-Tag", "nofollow"),))
     with TestWeb(hosts=0, sites={"www.one.test": Linked(0, feed=feed)}) as web:
-        setup = Setup(seeds=("http://www.one.test/feed",), resolve=dict(web.resolve), rules=Rules(scope="host"))
+        setup = Setup(seeds=("http://www.one.test/feed",), resolve=dict(web.resolve), rules=CrawlRules(scope="host"))
         report = crawl_here(root, setup)
     assert (report.total.pages, report.total.refused) == (1, {"nofollow": 1})
 
@@ -110,17 +110,17 @@ def test_a_feed_that_forbids_it_is_not_followed(root: Path) -> None:
 def test_a_robots_txt_is_read_whatever_is_read_of_pages(root: Path) -> None:
     robots = ALLOW + b"# filling\n" * 1000
     with TestWeb(hosts=0, sites={"www.one.test": Linked(2, robots=robots)}) as web:
-        setup = Setup(seeds=("http://www.one.test/",), resolve=dict(web.resolve), limits=Limits(body=2000))
+        setup = Setup(seeds=("http://www.one.test/",), resolve=dict(web.resolve), limits=CrawlLimits(body=2000))
         assert crawl_here(root, setup).total.pages == 3
 
 
 def test_what_is_excluded_later_is_not_asked_any_more(root: Path) -> None:
     with TestWeb(hosts=0, sites={"www.one.test": Linked(9)}) as web:
-        limits = Limits(pages=3, retry_wait=0.1)
-        setup = Setup(seeds=("http://www.one.test/",), resolve=dict(web.resolve), limits=limits, rules=Rules())
+        limits = CrawlLimits(pages=3, retry_wait=0.1)
+        setup = Setup(seeds=("http://www.one.test/",), resolve=dict(web.resolve), limits=limits, rules=CrawlRules())
         crawl_here(root, setup)
-        rules = Rules(exclude=("/[2-7]$",))
-        report = crawl_here(root, msgspec.structs.replace(setup, rules=rules, limits=Limits(retry_wait=0.1)))
+        rules = CrawlRules(exclude=("/[2-7]$",))
+        report = crawl_here(root, msgspec.structs.replace(setup, rules=rules, limits=CrawlLimits(retry_wait=0.1)))
         assert web.log.settle()
         asked = {one.path for one in seen_by(web.log)}
     first = {"/robots.txt", "/", "/0", "/1"}

@@ -13,7 +13,7 @@ import pytest
 from tests.pipeline.crawling import NAME, Linked, Setup, captures, check_records, crawl_here, moved_to, seen_by, visits
 from webmill.archive.segment import open_stored
 from webmill.collection import Collection
-from webmill.crawl.options import Limits, Rules
+from webmill.crawl.options import CrawlLimits, CrawlRules
 from webmill.formats.warc import digest
 from webmill.formats.warc.single_record import read_record_at
 from webmill.testing import AnswerLimits as WebLimits
@@ -21,7 +21,7 @@ from webmill.testing import TestWeb
 
 DISPUTED = {"http://broken.harvest.test/blank-first"}  # see the test of that name
 MANY = r"/(page|after)/[0-9]{3,}$"  # of tens of thousands of pages, which are all the same, a hundred are asked for
-QUICK = Limits(retry_wait=0.05, attempts=2, deadline=3.0, body=1 << 20)
+QUICK = CrawlLimits(retry_wait=0.05, attempts=2, deadline=3.0, body=1 << 20)
 
 
 @pytest.fixture
@@ -63,7 +63,7 @@ def listening() -> Iterator[tuple[int, list[object]]]:
 )  # fmt: skip
 def test_every_url_of_a_hostile_host_ends_with_a_record_or_a_reason(root: Path, host: str) -> None:
     with TestWeb(hosts=1, pace=0.01, limits=WebLimits(answer_bytes=4 << 20, answer_seconds=5.0)) as web:
-        rules = Rules(scope="host", extensions=False, exclude=(MANY,))
+        rules = CrawlRules(scope="host", skip_binary=False, exclude=(MANY,))
         setup = Setup(
             seeds=(f"http://{host}/",), resolve=dict(web.resolve), limits=QUICK, rules=rules, max_retry_after=0.2
         )
@@ -80,7 +80,7 @@ def test_empty_lines_before_an_answer_are_stored_and_are_no_head(root: Path) -> 
     """To warcio the first empty line ends the head, and all of the message is payload: there the digests differ."""
     [url] = DISPUTED
     with TestWeb(hosts=1) as web:
-        crawl_here(root, Setup(seeds=(url,), resolve=dict(web.resolve), rules=Rules(scope="path")))
+        crawl_here(root, Setup(seeds=(url,), resolve=dict(web.resolve), rules=CrawlRules(scope="path")))
     visit = visits(root)[url]
     with open_stored(Collection(root.resolve(), NAME), visit.filename) as stream:
         stream.seek(visit.offset)
@@ -99,7 +99,7 @@ def test_each_kind_of_robots_txt_is_survived(root: Path) -> None:
     with TestWeb(hosts=1, pace=0.01) as web:
         names = [name for name in web.resolve if name.endswith(".rules.test") and not name.startswith("delay")]
         seeds = tuple(f"http://{name}/{page}" for name in names for page in ("open.html", "closed.html"))
-        setup = Setup(seeds=seeds, resolve=dict(web.resolve), limits=QUICK, rules=Rules(scope="host"))
+        setup = Setup(seeds=seeds, resolve=dict(web.resolve), limits=QUICK, rules=CrawlRules(scope="host"))
         report = crawl_here(root, setup)
         assert web.log.settle()
         asked = {one.url for one in seen_by(web.log)}
@@ -120,8 +120,8 @@ def test_traps_end_and_are_counted(root: Path) -> None:
     with TestWeb(hosts=1) as web:
         pages = ("calendar/2024-01", "grow/", "session", "shop", "hosts")
         seeds = tuple(f"http://maze.grain.example/{page}" for page in pages)
-        limits = Limits(retry_wait=0.05, pages=400)
-        setup = Setup(seeds=seeds, resolve=dict(web.resolve), rules=Rules(scope="host"), limits=limits)
+        limits = CrawlLimits(retry_wait=0.05, pages=400)
+        setup = Setup(seeds=seeds, resolve=dict(web.resolve), rules=CrawlRules(scope="host"), limits=limits)
         report = crawl_here(root, setup)
     assert any(reason.startswith("trap_") for reason in report.total.refused), report.total.refused
     assert report.end in ("finished", "pages")

@@ -15,7 +15,7 @@ from warcio.archiveiterator import ArchiveIterator
 
 from tests.pipeline.crawling import Linked, Setup, archives, check_records, crawl_here, moved_to, seen_by, visits
 from tests.unit.crawl.fetch.hands import Listener, read_request
-from webmill.crawl.options import Rules
+from webmill.crawl.options import CrawlRules
 from webmill.testing import Answer, Cut, HttpReply, ReceivedRequest, ScriptedReply, TestWeb
 
 PAGE = b"<html><body><a href=/found-%s>on</a></body></html>"
@@ -121,7 +121,7 @@ def test_a_location_leads_where_browsers_go(root: Path) -> None:
     site = Linked(0, **{path[1:]: moved_to(place) for path, (place, _) in PLACES.items()})
     with TestWeb(hosts=0, sites={HOST: site}) as web:
         seeds = tuple(f"http://{HOST}{path}" for path in PLACES)
-        crawl_here(root, Setup(seeds=seeds, resolve=dict(web.resolve), rules=Rules(scope="host")))
+        crawl_here(root, Setup(seeds=seeds, resolve=dict(web.resolve), rules=CrawlRules(scope="host")))
         assert web.log.settle()
         asked = Counter(visit.path for visit in web.log)
     assert asked == dict.fromkeys(["/robots.txt", *PLACES, *(target for _, target in PLACES.values())], 1)
@@ -154,7 +154,7 @@ def test_an_address_of_ipv6_is_a_host_like_others(root: Path) -> None:
     except OSError:
         pytest.skip("no IPv6 on this machine")
     with listener:
-        setup = Setup(seeds=(f"{listener.url}/",), rules=Rules(scope="host"))
+        setup = Setup(seeds=(f"{listener.url}/",), rules=CrawlRules(scope="host"))
         report = crawl_here(root, setup)
     assert asked == ["/robots.txt", "/", "/two"]
     assert (report.end, report.total.pages, report.total.refused) == ("finished", 2, {"robots": 1})

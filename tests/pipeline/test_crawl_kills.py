@@ -33,7 +33,7 @@ from tests.pipeline.crawling import (
     visits,
 )
 from tests.services.nginx import Nginx
-from webmill.crawl.options import Limits, Rules
+from webmill.crawl.options import CrawlLimits, CrawlRules
 
 KILLS = int(os.environ.get("WEBMILL_TEST_KILLS", "2"))
 SEED = seed(11)
@@ -82,7 +82,7 @@ class Site:
             processes=2,
             delay=DELAY,
             window=1.5,
-            rules=Rules(scope="any", sitemaps=False),
+            rules=CrawlRules(scope="any", sitemaps=False),
         )
 
 
@@ -213,7 +213,7 @@ def test_killed_again_and_again_it_archives_exactly_as_many_pages_as_it_may(
     root: Path, nginx: Start, tmp_path: Path
 ) -> None:
     site = Site(nginx, tmp_path)
-    setup = msgspec.structs.replace(site.setup, limits=Limits(retry_wait=0.2, pages=len(site.urls) // 2))
+    setup = msgspec.structs.replace(site.setup, limits=CrawlLimits(retry_wait=0.2, pages=len(site.urls) // 2))
     killed = run_killed(root, site, setup, random.Random(SEED + 2))
     pages = {url for url, visit in visits(root).items() if visit.status == 200}
     assert len(pages) == len(site.urls) // 2
@@ -225,9 +225,9 @@ def test_killed_again_and_again_the_pages_that_it_may_have_are_whole(root: Path,
     site = WholeSite(nginx, tmp_path)
     setup = msgspec.structs.replace(
         site.setup,
-        limits=Limits(retry_wait=0.2, pages=len(site.urls) // 2),
-        rules=Rules(scope="any", sitemaps=False, requisites=True),
-        requisite_delay=0.02,
+        limits=CrawlLimits(retry_wait=0.2, pages=len(site.urls) // 2),
+        rules=CrawlRules(scope="any", sitemaps=False, page_resources=True),
+        page_resource_delay=0.02,
     )
     killed = run_killed(root, site, setup, random.Random(SEED + 3))
     done = {url for url, visit in visits(root).items() if visit.status == 200}

@@ -20,7 +20,7 @@ from tests.pipeline.crawling import (
     seen_by,
 )
 from tests.services.nginx import Nginx
-from webmill.crawl.options import Limits
+from webmill.crawl.options import CrawlLimits
 from webmill.testing import Answer, HttpReply, ReceivedRequest, ScriptedReply, TestWeb, Wait
 
 DELAY = 0.5
@@ -119,7 +119,7 @@ def test_a_crawl_delay_is_kept_also_where_the_operator_asks_for_none(root: Path)
 def test_a_crawl_delay_lies_between_the_robots_txt_that_asks_for_it_and_the_first_page(root: Path) -> None:
     sites = {"www.wait.test": Linked(3, robots=b"User-agent: *\nCrawl-delay: 60\n")}
     with TestWeb(hosts=0, sites=sites) as web:
-        limits = Limits(seconds=2.0)
+        limits = CrawlLimits(seconds=2.0)
         report = crawl_here(root, Setup(seeds=("http://www.wait.test/",), resolve=dict(web.resolve), limits=limits))
         assert web.log.settle()
         assert [one.path for one in web.log] in (["/robots.txt"], [])
@@ -177,7 +177,7 @@ def test_nothing_is_asked_where_the_robots_txt_lies_on_a_host_that_wants_to_be_l
     sites["www.other.test"].replies["/robots.txt"] = moved_to("http://www.busy.test/robots.txt")
     with TestWeb(hosts=0, sites=sites) as web:
         for seed in ("http://www.busy.test/page", "http://www.other.test/"):
-            limits = Limits(retry_wait=0.2, wait=3600.0)
+            limits = CrawlLimits(retry_wait=0.2, wait=3600.0)
             setup = Setup(seeds=(seed,), resolve=dict(web.resolve), delay=0.05, limits=limits)
             assert crawl_here(root, setup).end == "waiting"
         assert web.log.settle()
@@ -191,7 +191,7 @@ def test_a_robots_txt_that_asks_for_time_holds_its_whole_domain(root: Path) -> N
     busy.replies["/robots.txt"] = HttpReply(status=503, headers=(("Retry-After", "86400"),))
     with TestWeb(hosts=0, sites={"busy.one.test": busy, "www.one.test": Linked(2)}) as web:
         seeds = ("http://busy.one.test/", "http://www.one.test/")
-        limits = Limits(retry_wait=0.1, wait=60.0)
+        limits = CrawlLimits(retry_wait=0.1, wait=60.0)
         report = crawl_here(root, Setup(seeds=seeds, resolve=dict(web.resolve), limits=limits))
         assert web.log.settle()
         asked = [(one.host, one.path) for one in seen_by(web.log)]
@@ -244,7 +244,7 @@ def test_what_cannot_be_connected_is_not_hammered(root: Path) -> None:
     with TestWeb(hosts=0, sites={"www.gone.test": Linked(0)}) as web:
         seeds = tuple(f"http://www.dead.test/{number}" for number in range(4))
         resolve = {"www.dead.test": ("127.0.0.9", 1)}
-        limits = Limits(attempts=1, retry_wait=0.1)
+        limits = CrawlLimits(attempts=1, retry_wait=0.1)
         setup = Setup(seeds=seeds, resolve=resolve, delay=DELAY, obey_robots=False, limits=limits)
         report = crawl_here(root, setup)
         assert not len(web.log)

@@ -8,10 +8,10 @@ import msgspec
 import pytest
 
 from tests.pipeline.crawling import Linked, Setup, crawl_here, moved_to, seen_by, visits
-from webmill.crawl.options import Limits
+from webmill.crawl.options import CrawlLimits
 from webmill.testing import Answer, ReceivedRequest, TestWeb
 
-LIMITS = Limits(retry_wait=0.2, redirects=6)
+LIMITS = CrawlLimits(retry_wait=0.2, redirects=6)
 
 
 class Onward(Linked):

@@ -24,7 +24,7 @@ from tests.pipeline.crawling import (
 from tests.unit.cli.command import webmill
 from tests.unit.index.test_pywb_reads_our_zipnum import get, wayback
 from webmill.crawl.frontier.base import FrontierUpdate
-from webmill.crawl.options import Limits, Refresh, Rules
+from webmill.crawl.options import CrawlLimits, CrawlRules, RevisitSchedule
 from webmill.testing import Answer, HttpReply, ReceivedRequest, TestWeb
 
 HOST, SAME = "http://changes.mill.example", "http://www.same.test"
@@ -50,16 +50,16 @@ def records(root: Path) -> list[dict[str, str]]:
 
 def refreshed(web: TestWeb, root: Path) -> Setup:
     """Crawled at version 1, then again for ever; until each page was seen at version 2."""
-    rules = Rules(scope="host")
-    refresh = Refresh(on=True, first=0.5, least=0.5, most=2.0)
+    rules = CrawlRules(scope="host")
+    refresh = RevisitSchedule(on=True, first=0.5, shortest=0.5, longest=2.0)
     seeds = (f"{HOST}/list", f"{HOST}/added", f"{SAME}/page")
-    first = Refresh(on=False, first=0.5, least=0.5, most=2.0)
-    limits = Limits(retry_wait=0.1)
-    setup = Setup(seeds=seeds, resolve=dict(web.resolve), rules=rules, limits=limits, refresh=first)
+    first = RevisitSchedule(on=False, first=0.5, shortest=0.5, longest=2.0)
+    limits = CrawlLimits(retry_wait=0.1)
+    setup = Setup(seeds=seeds, resolve=dict(web.resolve), rules=rules, limits=limits, revisits=first)
     crawl_here(root, setup)
     before = len(web.log)
     web.advance()
-    again = msgspec.structs.replace(setup, refresh=refresh, segment="20240102000000")
+    again = msgspec.structs.replace(setup, revisits=refresh, segment="20240102000000")
     crawl_until(root, again, lambda _: len(web.log) > before + 30)
     return again
 
@@ -107,8 +107,8 @@ def test_pages_that_changed_are_archived_anew_and_others_are_only_said_to_be_the
             assert later["WARC-Payload-Digest"] == first["WARC-Payload-Digest"]
 
 
-SOON = Refresh(on=True, first=0.3, least=0.3, most=1.0)
-HOURS = Limits(retry_wait=0.05, attempts=2)
+SOON = RevisitSchedule(on=True, first=0.3, shortest=0.3, longest=1.0)
+HOURS = CrawlLimits(retry_wait=0.05, attempts=2)
 
 
 class Ailing(Linked):
@@ -135,8 +135,8 @@ def test_a_page_that_fails_for_a_while_is_compared_with_its_last_record(root: Pa
     host = Ailing()
     with TestWeb(hosts=1, sites={"www.ill.test": host}) as web:
         setup = Setup(
-            seeds=("http://www.ill.test/page",), resolve=dict(web.resolve), limits=HOURS, refresh=SOON,
-            rules=Rules(scope="host"),
+            seeds=("http://www.ill.test/page",), resolve=dict(web.resolve), limits=HOURS, revisits=SOON,
+            rules=CrawlRules(scope="host"),
         )  # fmt: skip
         crawl_until(root, setup, lambda _: times_asked(web, "/page") >= 2)
         before = visits(root)["http://www.ill.test/page"]
@@ -158,9 +158,12 @@ def test_pages_whose_robots_txt_cannot_be_had_are_visited_again_when_it_can(root
     host = Ailing()
     with TestWeb(hosts=1, sites={"www.ill.test": host}) as web:
         setup = Setup(
-            seeds=("http://www.ill.test/page",), resolve=dict(web.resolve), limits=HOURS, rules=Rules(scope="host"),
-            refresh=SOON,
-        )  # fmt: skip
+            seeds=("http://www.ill.test/page",),
+            resolve=dict(web.resolve),
+            limits=HOURS,
+            rules=CrawlRules(scope="host"),
+            revisits=SOON,
+        )
         crawl_until(root, setup, lambda _: times_asked(web, "/page") >= 2)
         known = visits(root)["http://www.ill.test/page"]
         host.fails = {"/robots.txt": HttpReply(status=503)}
@@ -180,7 +183,7 @@ def test_a_host_that_was_down_at_first_is_asked_again(root: Path) -> None:
     with TestWeb(hosts=1, sites={"www.ill.test": Ailing()}) as web:
         setup = Setup(
             seeds=("http://www.ill.test/page",), resolve={"www.ill.test": ("127.0.0.1", 9)}, limits=HOURS,
-            refresh=SOON, rules=Rules(scope="host"),
+            revisits=SOON, rules=CrawlRules(scope="host"),
         )  # fmt: skip
         crawl_until(root, setup, lambda seen: seen.refused.get("robots_unreachable"))
         assert visits(root)["http://www.ill.test/page"].status == 0
@@ -193,10 +196,10 @@ def test_a_host_that_was_down_at_first_is_asked_again(root: Path) -> None:
 
 def test_a_full_domain_is_visited_again_and_keeps_what_is_known_of_it(root: Path) -> None:
     with TestWeb(hosts=1, sites={"www.full.test": Linked(5)}) as web:
-        limits = Limits(retry_wait=0.1, pages_per_domain=2)
+        limits = CrawlLimits(retry_wait=0.1, pages_per_domain=2)
         setup = Setup(
-            seeds=("http://www.full.test/0",), resolve=dict(web.resolve), limits=limits, rules=Rules(scope="host"),
-            refresh=SOON,
+            seeds=("http://www.full.test/0",), resolve=dict(web.resolve), limits=limits, rules=CrawlRules(scope="host"),
+            revisits=SOON,
         )  # fmt: skip
         report = crawl_until(root, setup, lambda _: len(web.log) >= 12)
     assert report.total.refused["max_pages_per_domain"] > 0

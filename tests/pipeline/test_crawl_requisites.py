@@ -22,8 +22,8 @@ from tests.pipeline.crawling import (
     seen_by,
     visits,
 )
-from webmill.crawl.options import Limits, Refresh, Rules
-from webmill.crawl.visit.embedded_pages import FEW
+from webmill.crawl.options import CrawlLimits, CrawlRules, RevisitSchedule
+from webmill.crawl.visit.embedded_pages import FREE_PAGES
 from webmill.testing import Answer, HttpReply, ReceivedRequest, TestWeb
 from webmill.testing.features.page_resources import CDN, HOST
 
@@ -42,7 +42,7 @@ NEEDED = {*(f"{GALLERY}/{path}" for path in OWN), *(f"{DEPOT}/{path}" for path i
 CLOSED = f"{DEPOT}/closed/secret.png"
 ROBOTS = {f"{GALLERY}/robots.txt", f"{DEPOT}/robots.txt"}
 BEHIND = f"{GALLERY}/behind-the-frame"
-WHOLE = Rules(scope="host", requisites=True)
+WHOLE = CrawlRules(scope="host", page_resources=True)
 
 
 @pytest.fixture
@@ -67,7 +67,7 @@ def test_all_that_a_page_needs_is_asked_for_once_and_nothing_else(root: Path, pr
     assert most_at_once(seen) == 1
     assert report.end == "finished"
     assert report.total.pages == len(pages)
-    assert report.total.requisites == len(NEEDED)
+    assert report.total.page_resources == len(NEEDED)
     known = visits(root)
     assert known.keys() == {*pages, *NEEDED, CLOSED}
     assert known[CLOSED].error == "robots"
@@ -77,7 +77,7 @@ def test_all_that_a_page_needs_is_asked_for_once_and_nothing_else(root: Path, pr
 
 def test_without_the_flag_no_requisite_is_asked_for(root: Path) -> None:
     with TestWeb(hosts=1) as web:
-        crawl_here(root, setup_for(web, rules=Rules(scope="host")))
+        crawl_here(root, setup_for(web, rules=CrawlRules(scope="host")))
         assert web.log.settle()
         asked = counts(seen_by(web.log))
     assert asked.keys() == {*PAGES, f"{GALLERY}/frame", BEHIND, f"{GALLERY}/robots.txt"}
@@ -86,14 +86,14 @@ def test_without_the_flag_no_requisite_is_asked_for(root: Path) -> None:
 @pytest.mark.parametrize("processes", [1, 2], ids=["one process", "two processes"])
 def test_the_last_page_that_may_be_asked_for_is_whole_too(root: Path, processes: int) -> None:
     with TestWeb(hosts=1) as web:
-        setup = setup_for(web, processes=processes, limits=Limits(retry_wait=0.2, pages=1))
+        setup = setup_for(web, processes=processes, limits=CrawlLimits(retry_wait=0.2, pages=1))
         report = crawl_here(root, setup)
         assert web.log.settle()
         assert (report.end, report.total.pages) == ("pages", 1)
         assert counts(seen_by(web.log)) == dict.fromkeys({f"{GALLERY}/whole", *NEEDED, *ROBOTS}, 1)
         again = crawl_here(root, setup)  # it finds nothing to do
         assert (again.end, again.total.pages) == ("pages", 1)
-        more = crawl_here(root, setup_for(web, processes=processes, limits=Limits(retry_wait=0.2, pages=2)))
+        more = crawl_here(root, setup_for(web, processes=processes, limits=CrawlLimits(retry_wait=0.2, pages=2)))
         assert web.log.settle()
         asked = counts(seen_by(web.log))
     assert (more.end, more.total.pages) == ("pages", 2)
@@ -103,7 +103,7 @@ def test_the_last_page_that_may_be_asked_for_is_whole_too(root: Path, processes:
 
 def test_what_a_domain_may_give_is_pages_and_not_pictures(root: Path) -> None:
     with TestWeb(hosts=1) as web:
-        report = crawl_here(root, setup_for(web, limits=Limits(retry_wait=0.2, pages_per_domain=1)))
+        report = crawl_here(root, setup_for(web, limits=CrawlLimits(retry_wait=0.2, pages_per_domain=1)))
         assert web.log.settle()
         asked = counts(seen_by(web.log))
     assert report.total.pages == 1
@@ -112,7 +112,7 @@ def test_what_a_domain_may_give_is_pages_and_not_pictures(root: Path) -> None:
 
 def test_exclusions_count_for_requisites_and_skipped_endings_do_not(root: Path) -> None:
     with TestWeb(hosts=1) as web:
-        rules = Rules(scope="path", include=("whole",), exclude=("two", r"\.css$"), requisites=True)
+        rules = CrawlRules(scope="path", include=("whole",), exclude=("two", r"\.css$"), page_resources=True)
         crawl_here(root, setup_for(web, rules=rules, excluded=("depot.example",)))
         assert web.log.settle()
         asked = counts(seen_by(web.log)).keys()
@@ -123,7 +123,7 @@ def test_exclusions_count_for_requisites_and_skipped_endings_do_not(root: Path) 
 def test_sheets_that_import_each_other_without_end_come_to_an_end(root: Path) -> None:
     with TestWeb(hosts=1) as web:
         report = crawl_here(
-            root, setup_for(web, seeds=(f"{GALLERY}/endless",), limits=Limits(retry_wait=0.2, requisites=40))
+            root, setup_for(web, seeds=(f"{GALLERY}/endless",), limits=CrawlLimits(retry_wait=0.2, page_resources=40))
         )
         assert web.log.settle()
         sheets = [one for one in seen_by(web.log) if one.path.startswith("/endless.css")]
@@ -134,7 +134,7 @@ def test_sheets_that_import_each_other_without_end_come_to_an_end(root: Path) ->
 
 def test_a_page_brings_no_more_than_it_may(root: Path) -> None:
     with TestWeb(hosts=1) as web:
-        setup = setup_for(web, seeds=(f"{GALLERY}/many/30",), limits=Limits(retry_wait=0.2, requisites=12))
+        setup = setup_for(web, seeds=(f"{GALLERY}/many/30",), limits=CrawlLimits(retry_wait=0.2, page_resources=12))
         report = crawl_here(root, setup)
         assert web.log.settle()
         pictures = [one.path for one in seen_by(web.log) if one.path.startswith("/pictures/")]
@@ -148,7 +148,7 @@ def test_what_a_sheet_names_for_which_nothing_is_left_is_counted(root: Path) -> 
     site.replies["/strange"] = HttpReply(body=b"<html><img src=/of-no-picture>")
     with TestWeb(hosts=0, sites={"a.example": site}) as web:
         setup = Setup(seeds=("http://a.example/",), resolve=dict(web.resolve), rules=WHOLE)
-        report = crawl_here(root, msgspec.structs.replace(setup, limits=Limits(retry_wait=0.2, requisites=2)))
+        report = crawl_here(root, msgspec.structs.replace(setup, limits=CrawlLimits(retry_wait=0.2, page_resources=2)))
         assert web.log.settle()
         paths = {one.path for one in seen_by(web.log)}
     assert paths == {"/robots.txt", "/", "/sheet", "/strange"}
@@ -161,7 +161,7 @@ def test_what_cannot_be_had_is_tried_less_often_than_a_page(root: Path) -> None:
     site.replies["/"] = HttpReply(body=b"<html><img src=/picture><a href=/page>")
     with TestWeb(hosts=0, sites={"a.example": site}) as web:
         setup = Setup(seeds=("http://a.example/",), resolve=dict(web.resolve), rules=WHOLE)
-        crawl_here(root, msgspec.structs.replace(setup, limits=Limits(retry_wait=0.05, attempts=3)))
+        crawl_here(root, msgspec.structs.replace(setup, limits=CrawlLimits(retry_wait=0.05, attempts=3)))
         assert web.log.settle()
         asked = Counter(one.path for one in seen_by(web.log))
     assert asked == {"/robots.txt": 1, "/": 1, "/picture": 2, "/page": 3}
@@ -172,9 +172,9 @@ def test_what_a_page_needs_is_not_waited_for_longer_than_was_said(root: Path) ->
     site.replies["/"] = HttpReply(body=b"<html><img src=/picture><img src=/other><a href=/page>")
     with TestWeb(hosts=0, sites={"a.example": site}) as web:
         setup = Setup(seeds=("http://a.example/",), resolve=dict(web.resolve), rules=WHOLE)
-        report = crawl_here(root, msgspec.structs.replace(setup, limits=Limits(pages=1, wait=3600)))
+        report = crawl_here(root, msgspec.structs.replace(setup, limits=CrawlLimits(pages=1, wait=3600)))
     assert (report.end, report.total.pages) == ("pages", 1)
-    assert report.total.errand is not None
+    assert report.total.resource_due is not None
     assert report.total.waiting >= 2  # the picture and the page
 
 
@@ -188,7 +188,7 @@ def test_a_requisite_that_leads_out_of_the_web_is_counted(root: Path) -> None:
 
 def test_requisites_come_sooner_than_pages_and_never_two_at_once(root: Path) -> None:
     with TestWeb(hosts=1) as web:
-        crawl_here(root, setup_for(web, delay=2.0, requisite_delay=0.05, window=2.0))
+        crawl_here(root, setup_for(web, delay=2.0, page_resource_delay=0.05, window=2.0))
         assert web.log.settle()
         seen = seen_by(web.log)
     pages = [one for one in seen if one.url in {*PAGES, BEHIND}]
@@ -203,8 +203,10 @@ def test_requisites_come_sooner_than_pages_and_never_two_at_once(root: Path) -> 
 
 def test_an_address_is_asked_no_sooner_for_requisites_than_for_pages(root: Path) -> None:
     with TestWeb(hosts=1) as web:
-        limits = Limits(retry_wait=0.2, pages=1)
-        crawl_here(root, setup_for(web, delay=0.3, address_delay=0.1, requisite_delay=0.01, window=2.0, limits=limits))
+        limits = CrawlLimits(retry_wait=0.2, pages=1)
+        crawl_here(
+            root, setup_for(web, delay=0.3, address_delay=0.1, page_resource_delay=0.01, window=2.0, limits=limits)
+        )
         assert web.log.settle()
         seen = seen_by(web.log)
     assert counts(seen) == dict.fromkeys({f"{GALLERY}/whole", *NEEDED, *ROBOTS}, 1)
@@ -223,8 +225,8 @@ def test_a_crawl_delay_lies_between_requisites_too(root: Path) -> None:
     check_manners(root, [one for one in seen if not one.is_robots], soon_host=0.3)
 
 
-@pytest.mark.parametrize("rules", [WHOLE, Rules(scope="any")], ids=["requisites", "pages"])
-def test_a_crawl_delay_lies_before_a_robots_txt_that_another_host_leads_to(root: Path, rules: Rules) -> None:
+@pytest.mark.parametrize("rules", [WHOLE, CrawlRules(scope="any")], ids=["requisites", "pages"])
+def test_a_crawl_delay_lies_before_a_robots_txt_that_another_host_leads_to(root: Path, rules: CrawlRules) -> None:
     slow = Linked(1, robots=b"User-agent: *\nCrawl-delay: 0.3\n")
     sites = {"slow.example": slow, "moved.example": Linked(1)}
     sites["moved.example"].replies["/robots.txt"] = moved_to("http://slow.example/robots.txt")
@@ -240,10 +242,10 @@ def test_a_crawl_delay_lies_before_a_robots_txt_that_another_host_leads_to(root:
 def test_what_was_begun_with_requisites_goes_on_politely_without(root: Path) -> None:
     """What waits is asked for as pages are, and brings nothing more."""
     with TestWeb(hosts=1) as web:
-        setup = setup_for(web, limits=Limits(retry_wait=0.2, pages=1))
-        crawl_until(root, setup, lambda seen: seen.requisites >= 1)
+        setup = setup_for(web, limits=CrawlLimits(retry_wait=0.2, pages=1))
+        crawl_until(root, setup, lambda seen: seen.page_resources >= 1)
         before = len(web.log)
-        plain = setup_for(web, rules=Rules(scope="host"), delay=0.05, window=1.0)
+        plain = setup_for(web, rules=CrawlRules(scope="host"), delay=0.05, window=1.0)
         report = crawl_here(root, plain)
         assert web.log.settle()
         seen = seen_by(web.log)[before:]
@@ -256,8 +258,8 @@ def test_a_page_that_is_visited_again_brings_what_is_new_and_requisites_stay_req
     site.replies["/"] = HttpReply(body=b"<html><img src=/a.png>")
     site.replies["/a.png"] = HttpReply(body=b"a picture", media_type="image/png", etag='"1"')
     with TestWeb(hosts=0, sites={"one.example": site}) as web:
-        refresh = Refresh(on=True, first=0.2, least=0.1, most=0.4)
-        setup = Setup(seeds=("http://one.example/",), resolve=dict(web.resolve), rules=WHOLE, refresh=refresh)
+        refresh = RevisitSchedule(on=True, first=0.2, shortest=0.1, longest=0.4)
+        setup = Setup(seeds=("http://one.example/",), resolve=dict(web.resolve), rules=WHOLE, revisits=refresh)
         crawl_until(root, setup, lambda _: _asked(web, "/a.png") >= 2)
         site.replies["/"] = HttpReply(body=b"<html><img src=/a.png><img src=/b.png>")
         report = crawl_until(root, setup, lambda _: _asked(web, "/b.png") >= 1)
@@ -300,11 +302,11 @@ class Chain(Linked):
 def test_pages_that_are_pictures_of_each_other_come_to_an_end(root: Path) -> None:
     """None but the first counts as a page; without a bound of their own they were asked for for ever."""
     with TestWeb(hosts=0, sites={"a.example": Chain(0)}) as web:
-        limits = Limits(pages=1, seconds=600)
+        limits = CrawlLimits(pages=1, seconds=600)
         seeds = ("http://a.example/0",)
         report = crawl_here(root, Setup(seeds=seeds, resolve=dict(web.resolve), rules=WHOLE, limits=limits))
     assert (report.end, report.total.pages) == ("pages", 1)
-    assert report.total.requisites == FEW + 2
+    assert report.total.page_resources == FREE_PAGES + 2
     assert report.total.refused["too_many_requisites"] == 1
 
 

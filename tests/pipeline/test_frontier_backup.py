@@ -31,9 +31,9 @@ from webmill.crawl.frontier_admin import giving
 from webmill.crawl.frontier_admin.copying import FOLDER
 from webmill.crawl.frontier_admin.place import place_of
 from webmill.crawl.frontier_admin.tools import frontier_tools
-from webmill.crawl.options import Rules
-from webmill.crawl.scheduler.inbox import post
-from webmill.crawl.start import settle_layout
+from webmill.crawl.layout import load_or_create_layout
+from webmill.crawl.options import CrawlRules
+from webmill.crawl.scheduler.inbox import publish_links
 from webmill.crawl.status_file import read_status
 from webmill.infra import atomic
 from webmill.model import Link
@@ -83,7 +83,7 @@ def tree(pages: int = PAGES) -> Iterator[tuple[TestWeb, Setup]]:
     sites = {f"www.d{number}.test": Tree(pages) for number in range(HOSTS)}
     with TestWeb(hosts=0, sites=sites) as web:
         resolve = dict(web.resolve)
-        rules = Rules(scope="any", sitemaps=False)
+        rules = CrawlRules(scope="any", sitemaps=False)
         yield web, Setup(seeds=(url_of(0),), resolve=resolve, processes=2, delay=DELAY, window=1.5, rules=rules)
 
 
@@ -234,8 +234,8 @@ def filled(root: Path) -> Path:
     """Two shards with something in each place, and a letter on its way."""
     place = place_of(root, crawl_backends(), frontier_tools(), name=root.name)
     atomic.make_folder(place.folder)
-    settle_layout(place.options, 2)
-    atomic.write_bytes(place.options.seeds, b"http://www.d0.test/\n")
+    load_or_create_layout(place.options.folder, 2)
+    atomic.write_bytes(place.options.folder.seeds, b"http://www.d0.test/\n")
     links = [Link(f"http://www.d{number % 20}.test/{number}", depth=number % 3) for number in range(100)]
     giving.add(place, links)
     giving.exclude(place, ["d7.test"])
@@ -245,7 +245,7 @@ def filled(root: Path) -> Path:
                 done = VisitDone(LastVisit(url=turn.items[0].url, time=4e9, status=200))
                 frontier.commit(FrontierUpdate(settled=[TurnOutcomes(turn.token, [done], next=4e9)]), now=4e9)
     with place.box(1) as box:
-        post(box, [Link("http://www.mail.test/")])
+        publish_links(box, [Link("http://www.messages.test/")])
     return root
 
 
@@ -256,8 +256,8 @@ def contents(root: Path) -> dict[str, Any]:
             "waiting": sorted(link.url for one in shards for link in one.waiting()),
             "visited": sorted(visit.url for one in shards for visit in one.visits()),
             "excluded": sorted(name for one in shards for name in one.excluded()),
-            "letters": [list(place.tools.letters(place.options.box(shard))) for shard in range(2)],
-            "seeds": place.options.seeds.read_bytes(),
+            "letters": [list(place.tools.letters(place.options.folder.inbox(shard))) for shard in range(2)],
+            "seeds": place.options.folder.seeds.read_bytes(),
         }
 
 

@@ -20,11 +20,10 @@ from webmill.crawl.frontier_admin import exporting
 from webmill.crawl.frontier_admin.copying import FRESH, HOLD, Holding, copied, letters_file, part
 from webmill.crawl.frontier_admin.place import Place, place_of
 from webmill.crawl.frontier_admin.tools import frontier_tools
-from webmill.crawl.progress import Snapshot
-from webmill.crawl.scheduler.commands import BackUp, Order
-from webmill.crawl.scheduler.inbox import Mail, post_order
-from webmill.crawl.scheduler.shard_store import obey, shard_of
-from webmill.crawl.start import settle_layout
+from webmill.crawl.layout import load_or_create_layout
+from webmill.crawl.progress import CrawlProgress
+from webmill.crawl.scheduler.commands import BackUpFrontier, ShardCommand, apply_command
+from webmill.crawl.scheduler.inbox import ShardMessages, publish_command, shard_of
 from webmill.crawl.status_file import StatusFile
 from webmill.errors import Unavailable, WebmillError
 from webmill.infra import atomic
@@ -45,9 +44,9 @@ class Player:
     """A shard that does one thing at a time, when it is told to."""
 
     def __init__(self, place: Place, shard: int) -> None:
-        self.frontier = LocalFrontier(place.options.shard_folder(shard))
-        boxes = [place.options.box(number) for number in range(2)]
-        self.mail = Mail(boxes, shard, open_box=place.options.backends.box)
+        self.frontier = LocalFrontier(place.options.folder.shard(shard))
+        boxes = [place.options.folder.inbox(number) for number in range(2)]
+        self.messages = ShardMessages(boxes, shard, open_inbox=place.options.backends.open_inbox)
 
     def visit(self, url: str) -> None:
         turns = self.frontier.claim(ClaimRequest(turns=1, urls_per_turn=1, now=NOW, lease=60.0, hold=0.0))
@@ -55,18 +54,18 @@ class Player:
         done = VisitDone(LastVisit(url=url, time=NOW, status=200))
         self.frontier.commit(FrontierUpdate(settled=[TurnOutcomes(turns[0].token, [done], next=NOW)]), now=NOW)
 
-    def take_mail(self) -> tuple[list[Link], list[Order]]:
-        """In the order in which a desk does it."""
-        links, orders = self.mail.receive(), self.mail.orders()
+    def take_mail(self) -> tuple[list[Link], list[ShardCommand]]:
+        """In the order in which a shard's store does it."""
+        links, orders = self.messages.receive_links(), self.messages.received_commands()
         if links:
             self.frontier.commit(FrontierUpdate(links=links), now=NOW)
         for order in orders:
-            obey(order, self.frontier)
-        self.mail.settle()
+            apply_command(order, self.frontier)
+        self.messages.acknowledge()
         return links, orders
 
     def close(self) -> None:
-        self.mail.close()
+        self.messages.close()
         self.frontier.close()
 
 
@@ -74,7 +73,7 @@ class Player:
 def place(tmp_path: Path) -> Iterator[Place]:
     found = place_of(tmp_path / "crawl", crawl_backends(), frontier_tools())
     atomic.make_folder(found.folder)
-    settle_layout(found.options, 2)
+    load_or_create_layout(found.options.folder, 2)
     with exclusive(found.folder, "crawl", doing="crawling"):  # it runs
         yield found
 
@@ -132,11 +131,11 @@ def test_a_link_sent_before_one_copy_and_received_after_the_other_is_in_the_back
     copying = Copying(place)
     obeying(receiver)
     with place.box(1) as box:  # it is this crawl's alone
-        post_order(box, BackUp(str(place.folder / "elsewhere" / "shard-01")))
-    sender.mail.send(1, [Link(link)])
+        publish_command(box, BackUpFrontier(str(place.folder / "elsewhere" / "shard-01")))
+    sender.messages.send(1, [Link(link)])
     sender.visit(page)
     assert receiver.take_mail() == ([], [])  # it waits in the box
-    assert not receiver.mail.is_empty()  # so that nobody thinks that the crawl is done
+    assert not receiver.messages.is_empty()  # so that nobody thinks that the crawl is done
     obeying(sender)
     assert copying.there.wait(PATIENCE)
     folder = place.folder / "backup"
@@ -157,9 +156,9 @@ def test_an_order_that_comes_twice_is_done_once(place: Place, players: list[Play
         obeying(player)
     assert copying.there.wait(PATIENCE)
     copy = part(place.folder / "backup", 0)
-    obey(BackUp(str(copy)), players[0].frontier)  # as after a kill
+    apply_command(BackUpFrontier(str(copy)), players[0].frontier)  # as after a kill
     copying.end()
-    obey(BackUp(str(copy)), players[0].frontier)  # nobody wants it any more
+    apply_command(BackUpFrontier(str(copy)), players[0].frontier)  # nobody wants it any more
     assert not copy.exists()
 
 
@@ -167,7 +166,7 @@ def test_a_copy_that_cannot_be_made_is_told_with_the_reason(place: Place, player
     copying = Copying(place)
     obeying(players[0])
     status = StatusFile(place.folder, name="crawl", started=0.0, clock=time.time)
-    status.write(Snapshot(shard=-1, complaint="BackUp: the disk is full"))
+    status.write(CrawlProgress(shard=-1, command_error="BackUpFrontier: the disk is full"))
     copying.join(PATIENCE)
     assert isinstance(copying.error, Unavailable)
     assert "the disk is full" in str(copying.error)
@@ -177,7 +176,7 @@ def test_a_copy_that_cannot_be_made_is_told_with_the_reason(place: Place, player
 def test_a_crawl_that_ends_meanwhile_is_copied_all_the_same(tmp_path: Path) -> None:
     place = place_of(tmp_path / "crawl", crawl_backends(), frontier_tools())
     atomic.make_folder(place.folder)
-    settle_layout(place.options, 2)
+    load_or_create_layout(place.options.folder, 2)
     with exclusive(place.folder, "crawl", doing="crawling"):
         players = [Player(place, 0), Player(place, 1)]
         copying = Copying(place)
@@ -195,7 +194,7 @@ def test_letters_are_not_held_for_ever_by_one_who_died(place: Place, players: li
     backup = place.folder / "backup"
     atomic.make_folder(part(backup, 1))
     (backup / HOLD).touch()
-    players[0].mail.send(1, [link])
+    players[0].messages.send(1, [link])
     assert receiver.take_mail() == ([], [])
     old = time.time() - FRESH
     os.utime(backup / HOLD, (old, old))

@@ -13,7 +13,7 @@ import pytest
 
 from tests.serve.town import Visit, archive, page
 from tests.unit.cli.command import started, webmill
-from webmill.crawl.progress import Snapshot
+from webmill.crawl.progress import CrawlProgress
 from webmill.crawl.status_file import StatusFile
 from webmill.infra.storage.local import LocalStorage
 from webmill.pipeline.publish.due import TICK
@@ -145,7 +145,7 @@ def test_a_crawl_that_was_begun_by_hand_is_left_alone_and_told_how_to_go_on(
     """Its limits were of one run: nobody knows them any more."""
     (tmp_path / "frontier").mkdir()
     file = StatusFile(tmp_path / "frontier", name="by-hand", started=0.0, clock=time.time)
-    file.write(Snapshot(shard=0, pages=3, waiting=waiting), end=end)
+    file.write(CrawlProgress(shard=0, pages=3, waiting=waiting), end=end)
     ended = webmill("run", tmp_path)
     assert ended.code == 0, ended.err
     assert stages(ended.err)["crawl"].startswith("no seeds.txt, ")

@@ -31,7 +31,7 @@ from tests.pipeline.test_archive_kills import Told, check_archive
 from tests.pipeline.test_cc_kills import weigh
 from tests.unit.publish.hand import LIVE
 from tests.unit.publish.shelf import closure, missing
-from webmill.crawl.options import Rules
+from webmill.crawl.options import CrawlRules
 from webmill.infra.queue.sqlite import SqliteQueue
 from webmill.infra.storage.local import LocalStorage
 from webmill.testing import TestWeb
@@ -137,7 +137,7 @@ def test_with_syncs_that_take_long_a_crawl_asks_once_and_stays_polite(run: Run, 
             seeds=tuple(f"http://{host}/" for host in hosts),
             resolve=dict(web.resolve),
             delay=delay,
-            rules=Rules(scope="any", sitemaps=False),
+            rules=CrawlRules(scope="any", sitemaps=False),
         )
         program = ("-m", "tests.pipeline.crawl_program", root, msgspec.json.encode(setup).decode(), "here")
         _, times = run(*program, UNRULY_SYNC="40000")

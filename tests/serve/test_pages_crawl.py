@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from selectolax.lexbor import LexborHTMLParser
 from starlette.testclient import TestClient
 
-from webmill.crawl.progress import Nodes, Snapshot
+from webmill.crawl.progress import ClusterProgress, CrawlProgress
 from webmill.crawl.status_file import StatusFile, read_status
 from webmill.infra.lock import exclusive, shared
 from webmill.serve.pages.crawl import KEPT, ProgressPoint, format_past, parse_past, rates_of
@@ -22,11 +22,11 @@ SCRIPT = "<script>owned()</script>"
 ClientOf = Callable[[Path], TestClient]
 
 
-def told(root: Path, *, now: float, seat: str = "", **seen: object) -> None:
+def told(root: Path, *, now: float, slot: str = "", **seen: object) -> None:
     folder = root / "frontier"
     folder.mkdir(exist_ok=True)
-    file = StatusFile(folder, name="town", started=1000.0, clock=lambda: now, seat=seat)
-    file.write(msgspec.structs.replace(Snapshot(shard=-1), **seen), end="stopped")
+    file = StatusFile(folder, name="town", started=1000.0, clock=lambda: now, slot=slot)
+    file.write(msgspec.structs.replace(CrawlProgress(shard=-1), **seen), end="stopped")
 
 
 def figures(text: str) -> dict[str, str]:
@@ -90,8 +90,8 @@ def test_what_hosts_and_errors_are_called_stays_text(tmp_path: Path, client_of: 
         errors={SCRIPT: 1},
         refused={SCRIPT: 1},
         slowest=[(SCRIPT, 1.0)],
-        trouble=SCRIPT,
-        complaint=SCRIPT,
+        write_error=SCRIPT,
+        command_error=SCRIPT,
     )
     with client_of(tmp_path) as client:
         text = client.get("/crawl").text
@@ -100,9 +100,9 @@ def test_what_hosts_and_errors_are_called_stays_text(tmp_path: Path, client_of: 
 
 
 def test_nodes_of_a_crawl_are_told_one_by_one(tmp_path: Path, client_of: ClientOf) -> None:
-    crowd = Nodes(nodes=2, shards=16, shards_here=8, shards_nowhere=1, pages=500, notice="Redis is away")
-    for seat in ("1", "2"):
-        told(tmp_path, now=2000.0, seat=seat, pages=100, waiting=10, nodes=crowd)
+    crowd = ClusterProgress(nodes=2, shards=16, shards_here=8, shards_nowhere=1, pages=500, notice="Redis is away")
+    for slot in ("1", "2"):
+        told(tmp_path, now=2000.0, slot=slot, pages=100, waiting=10, nodes=crowd)
     with client_of(tmp_path) as client:
         text = client.get("/crawl").text
     found = figures(text)

@@ -19,7 +19,7 @@ from starlette.testclient import TestClient
 
 from tests.serve.conftest import site_of
 from tests.serve.town import NAME, visits
-from webmill.crawl.progress import Snapshot
+from webmill.crawl.progress import CrawlProgress
 from webmill.crawl.status_file import StatusFile
 from webmill.errors import BadInput
 from webmill.index.zipnum.writer import write_index
@@ -151,7 +151,7 @@ def test_what_archives_and_folders_are_called_stays_text(
 def test_a_crawl_that_has_begun_is_told(tmp_path: Path, client_of: Callable[[Path], TestClient]) -> None:
     (tmp_path / "frontier").mkdir()
     file = StatusFile(tmp_path / "frontier", name="x", started=0.0, clock=lambda: 1.0)
-    file.write(Snapshot(shard=-1, pages=1234, waiting=5))
+    file.write(CrawlProgress(shard=-1, pages=1234, waiting=5))
     with client_of(tmp_path) as client:
         assert figures(client)["Crawl"] == "not running"
         assert "1,234 pages, 5 URLs wait" in client.get("/").text

@@ -11,7 +11,7 @@ from playwright.sync_api import Locator, expect
 from tests.pipeline.crawling import NAME, Setup, crawl_here
 from tests.serve.browser import DEADLINE, NewTab, Origins, Tab, needs_browser, serving
 from webmill.cli.main import webmill
-from webmill.crawl.options import Rules
+from webmill.crawl.options import CrawlRules
 from webmill.testing import TestWeb
 from webmill.testing.features.page_resources import CDN, HOST
 
@@ -32,7 +32,7 @@ def gallery(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Origins]:
 
 def make(root: Path) -> None:
     with TestWeb(hosts=1) as web:
-        rules = Rules(scope="host", requisites=True)
+        rules = CrawlRules(scope="host", page_resources=True)
         crawl_here(root, Setup(seeds=(f"http://{HOST}/whole",), resolve=dict(web.resolve), rules=rules))
     webmill(["-q", "index", str(root), "--name", NAME], standalone_mode=False)
 

@@ -19,12 +19,13 @@ import redis
 from tests.pipeline.crawling import NAME, Seen, Setup, seen_by
 from tests.services.nginx import Nginx
 from webmill.crawl.backends import crawl_backends
-from webmill.crawl.cluster.cluster_state import Meeting, Picture
-from webmill.crawl.cluster.join import Terms, crawl_as_node
+from webmill.crawl.cluster.cluster_state import ClusterState, ClusterView
+from webmill.crawl.cluster.join import NodeTerms, crawl_as_node
 from webmill.crawl.frontier.base import LastVisit
 from webmill.crawl.frontier.redis.frontier import RedisFrontier
-from webmill.crawl.options import Options, Rules
-from webmill.crawl.scheduler.process_group import Crew
+from webmill.crawl.options import CrawlOptions, CrawlRules
+from webmill.crawl.scheduler.coordinator import Coordinator
+from webmill.crawl.start import Watcher
 from webmill.errors import WebmillError
 
 PATIENCE = 240.0
@@ -60,7 +61,7 @@ class Site:
         return (self.server.folder / "access.log").read_bytes().count(b"\n")
 
     def crawl(self, **changes: Any) -> Setup:
-        rules = Rules(scope="any", sitemaps=False)
+        rules = CrawlRules(scope="any", sitemaps=False)
         usual = {"seeds": self.seeds, "resolve": self.resolve, "rules": rules, "window": 3.0}
         return Setup(**{**usual, **changes})
 
@@ -74,7 +75,7 @@ class NodeSetup(msgspec.Struct, frozen=True, kw_only=True):
     backup: str | None = None
     begin_with: int = 1
 
-    def options(self, root: Path) -> Options:
+    def options(self, root: Path) -> CrawlOptions:
         backends = crawl_backends(self.url, name=NAME, rebuild=self.rebuilds, backup=self.backup)
         return msgspec.structs.replace(self.crawl.options(root), backends=backends)
 
@@ -127,14 +128,14 @@ def nodes(*programs: Callable[[], NodeProgram]) -> Iterator[list[NodeProgram]]:
             one.kill()
 
 
-def look(url: str) -> Picture | None:
-    meeting = Meeting(url, NAME, life=10.0, timeout=30.0)
+def read_view(url: str) -> ClusterView | None:
+    cluster = ClusterState(url, NAME, life=10.0, timeout=30.0)
     try:
-        return meeting.look()
+        return cluster.view()
     except WebmillError:
         return None
     finally:
-        meeting.close()
+        cluster.close()
 
 
 def wait_for(condition: Callable[[], object], *, what: str, programs: list[NodeProgram]) -> None:
@@ -170,24 +171,23 @@ def empty(url: str) -> None:
 
 
 def main() -> None:
-    crews: list[Crew] = []
+    coordinators: list[Coordinator] = []
 
     def stop(*_: object) -> None:
-        for crew in crews:
-            crew.stop()
+        for coordinator in coordinators:
+            coordinator.stop()
 
     signal.signal(signal.SIGTERM, stop)
     setup = msgspec.json.decode(sys.argv[2], type=NodeSetup)
-    meeting = Meeting(setup.url, NAME, life=setup.life)
+    cluster = ClusterState(setup.url, NAME, life=setup.life)
     report = crawl_as_node(
         setup.options(Path(sys.argv[1])),
         setup.crawl.seeds,
-        meeting=meeting,
-        terms=Terms(shards=setup.shards, begin_with=setup.begin_with, rebuilds=setup.rebuilds),
-        watch=lambda _: None,
-        hired=crews.append,
+        cluster=cluster,
+        terms=NodeTerms(shards=setup.shards, min_nodes=setup.begin_with, rebuilds=setup.rebuilds),
+        watcher=Watcher(started=coordinators.append),
     )
-    meeting.close()
+    cluster.close()
     nodes = report.total.nodes
     print(json.dumps({"end": report.end, "pages": nodes.pages if nodes else 0, "errors": report.total.errors}))
 

@@ -20,12 +20,12 @@ import pytest
 from tests.faults import built, needs_killer
 from tests.faults.matrix import record
 from tests.pipeline.crawling import NAME, archives, captures, counts, most_at_once, smallest_gaps
-from tests.services.crawl_nodes import PATIENCE, NodeProgram, NodeSetup, Site, look, nodes, visits, wait_for
+from tests.services.crawl_nodes import PATIENCE, NodeProgram, NodeSetup, Site, nodes, read_view, visits, wait_for
 from tests.services.nginx import Nginx
 from tests.services.redis_kinds import private_redis
 from webmill.archive.recovery import recover
 from webmill.collection import Collection
-from webmill.crawl.options import Limits
+from webmill.crawl.options import CrawlLimits
 
 DELAY = 0.5
 BUSY = 0.6  # of a delay: what it may look like to a server on a busy machine
@@ -88,7 +88,7 @@ def test_nodes_share_a_crawl_and_one_that_is_killed_is_replaced(nginx: Start, ba
     site = Site(nginx, base / "site", hosts=30, pages=6)
     limit, delay = 100, 2.0
     with private_redis() as redis:
-        limits = Limits(retry_wait=0.2, pages=limit)
+        limits = CrawlLimits(retry_wait=0.2, pages=limit)
         setup = NodeSetup(url=redis.url, crawl=site.crawl(delay=delay, limits=limits), shards=2, life=5.0, begin_with=2)
         with nodes(*(lambda n=n: NodeProgram(root, setup, name=f"{n}") for n in range(2))) as started:
             wait_for(lambda: site.requests() > 40 and spread(redis.url, 2), what="work on two nodes", programs=started)
@@ -141,7 +141,7 @@ def test_what_a_killed_node_had_is_finished_by_the_others_within_the_limit(
     site = Site(nginx, base / "site", hosts=60, pages=8)
     limit = 400
     with private_redis() as redis:
-        limits = Limits(retry_wait=0.2, pages=limit)
+        limits = CrawlLimits(retry_wait=0.2, pages=limit)
         setup = NodeSetup(url=redis.url, crawl=site.crawl(delay=DELAY, limits=limits), shards=6, begin_with=3)
         with nodes(*(lambda n=n: NodeProgram(root, setup, name=f"{n}") for n in range(3))) as started:
             wait_for(
@@ -329,10 +329,10 @@ def test_shards_of_a_folder_that_is_gone_are_not_touched_unless_somebody_says_so
 
 def spread(url: str, count: int) -> bool:
     """So many nodes have shards."""
-    picture = look(url)
-    return bool(picture) and len({record.node for record in picture.records.values()}) == count
+    view = read_view(url)
+    return bool(view) and len({report.node for report in view.reports.values()}) == count
 
 
 def lives(url: str) -> int:
-    picture = look(url)
-    return len(picture.living) if picture else 0
+    view = read_view(url)
+    return len(view.living) if view else 0

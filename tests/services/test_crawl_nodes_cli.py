@@ -13,7 +13,7 @@ import pytest
 from tests.pipeline.crawling import Linked
 from tests.services.redis_kinds import private_redis
 from tests.unit.cli.command import webmill
-from webmill.crawl.cluster.cluster_state import Attendee, Meeting, Report
+from webmill.crawl.cluster.cluster_state import ClusterState, NodeInfo, NodeReport
 from webmill.testing import TestWeb
 
 pytestmark = [pytest.mark.server("redis"), pytest.mark.timeout(600)]
@@ -25,10 +25,10 @@ def name() -> str:
 
 
 @pytest.fixture
-def meeting(redis_url: str, name: str) -> Iterator[Meeting]:
-    meeting = Meeting(redis_url, name, life=3600.0, timeout=60.0)
-    yield meeting
-    meeting.close()
+def cluster(redis_url: str, name: str) -> Iterator[ClusterState]:
+    cluster = ClusterState(redis_url, name, life=3600.0, timeout=60.0)
+    yield cluster
+    cluster.close()
 
 
 def test_a_crawl_is_begun_gone_on_with_and_told_of(redis_url: str, name: str, tmp_path: Path) -> None:
@@ -64,18 +64,18 @@ def lines_of(path: Path) -> list[str]:
 
 
 def test_flags_that_others_crawl_with_are_not_changed(
-    redis_url: str, name: str, meeting: Meeting, tmp_path: Path
+    redis_url: str, name: str, cluster: ClusterState, tmp_path: Path
 ) -> None:
-    node = Attendee(id="one", place="there", seat="there/one", host="elsewhere", pid=1)
-    meeting.add_seeds(["http://www.a.test/"])
-    meeting.join(node, flags={"contact": "a@b.example", "delay": 5.0}, limits={"max_pages": 10})
+    node = NodeInfo(id="one", folder="there", slot="there/one", host="elsewhere", pid=1)
+    cluster.add_seeds(["http://www.a.test/"])
+    cluster.join(node, flags={"contact": "a@b.example", "delay": 5.0}, limits={"max_pages": 10})
     crawl = ["crawl", tmp_path / "c", "--name", name, "--frontier", redis_url]
     for flags in (["--delay", "6s"], ["--max-pages", "11"], ["--refresh"], ["--depth", "3"]):
-        meeting.meet(node, Report())  # it lives
+        cluster.exchange(node, NodeReport())  # it lives
         refused = webmill(*crawl, *flags)
         assert refused.code == 1
         assert f"other nodes crawl with other values of {flags[0]}" in refused.err
-    meeting.leave(node)
+    cluster.leave(node)
 
 
 def test_what_belongs_to_one_machine_and_what_to_many_is_told_apart(redis_url: str, tmp_path: Path) -> None:

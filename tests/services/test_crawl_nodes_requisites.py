@@ -10,7 +10,7 @@ from tests.pipeline.crawling import Setup, counts, seen_by
 from tests.pipeline.test_crawl_requisites import CLOSED, GALLERY, NEEDED, ROBOTS, WHOLE
 from tests.services.crawl_nodes import NodeProgram, NodeSetup, nodes, visits
 from tests.services.redis_kinds import private_redis
-from webmill.crawl.options import Limits
+from webmill.crawl.options import CrawlLimits
 from webmill.testing import TestWeb
 
 pytestmark = [pytest.mark.server("redis"), pytest.mark.timeout(600)]
@@ -24,8 +24,8 @@ def test_a_page_and_all_that_it_needs_is_asked_for_once(tmp_path: Path) -> None:
             resolve=dict(web.resolve),
             rules=WHOLE,
             delay=5.0,
-            requisite_delay=0.02,
-            limits=Limits(retry_wait=0.2, pages=1),
+            page_resource_delay=0.02,
+            limits=CrawlLimits(retry_wait=0.2, pages=1),
         )
         with nodes(lambda: NodeProgram(root, NodeSetup(url=redis.url, crawl=crawl, shards=2))) as started:
             said = started[0].ended()

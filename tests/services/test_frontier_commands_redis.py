@@ -22,7 +22,7 @@ from tests.services.crawl_nodes import NodeProgram, NodeSetup, empty, nodes, vis
 from tests.services.crawler_database import ODD_WAITING, crawler_database
 from tests.unit.cli.command import Ended, webmill
 from webmill.crawl.backends import crawl_backends
-from webmill.crawl.cluster.cluster_state import Meeting
+from webmill.crawl.cluster.cluster_state import ClusterState
 from webmill.crawl.frontier.redis.frontier import RedisFrontier
 from webmill.crawl.frontier_admin.place import place_of
 from webmill.crawl.frontier_admin.tools import frontier_tools
@@ -107,9 +107,9 @@ def test_what_is_given_waits_in_the_boxes_until_a_node_takes_it(tmp_path: Path, 
     assert frontier("add", root, "http://a.test/", "http://b.test/", *at).code == 0
     assert frontier("exclude", root, "c.test", *at).code == 0
     assert frontier("compact", root, *at).code == 0
-    meeting = Meeting(redis_url, crawl)
-    letters = [meeting.box(f"mail-{shard:02d}").take(100) for shard in range(SHARDS)]
-    meeting.close()
+    cluster = ClusterState(redis_url, crawl)
+    letters = [cluster.open_inbox(Path(f"mail-{shard:02d}.sqlite")).read(100) for shard in range(SHARDS)]
+    cluster.close()
     assert len([letter for box in letters for letter in box]) >= 1 + 1 + SHARDS
     assert frontier("add", root, "http://a.test/").code == 1  # it does not know where: say so
     assert "--frontier redis://" in frontier("stats", root).err

@@ -122,12 +122,12 @@ def test_five_hundred_workers_in_three_processes_of_which_one_dies(base: Path) -
         def crew(shard: int) -> subprocess.Popen[bytes]:
             return start("frontier_redis_workers", server.url, shard, base / str(shard), log, shard, 500 // SHARDS + 1)
 
-        crews = [crew(shard) for shard in range(SHARDS)]
-        wait_for_lines(log, 900, crews[0])
-        os.kill(crews[1].pid, signal.SIGKILL)
-        crews[1].wait(60)
-        crews[1] = crew(1)
-        assert [process.wait(DEADLINE) for process in crews] == [0, 0, 0]
+        coordinators = [crew(shard) for shard in range(SHARDS)]
+        wait_for_lines(log, 900, coordinators[0])
+        os.kill(coordinators[1].pid, signal.SIGKILL)
+        coordinators[1].wait(60)
+        coordinators[1] = crew(1)
+        assert [process.wait(DEADLINE) for process in coordinators] == [0, 0, 0]
         lines = log.read_text().splitlines()
         told = settled(lines)
         lost = told - visited(server)

@@ -21,9 +21,9 @@ from tests.faults.matrix import record
 from tests.pipeline.crawling import Linked, frontiers, seen_by
 from tests.services.crawler_database import EXPIRES, ODD_WAITING, crawler_database
 from tests.unit.cli.command import Ended, webmill
-from webmill.crawl.backends import open_gates
+from webmill.crawl.backends import open_host_schedule
 from webmill.crawl.frontier.base import ClaimRequest
-from webmill.crawl.politeness.host_schedule import Booking
+from webmill.crawl.politeness.host_schedule import Reservation
 from webmill.testing import TestWeb
 
 pytestmark = pytest.mark.server("postgres")
@@ -116,10 +116,10 @@ def test_what_the_old_crawler_knew_of_domains_is_kept(tmp_path: Path, make: Make
             for turn in one.claim(ClaimRequest(turns=1000, urls_per_turn=99, now=5e9, lease=9, hold=0))
         ]
         assert {turn.domain for turn in back} >= {"d2.org"}  # what waited of it was kept
-    gates = open_gates(root / "frontier" / "gates.sqlite")
+    gates = open_host_schedule(root / "frontier" / "gates.sqlite")
     now = gates.clock(None)()
-    booking = {n: Booking(now=now, window=1.0, waits={f"domain:d{n}.org": 1.0}) for n in (3, 4)}
-    assert set(gates.book(booking, now=now, longest=86400.0)) == {3}  # it was not to be asked yet
+    booking = {n: Reservation(now=now, window=1.0, waits={f"domain:d{n}.org": 1.0}) for n in (3, 4)}
+    assert set(gates.reserve(booking, now=now, longest=86400.0)) == {3}  # it was not to be asked yet
     gates.close()
 
 

@@ -31,7 +31,7 @@ from webmill.boards.orchestrator import start_run as begin
 from webmill.boards.reader import BoardReader
 from webmill.boards.types import BoardLimits, ReaderOptions, board_manners
 from webmill.boards.workers import BoardWorkerOptions, BoardWorkers
-from webmill.crawl.options import Reach
+from webmill.crawl.options import NetworkAccess
 from webmill.errors import BadInput, Conflict, NotFound
 from webmill.formats.url.normalise import host_of
 from webmill.infra import log as logs
@@ -150,10 +150,10 @@ def reading(around: environment.Environment, *, seconds: float) -> ReaderOptions
     scratch = Path(settings.scratch)
     scratch.mkdir(parents=True, exist_ok=True)
     return ReaderOptions(
-        manners=board_manners(user_agent(around.contact), delay=settings.delay),
+        politeness=board_manners(user_agent(around.contact), delay=settings.delay),
         gates=scratch / "gates.sqlite",
         cache=scratch / "cache.sqlite",
         limits=BoardLimits(pages=settings.pages, seconds=max(1.0, min(300.0, seconds - LAST_SECONDS))),
-        reach=Reach(allow_private=settings.allow_private),
+        network=NetworkAccess(allow_private=settings.allow_private),
         zone=settings.zone,
     )

@@ -1,6 +1,6 @@
 """Reading one board: its listing, then the bodies of what is new, politely.
 
-    with BoardReader(ReaderOptions(manners=board_manners("…"), gates=Path("gates.sqlite"))) as reader:
+    with BoardReader(ReaderOptions(politeness=board_manners("…"), gates=Path("gates.sqlite"))) as reader:
         reading = reader.read(board, known=known)         # from any thread; many may read at once
 
 A reading never raises for anything that the web does: it becomes `BoardResult.failed` and problems.
@@ -22,8 +22,8 @@ from webmill.boards.cache import PageCache
 from webmill.boards.parsing import ParserPool
 from webmill.boards.reading import LISTING, BoardReading, ReadingTools
 from webmill.boards.types import BoardResult, KnownNotice, ReaderOptions
-from webmill.crawl.politeness.host_schedule import Gates
-from webmill.crawl.visit.page_fetcher import opened
+from webmill.crawl.politeness.host_schedule import SqliteHostSchedule
+from webmill.crawl.visit.page_fetcher import open_page_fetcher
 from webmill.errors import Misconfigured, Unavailable
 from webmill.formats.url.normalise import host_of
 from webmill.infra import atomic
@@ -42,19 +42,19 @@ class BoardReader:
         zone = load_zone(options.zone)
         atomic.make_folder(options.gates.parent)
         with ExitStack() as parts:
-            gates = parts.enter_context(closing(Gates(options.gates)))
+            gates = parts.enter_context(closing(SqliteHostSchedule(options.gates)))
             cache = parts.enter_context(closing(PageCache(options.cache)))
             parsers = parts.enter_context(closing(ParserPool(options.parsers, limits=options.limits.child)))
             self._loop = parts.enter_context(running_loop())
             self._fetching = AsyncExitStack()
             clock = gates.clock(None)
             cache.forget_old(clock())
-            fetching = opened(
+            fetching = open_page_fetcher(
                 gates,
                 cache,
-                manners=options.manners,
+                politeness=options.politeness,
                 limits=options.requests,
-                reach=options.reach,
+                network=options.network,
                 connections=options.connections,
                 clock=clock,
             )

@@ -33,7 +33,7 @@ from webmill.boards.notices import (
 from webmill.boards.parsing import ParserPool, RawPage
 from webmill.boards.types import BoardResult, KnownNotice, Notice, ReaderOptions
 from webmill.crawl.fetch import FetchedResponse
-from webmill.crawl.visit.page_fetcher import DirectFetcher, PageRefusal
+from webmill.crawl.visit.page_fetcher import PageFetcher, PageRefusal
 from webmill.crawl.visit.page_reader import if_changed, media_type_of, validators_of
 from webmill.errors import BadInput, Unavailable
 from webmill.infra.clock import SteadyClock
@@ -54,7 +54,7 @@ class FetchOutcome(Struct, frozen=True):
 
 
 class ReadingTools(Struct, frozen=True):
-    fetcher: DirectFetcher
+    fetcher: PageFetcher
     parsers: ParserPool
     cache: PageCache
     options: ReaderOptions

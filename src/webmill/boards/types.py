@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from webmill.crawl.options import Limits, Manners, Reach
+from webmill.crawl.options import CrawlLimits, NetworkAccess, Politeness
 from webmill.infra.child import ChildLimits
 from webmill.publish.types import PublishProblem, Scalar
 
@@ -24,20 +24,20 @@ class BoardLimits(Struct, frozen=True, kw_only=True):
 
 
 class ReaderOptions(Struct, frozen=True, kw_only=True):
-    manners: Manners
+    politeness: Politeness
     gates: Path  # the schedule of hosts, of all that ask them from this folder: crawls, too
     cache: Path | None = None  # validators, parsed pages, robots.txt; for all readers of this machine. None: in memory
     limits: BoardLimits = BoardLimits()
-    requests: Limits = Limits(body=4 * MIB, deadline=30.0, attempts=2, retry_wait=2.0, redirects=5)
-    reach: Reach = Reach()
+    requests: CrawlLimits = CrawlLimits(body=4 * MIB, deadline=30.0, attempts=2, retry_wait=2.0, redirects=5)
+    network: NetworkAccess = NetworkAccess()
     zone: str = "Asia/Seoul"  # of dates without one
     parsers: int = 2  # processes that parse
     connections: int = 64
 
 
-def board_manners(user_agent: str, *, delay: float = 1.0, address_delay: float = 0.2) -> Manners:
+def board_manners(user_agent: str, *, delay: float = 1.0, address_delay: float = 0.2) -> Politeness:
     """How boards are asked: the departments of a university are hosts of one domain, and many share an address."""
-    return Manners(
+    return Politeness(
         user_agent=user_agent,
         delay=delay,
         domain_delay=0.0,

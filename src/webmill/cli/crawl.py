@@ -19,11 +19,12 @@ from webmill.cli.crawl_progress import CrawlProgressView, describe_wait, format_
 from webmill.cli.options import GroupedCommand, sources_options
 from webmill.cli.text import format_count, format_duration, format_size
 from webmill.crawl.metrics import CrawlMetrics
-from webmill.crawl.progress import Snapshot
-from webmill.crawl.scheduler.process_group import Crew
-from webmill.crawl.seeds import Rejected, read_domains
+from webmill.crawl.progress import CrawlProgress
+from webmill.crawl.run import CrawlWatcher
+from webmill.crawl.scheduler.coordinator import Coordinator
+from webmill.crawl.seeds import RejectedSeed, Seeds, describe_rejected, read_domains
 from webmill.errors import Misconfigured
-from webmill.pipeline.crawl_archive import SETTINGS, CrawlReport, Seeds, Watching, crawl_archive, describe
+from webmill.pipeline.crawl_archive import SETTINGS, CrawlReport, crawl_archive
 from webmill.settings import Settings, Sources
 
 INTERRUPTED = 130
@@ -54,7 +55,7 @@ def read_excluded_domains(path: Path) -> tuple[str, ...]:
     """Return the domains of a file; `Misconfigured` names a line that is none."""
     domains = []
     for domain in read_domains(path):
-        if isinstance(domain, Rejected):
+        if isinstance(domain, RejectedSeed):
             raise Misconfigured(f"{path}:{domain.line}: {domain.text!r} [{domain.reason}]: give registered domains")
         domains.append(domain)
     return tuple(domains)
@@ -102,8 +103,8 @@ def crawl(
     """
     if str(collection).startswith(("http:/", "https:/")):
         raise click.UsageError("DIR comes first: webmill crawl DIR URL")
-    with watch_crawl(context, sources.settings()) as watching:
-        report = crawl_archive(collection.resolve(), Seeds(urls, files=seeds), sources=sources, watching=watching)
+    with watch_crawl(context, sources.settings()) as watcher:
+        report = crawl_archive(collection.resolve(), Seeds(urls, files=seeds), sources=sources, watcher=watcher)
     if as_json:
         click.echo(msgspec.json.encode(report))
     else:
@@ -113,7 +114,7 @@ def crawl(
 
 def exit_after_crawl(report: CrawlReport) -> None:
     """Exit as the crawl ended: 130 when it was stopped, 3 when seeds were rejected."""
-    told = describe(report.rejected)
+    told = describe_rejected(report.rejected)
     if report.end == "stopped":
         if report.rejected:
             warn(f"{len(report.rejected):,} rejected: {told}")
@@ -122,48 +123,48 @@ def exit_after_crawl(report: CrawlReport) -> None:
 
 
 @contextmanager
-def watch_crawl(context: Context, settings: Settings) -> Iterator[Watching]:
+def watch_crawl(context: Context, settings: Settings) -> Iterator[CrawlWatcher]:
     """Show a crawl to a person, and to Prometheus; Ctrl-C stops it."""
     metrics, port = CrawlMetrics(), settings.metrics.port
     serving = metrics.metrics.serve(port=port, host=settings.metrics.host) if port is not None else nullcontext()
     view = CrawlProgressView(quiet=context.quiet, stream=sys.stderr, limit=settings.crawl.max_pages)
     with serving, view, stop_crawl_on_signals() as started:
 
-        def show(seen: Snapshot) -> None:
+        def show(seen: CrawlProgress) -> None:
             view.show(seen)
             metrics.show(seen)
 
         verbosity = -1 if context.quiet else context.verbosity
-        yield Watching(show=show, started=started, notice=note, verbosity=verbosity)
+        yield CrawlWatcher(show=show, started=started, notice=note, verbosity=verbosity)
 
 
 @contextmanager
-def stop_crawl_on_signals() -> Iterator[Callable[[Crew], None]]:
+def stop_crawl_on_signals() -> Iterator[Callable[[Coordinator], None]]:
     """The first Ctrl-C ends in good order, the second at once: nothing that was acknowledged is lost either way.
 
-    Gives what is to be called with the crew.
+    Gives what is to be called with the coordinator.
     """
-    crews: list[Crew] = []
+    coordinators: list[Coordinator] = []
 
     asked: list[int] = []
 
     def stop(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - the signature of a signal handler
         asked.append(number)
-        for crew in crews:
+        for coordinator in coordinators:
             if len(asked) > 1:
-                crew.abandon()
+                coordinator.kill()
             else:
-                crew.stop()
+                coordinator.stop()
 
     before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
 
-    def hired(crew: Crew) -> None:
-        crews.append(crew)
+    def start(coordinator: Coordinator) -> None:
+        coordinators.append(coordinator)
         if asked:  # before there was one
-            crew.stop()
+            coordinator.stop()
 
     try:
-        yield hired
+        yield start
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
@@ -176,7 +177,7 @@ def print_crawl_report(report: CrawlReport) -> None:
     if total.nodes:
         pages += f" of {total.nodes.pages:,} on all nodes"
     note(f"{ENDS[report.end]} after {format_duration(report.seconds)}: {pages} in {report.collection}")
-    needed = f" ({format_count(total.requisites, 'page resource')})" if total.requisites else ""
+    needed = f" ({format_count(total.page_resources, 'page resource')})" if total.page_resources else ""
     parts = [
         f"{format_size(total.bytes)} in {format_count(total.fetched, 'answer')}{needed}",
         format_count(waiting, "URL", "wait"),
@@ -192,8 +193,8 @@ def print_crawl_report(report: CrawlReport) -> None:
         note(f"after a crash: {describe_repair(repair)}")
     if report.end == "waiting":
         note(f"{format_count(waiting, 'URL', 'wait')} {describe_wait(total)}; run again later")
-    elif report.end == "pages" and total.errand is not None:
-        note(f"not all that pages need is there: some of it waits {format_until(total.errand)}; run again later")
+    elif report.end == "pages" and total.resource_due is not None:
+        note(f"not all that pages need is there: some of it waits {format_until(total.resource_due)}; run again later")
     if waiting and report.end != "pages":
         hint(f"to go on: webmill crawl {root}")
     if total.pages:

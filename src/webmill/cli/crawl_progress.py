@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self, TextIO
 
 from webmill.cli.text import format_count, format_duration, format_size
-from webmill.crawl.progress import Nodes, Snapshot
+from webmill.crawl.progress import ClusterProgress, CrawlProgress
 
 if TYPE_CHECKING:
     from rich.live import Live
@@ -52,7 +52,7 @@ class CrawlProgressView:
             self._next += EVERY_LINE
         return self
 
-    def show(self, seen: Snapshot) -> None:
+    def show(self, seen: CrawlProgress) -> None:
         now = self._clock()
         if not seen.fetched:  # what is counted until the first answer is of earlier runs
             self._past.clear()
@@ -78,18 +78,18 @@ class CrawlProgressView:
 
     # --- how it looks ---
 
-    def line(self, seen: Snapshot, now: float) -> str:
+    def line(self, seen: CrawlProgress, now: float) -> str:
         pages, size = self._speeds()
         parts = [
             f"{format_duration(now - self._started)}  {format_count(seen.pages, 'page')} ({pages:,.1f}/s)",
             f"{format_size(seen.bytes)} ({format_size(size)}/s)",
-            *([format_count(seen.requisites, "requisite")] if seen.requisites else []),
+            *([format_count(seen.page_resources, "page resource")] if seen.page_resources else []),
             f"{seen.waiting:,} waiting",
             f"{format_count(seen.turns, 'domain')} active",
         ]
         if seen.is_stopping:
             parts.append(f"stopping ({AT_ONCE})")
-        elif seen.is_resting and seen.wake is not None:
+        elif seen.is_waiting and seen.next_due is not None:
             parts.append(f"waiting {describe_wait(seen)}")
         if seen.errors:
             parts.append(f"errors: {format_most_frequent(seen.errors)}")
@@ -97,9 +97,9 @@ class CrawlProgressView:
             parts.append(describe_nodes(seen.nodes))
             if seen.nodes.notice:
                 parts.append(f"WAITING: {seen.nodes.notice}")
-        return ", ".join(parts) + (f", NOT WRITING: {seen.trouble}" if seen.trouble else "")
+        return ", ".join(parts) + (f", NOT WRITING: {seen.write_error}" if seen.write_error else "")
 
-    def panel(self, seen: Snapshot, now: float) -> Table:
+    def panel(self, seen: CrawlProgress, now: float) -> Table:
         from rich.table import Table
         from rich.text import Text
 
@@ -112,8 +112,8 @@ class CrawlProgressView:
             activity_row(seen),
             ("answers", format_most_frequent(seen.statuses) or "none yet", f"{format_mean_time(seen)} each"),
         ]
-        if seen.requisites:
-            rows.insert(1, ("and", format_count(seen.requisites, "requisite"), "of this run"))
+        if seen.page_resources:
+            rows.insert(1, ("and", format_count(seen.page_resources, "page resource"), "of this run"))
         if seen.nodes:
             rows.insert(0, ("crawl", describe_nodes(seen.nodes), f"{format_count(seen.nodes.pages, 'page')}{of}"))
         if seen.errors:
@@ -133,8 +133,8 @@ class CrawlProgressView:
             table.add_row(*(Text(cell, overflow="ellipsis") for cell in row))
         if seen.nodes and seen.nodes.notice:
             table.add_row(Text("WAITING", style="bold red"), Text(seen.nodes.notice, overflow="fold"), "")
-        if seen.trouble:
-            table.add_row(Text("PAUSED", style="bold red"), Text(seen.trouble, overflow="fold"), "")
+        if seen.write_error:
+            table.add_row(Text("PAUSED", style="bold red"), Text(seen.write_error, overflow="fold"), "")
         return table
 
     def _speeds(self) -> tuple[float, float]:
@@ -150,16 +150,16 @@ def format_most_frequent(counts: Mapping[str, int]) -> str:
     return ", ".join([f"{name} {count:,}" for name, count in most[:KINDS]] + [f"others {rest:,}"] * bool(rest))
 
 
-def activity_row(seen: Snapshot) -> tuple[str, str, str]:
-    if seen.is_resting and seen.wake is not None:
-        return ("active", f"none; waiting for {seen.awaited or 'a domain'}", format_until(seen.wake))
+def activity_row(seen: CrawlProgress) -> tuple[str, str, str]:
+    if seen.is_waiting and seen.next_due is not None:
+        return ("active", f"none; waiting for {seen.waiting_for or 'a domain'}", format_until(seen.next_due))
     return ("active", format_count(seen.turns, "domain"), f"{format_count(seen.in_hand, 'URL')} in hand")
 
 
-def describe_wait(seen: Snapshot) -> str:
+def describe_wait(seen: CrawlProgress) -> str:
     """`for example.com until 14:05:09`; the name where it is known."""
-    assert seen.wake is not None
-    return f"for {seen.awaited} {format_until(seen.wake)}" if seen.awaited else format_until(seen.wake)
+    assert seen.next_due is not None
+    return f"for {seen.waiting_for} {format_until(seen.next_due)}" if seen.waiting_for else format_until(seen.next_due)
 
 
 def format_until(time: float) -> str:
@@ -168,11 +168,11 @@ def format_until(time: float) -> str:
     return f"until {then:%H:%M:%S}" if then.date() == now.date() else f"until {then:%Y-%m-%d %H:%M}"
 
 
-def describe_nodes(nodes: Nodes) -> str:
+def describe_nodes(nodes: ClusterProgress) -> str:
     unowned = f", {nodes.shards_nowhere} without a node" if nodes.shards_nowhere else ""
     shards = f"{nodes.shards_here} of {format_count(nodes.shards, 'shard')} here"
     return f"{format_count(nodes.nodes, 'node')}, {shards}{unowned}"
 
 
-def format_mean_time(seen: Snapshot) -> str:
+def format_mean_time(seen: CrawlProgress) -> str:
     return f"{1000 * seen.seconds / seen.fetched:,.0f} ms" if seen.fetched else "-"

@@ -23,8 +23,8 @@ from webmill.cli.publish.documents import where_bad_rows
 from webmill.cli.search.index import UNREADABLE
 from webmill.cli.search.index import print_update as tell_search
 from webmill.cli.text import escape_text, format_duration
+from webmill.crawl.seeds import describe_rejected
 from webmill.errors import WebmillError
-from webmill.pipeline.crawl_archive import describe
 from webmill.pipeline.run import RunWatching, StageBegan, StageEnded, StageLeftOut, alone, run_stages, steps_of
 from webmill.pipeline.status import look, wishes_of
 from webmill.publish.guard import VersionShrunk
@@ -116,7 +116,7 @@ def print_stage_report(stage: str, report: Any, root: Path) -> None:
     match stage:
         case "crawl":
             tell_crawl(report)
-            warn_of_rejects(len(report.rejected), describe(report.rejected))
+            warn_of_rejects(len(report.rejected), describe_rejected(report.rejected))
         case "index":
             tell_index(report, root)
             warn_of_rejects(

@@ -17,15 +17,15 @@ import msgspec
 from webmill.cli.context import Context, pass_context
 from webmill.cli.status_rows import StatusRow, make_rows
 from webmill.cli.text import escape_text, format_count, json_line
-from webmill.crawl.backends import open_meeting
-from webmill.crawl.kept_settings import read_kept
+from webmill.crawl.backends import open_cluster
+from webmill.crawl.stored_settings import read_stored
 from webmill.errors import WebmillError
 from webmill.pipeline.status import Look, Problem, look, unfinished, wishes_of
 from webmill.search.backends import open_search, search_address
 from webmill.settings import Settings
 
 if TYPE_CHECKING:  # it brings Redis along
-    from webmill.crawl.cluster.cluster_state import Picture
+    from webmill.crawl.cluster.cluster_state import ClusterView
 
 WIDTH, INDENT = 80, 11
 COLOURS = {"due": "yellow", "bad": "red", "": None}
@@ -121,27 +121,27 @@ def print_row(row: StatusRow) -> None:
 # --- a crawl on many machines --------------------------------------------------------------------------------------
 
 
-def read_nodes(folder: Path, seen: Look) -> tuple[Picture | None, list[Problem]]:
+def read_nodes(folder: Path, seen: Look) -> tuple[ClusterView | None, list[Problem]]:
     """The nodes of a crawl that keeps its frontier in Redis; or why they cannot be told."""
     if not seen.crawls:
         return None, []
     try:
-        redis = read_kept(folder / "frontier").get("frontier")
+        redis = read_stored(folder / "frontier").get("frontier")
         if not redis:
             return None, []
-        with closing(open_meeting(redis, name=seen.crawls[-1].name)) as meeting:
-            return meeting.look(), []
+        with closing(open_cluster(redis, name=seen.crawls[-1].name)) as cluster:
+            return cluster.view(), []
     except WebmillError as error:
         return None, [Problem("nodes", str(error))]
 
 
-def node_rows(crawl: Picture) -> Iterator[StatusRow]:
+def node_rows(crawl: ClusterView) -> Iterator[StatusRow]:
     counts = Counter(crawl.owners.values())
     for id_ in sorted(crawl.living & crawl.nodes.keys()):
         node = crawl.nodes[id_]
         yield StatusRow("node", f"{id_} on {node.host}, process {node.pid}: {format_count(counts[id_], 'shard')}")
-    for shard, record in sorted(crawl.records.items()):
-        known, owner = record.seen, crawl.owner(shard) or "nobody"
+    for shard, report in sorted(crawl.reports.items()):
+        known, owner = report.progress, crawl.owner(shard) or "nobody"
         told = (
             f"{format_count(known.pages, 'page')}, {format_count(known.waiting, 'URL', 'wait')}, {known.turns:,} active"
         )

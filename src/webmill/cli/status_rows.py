@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 from webmill.cli.crawl_progress import describe_wait, format_most_frequent
 from webmill.cli.dry_run import format_amount
 from webmill.cli.text import format_ago, format_count, format_duration, format_size
-from webmill.crawl.status_file import ENDS, Status
+from webmill.crawl.status_file import ENDS, CrawlStatus
 from webmill.pipeline.status import Look
 from webmill.pipeline.status.nouns import Archive, Index, Publication, Queue, Rejects, Search, Work
 
@@ -56,7 +56,7 @@ def rows_by_stage(seen: Look, *, folder: str) -> Iterator[tuple[str, list[Status
         yield "rejects", [StatusRow("rejects", describe_rejects(one), "due") for one in seen.rejects]
 
 
-def crawl_rows(found: Status, *, now: float) -> Iterator[StatusRow]:
+def crawl_rows(found: CrawlStatus, *, now: float) -> Iterator[StatusRow]:
     total = found.total
     state = "running" if found.is_running else f"not running: the last run {ENDS.get(found.end, found.end)}"
     yield StatusRow("crawl", f"{found.name}, {state}")
@@ -69,13 +69,13 @@ def crawl_rows(found: Status, *, now: float) -> Iterator[StatusRow]:
     for name, counts in (("answers", total.statuses), ("errors", total.errors), ("not asked", total.refused)):
         if counts:
             yield StatusRow("", f"{name}: {format_most_frequent(counts)}")
-    if total.wake is not None and (total.is_resting if found.is_running else found.end == "waiting"):
+    if total.next_due is not None and (total.is_waiting if found.is_running else found.end == "waiting"):
         yield StatusRow("", f"waiting {describe_wait(total)}")
     elif found.is_running:
         yield StatusRow("", f"{format_count(total.turns, 'domain')} active")
     for host, seconds in total.slowest[:1]:
         yield StatusRow("", f"slowest: {host}, {1000 * seconds:,.0f} ms")
-    for trouble in (total.trouble, total.complaint):
+    for trouble in (total.write_error, total.command_error):
         if trouble:
             yield StatusRow("", f"failed: {trouble}", "bad")
 

@@ -10,16 +10,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from webmill.crawl.frontier.base import Frontier
-from webmill.crawl.options import Backends
-from webmill.crawl.politeness.host_schedule import GateBook
-from webmill.crawl.scheduler.domain_budget import Quota
-from webmill.crawl.scheduler.inbox import Box
+from webmill.crawl.options import CrawlBackends
+from webmill.crawl.politeness.host_schedule import HostSchedule
+from webmill.crawl.scheduler.domain_budget import DomainBudget
+from webmill.crawl.scheduler.inbox import ShardInbox
 from webmill.errors import Misconfigured
 from webmill.infra.address import scheme_of
 from webmill.infra.storage.backends import open_storage
 
 if TYPE_CHECKING:  # every crawl imports this file, and most would wait for Redis in vain
-    from webmill.crawl.cluster.cluster_state import Meeting
+    from webmill.crawl.cluster.cluster_state import ClusterState
 
 
 def crawl_backends(
@@ -29,33 +29,43 @@ def crawl_backends(
     strict: bool = False,
     rebuild: bool = False,
     backup: str | None = None,
-) -> Backends:
-    """What the processes of a crawl open for themselves: on one machine, or on nodes whose `frontier` is a Redis.
+) -> CrawlBackends:
+    """Return how the processes of a crawl open their state: on one machine, or on nodes whose `frontier` is a Redis.
 
-    `rebuild`: there, shards whose files are lost, from Redis and a `backup`.
+    `rebuild`: rebuild shards whose files are lost, from Redis and a `backup`.
     """
     if frontier is None:
-        return Backends(frontier=open_local_frontier, box=open_letter_box, gates=open_gates, quota=open_quota)
-    from webmill.crawl.cluster.redis_backends import RedisParts
-    from webmill.crawl.frontier_admin.held import HeldBoxes
+        return CrawlBackends(
+            open_frontier=open_local_frontier,
+            open_inbox=open_inbox,
+            open_host_schedule=open_host_schedule,
+            open_domain_budget=open_domain_budget,
+        )
+    from webmill.crawl.cluster.redis_backends import RedisBackends
+    from webmill.crawl.frontier_admin.held import HeldInboxOpener
 
     check_redis(frontier)
     open_backup = partial(open_storage, backup) if backup else None
-    parts = RedisParts(frontier, name, strict=strict, rebuild=rebuild, open_backup=open_backup)
-    return Backends(frontier=parts.frontier, box=HeldBoxes(parts.box), gates=parts.gates, quota=parts.quota)
+    redis = RedisBackends(frontier, name, strict=strict, rebuild=rebuild, open_backup=open_backup)
+    return CrawlBackends(
+        open_frontier=redis.open_frontier,
+        open_inbox=HeldInboxOpener(redis.open_inbox),
+        open_host_schedule=redis.open_host_schedule,
+        open_domain_budget=redis.open_domain_budget,
+    )
 
 
-def open_meeting(url: str, *, name: str) -> Meeting:
-    """Where the nodes of the crawl `name` meet."""
-    from webmill.crawl.cluster.cluster_state import Meeting
+def open_cluster(url: str, *, name: str) -> ClusterState:
+    """Return the shared state of the crawl `name` in Redis."""
+    from webmill.crawl.cluster.cluster_state import ClusterState
 
     check_redis(url)
-    return Meeting(url, name)
+    return ClusterState(url, name)
 
 
 def check_redis(url: str) -> None:
     if scheme_of(url)[0] not in ("redis", "rediss", "unix"):
-        raise Misconfigured(f"no frontier can be at {scheme_of(url)[0]}:…: give redis://HOST:PORT/0")
+        raise Misconfigured(f"a frontier cannot be kept at {scheme_of(url)[0]}:…: give redis://HOST:PORT/0")
 
 
 def open_local_frontier(folder: Path) -> Frontier:
@@ -64,20 +74,20 @@ def open_local_frontier(folder: Path) -> Frontier:
     return LocalFrontier(folder)
 
 
-def open_letter_box(file: Path) -> Box:
-    from webmill.crawl.frontier_admin.held import HeldBox
-    from webmill.crawl.scheduler.sqlite_inbox import SqliteBox
+def open_inbox(file: Path) -> ShardInbox:
+    from webmill.crawl.frontier_admin.held import HeldInbox
+    from webmill.crawl.scheduler.sqlite_inbox import SqliteInbox
 
-    return HeldBox(SqliteBox(file), file)
-
-
-def open_gates(file: Path) -> GateBook:
-    from webmill.crawl.politeness.host_schedule import Gates
-
-    return Gates(file)
+    return HeldInbox(SqliteInbox(file), file)
 
 
-def open_quota(file: Path, limit: int | None) -> Quota:
-    from webmill.crawl.scheduler.domain_budget import SqliteQuota
+def open_host_schedule(file: Path) -> HostSchedule:
+    from webmill.crawl.politeness.host_schedule import SqliteHostSchedule
 
-    return SqliteQuota(file, limit=limit)
+    return SqliteHostSchedule(file)
+
+
+def open_domain_budget(file: Path, limit: int | None) -> DomainBudget:
+    from webmill.crawl.scheduler.domain_budget import SqliteDomainBudget
+
+    return SqliteDomainBudget(file, limit=limit)

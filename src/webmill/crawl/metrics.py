@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from webmill.crawl.fetch import FAILURES
-from webmill.crawl.progress import Snapshot
+from webmill.crawl.progress import CrawlProgress
 from webmill.infra.metrics import Counter, Gauge, Metric, Metrics
 
 PORT = 8001
@@ -59,39 +59,39 @@ class CrawlMetrics:
 
     def __init__(self) -> None:
         self.metrics = Metrics(DECLARED)
-        self._last = Snapshot(shard=-1)
+        self._last = CrawlProgress(shard=-1)
         self._is_first = True
 
-    def show(self, seen: Snapshot) -> None:
-        last, self._last = self._last, seen
+    def show(self, progress: CrawlProgress) -> None:
+        last, self._last = self._last, progress
         if self._is_first:  # pages of earlier runs are not this run's
-            last.pages, last.expired, self._is_first = seen.pages, seen.expired, False
+            last.pages, last.expired, self._is_first = progress.pages, progress.expired, False
         metrics = self.metrics
         for metric, name in ((PAGES, "pages"), (ADDED, "links"), (BYTES, "bytes"), (REVISITS, "revisits")):
-            metrics.count(metric, max(0, getattr(seen, name) - getattr(last, name)))
-        metrics.count(EXPIRED, max(0, seen.expired - last.expired))
-        metrics.count(FETCHES, max(0, seen.robots - last.robots), fetch_type="robots_txt")
-        metrics.count(FETCHES, max(0, seen.requisites - last.requisites), fetch_type="requisite")
-        metrics.count(FETCHES, max(0, _pages_of(seen) - _pages_of(last)), fetch_type="page")
-        for kind, grown in _growth(seen.errors, last.errors).items():
+            metrics.count(metric, max(0, getattr(progress, name) - getattr(last, name)))
+        metrics.count(EXPIRED, max(0, progress.expired - last.expired))
+        metrics.count(FETCHES, max(0, progress.robots - last.robots), fetch_type="robots_txt")
+        metrics.count(FETCHES, max(0, progress.page_resources - last.page_resources), fetch_type="requisite")
+        metrics.count(FETCHES, max(0, _count_pages(progress) - _count_pages(last)), fetch_type="page")
+        for kind, grown in _growth(progress.errors, last.errors).items():
             metrics.count(ERRORS, grown, error_type=kind)
-        metrics.set(FRONTIER, seen.waiting)
-        metrics.set(ACTIVE, seen.turns)
-        metrics.set(DOMAINS, seen.domains_waiting, state="waiting")
-        metrics.set(DOMAINS, seen.turns, state="active")
-        metrics.set(DOMAINS, seen.domains, state="known")
-        metrics.set(QUEUE_AGE, seen.queue_age)
-        if nodes := seen.nodes:
+        metrics.set(FRONTIER, progress.waiting)
+        metrics.set(ACTIVE, progress.turns)
+        metrics.set(DOMAINS, progress.domains_waiting, state="waiting")
+        metrics.set(DOMAINS, progress.turns, state="active")
+        metrics.set(DOMAINS, progress.domains, state="known")
+        metrics.set(QUEUE_AGE, progress.queue_age)
+        if nodes := progress.nodes:
             metrics.set(NODES, nodes.nodes)
             metrics.set(CRAWL_PAGES, nodes.pages)
             metrics.set(SHARDS, nodes.shards_here, owner="here")
             metrics.set(SHARDS, nodes.shards_nowhere, owner="nobody")
             metrics.set(SHARDS, nodes.shards - nodes.shards_here - nodes.shards_nowhere, owner="elsewhere")
-        metrics.set(DURATION, seen.seconds / seen.fetched if seen.fetched else 0.0)
+        metrics.set(DURATION, progress.seconds / progress.fetched if progress.fetched else 0.0)
 
 
-def _pages_of(seen: Snapshot) -> int:
-    return seen.fetched - seen.robots - seen.requisites
+def _count_pages(progress: CrawlProgress) -> int:
+    return progress.fetched - progress.robots - progress.page_resources
 
 
 def _growth(now: Mapping[str, int], before: Mapping[str, int]) -> dict[str, int]:

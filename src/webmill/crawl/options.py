@@ -8,77 +8,78 @@ from typing import Literal, Self
 
 import msgspec
 
-from webmill.collection import Collection
 from webmill.crawl.archive import Archive
+from webmill.crawl.folder import CrawlFolder
 from webmill.crawl.frontier.base import Frontier
-from webmill.crawl.politeness.host_schedule import GateBook
-from webmill.crawl.scheduler.domain_budget import Quota
-from webmill.crawl.scheduler.inbox import Box
+from webmill.crawl.politeness.host_schedule import HostSchedule
+from webmill.crawl.scheduler.domain_budget import DomainBudget
+from webmill.crawl.scheduler.inbox import ShardInbox
+from webmill.crawl.visit.revisit_schedule import RevisitSchedule
 from webmill.settings import CrawlSettings
 
 LONGEST_WAIT = 3600.0  # for a server that wants to be left alone
-AGENT = "webmill"  # the name that robots.txt files know us by
+ROBOTS_NAME = "webmill"  # the product token that robots.txt files address us by
 
 
-class Manners(msgspec.Struct, frozen=True, kw_only=True):
-    """How politely. Times in seconds, between the beginnings of two requests."""
+class Politeness(msgspec.Struct, frozen=True, kw_only=True):
+    """How politely servers are asked. Delays are seconds between the beginnings of two requests."""
 
     user_agent: str
     delay: float = 70.0  # to one registered domain and to one host
-    domain_delay: float | None = None  # another for the domain: its hosts may be many, and none's in particular
+    domain_delay: float | None = None  # a delay of its own for a domain whose hosts belong to many people
     address_delay: float = 1.0  # to one address, which thousands of domains may share; never more than `delay`
-    requisite_delay: float = 1.0  # before what belongs to a page; never more than `delay`
-    max_crawl_delay: float = 60.0  # what a robots.txt may ask for
+    page_resource_delay: float = 1.0  # before a resource of a page; never more than `delay`
+    max_crawl_delay: float = 60.0  # the longest delay that a robots.txt may ask for
     max_retry_after: float = 86400.0
     obey_robots: bool = True
     obey_nofollow: bool = True
-    window: float = 30.0  # a request must be on its way this soon after its time was booked
+    window: float = 30.0  # a request must be on its way this soon after its time was reserved
 
     @classmethod
-    def of(cls, settings: CrawlSettings, *, user_agent: str) -> Self:
+    def from_settings(cls, settings: CrawlSettings, *, user_agent: str) -> Self:
         return cls(
             user_agent=user_agent,
             delay=settings.delay,
             address_delay=settings.address_delay,
-            requisite_delay=settings.page_resource_delay,
+            page_resource_delay=settings.page_resource_delay,
             max_crawl_delay=settings.max_crawl_delay,
             obey_robots=settings.robots,
             obey_nofollow=settings.nofollow,
         )
 
     @property
-    def soon(self) -> float:
-        """After any request to a domain or a host, until a requisite may be asked for there."""
-        return min(self.delay, self.requisite_delay)
+    def resource_delay(self) -> float:
+        """Return the delay between any request to a host and the next page resource from it."""
+        return min(self.delay, self.page_resource_delay)
 
     @property
-    def longest(self) -> float:
-        """No gate is ever shut for longer."""
+    def longest_reservation(self) -> float:
+        """Return the longest time for which a host can be reserved."""
         return self.window + max(self.max_retry_after, self.delay, self.max_crawl_delay)
 
     @property
     def connect_time(self) -> float:
-        """What of the window may go by until there is a connection, TLS included."""
+        """Return the part of the window that connecting may take, TLS included."""
         return min(20.0, 2 * self.window / 3)
 
 
-class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """None: no limit."""
+class CrawlLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a crawl, a domain, a page and a request end. None is no limit."""
 
     pages: int | None = None
     pages_per_domain: int | None = None
     seconds: float | None = None
     bytes: int | None = None
-    wait: float | None = None  # for anything to be asked: a run does not sleep for longer
-    body: int = 64 << 20  # of one answer
-    deadline: float = 120.0  # for one answer
+    wait: float | None = None  # a run ends when every remaining host must wait longer than this
+    body: int = 64 << 20  # bytes of one response
+    deadline: float = 120.0  # seconds for one response
     attempts: int = 4  # for one URL
     retry_wait: float = 60.0  # before the second attempt; later ones wait longer
     redirects: int = 10
-    requisites: int = 1000  # of one page
+    page_resources: int = 1000  # of one page
 
     @classmethod
-    def of(cls, settings: CrawlSettings) -> Self:
+    def from_settings(cls, settings: CrawlSettings) -> Self:
         return cls(
             pages=settings.max_pages,
             pages_per_domain=settings.max_pages_per_domain,
@@ -87,11 +88,11 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
             wait=LONGEST_WAIT if settings.max_wait is None and not settings.refresh else settings.max_wait,
             body=settings.max_body,
             retry_wait=settings.retry_wait,
-            requisites=settings.max_page_resources,
+            page_resources=settings.max_page_resources,
         )
 
 
-class Reach(msgspec.Struct, frozen=True, kw_only=True):
+class NetworkAccess(msgspec.Struct, frozen=True, kw_only=True):
     """Which addresses may be connected to."""
 
     allow_private: bool = False
@@ -99,7 +100,7 @@ class Reach(msgspec.Struct, frozen=True, kw_only=True):
     tls: Literal["verify", "archive"] = "verify"
 
 
-class Rules(msgspec.Struct, frozen=True, kw_only=True):
+class CrawlRules(msgspec.Struct, frozen=True, kw_only=True):
     """Which URLs belong to the crawl."""
 
     scope: Literal["host", "domain", "path", "any"] = "host"
@@ -107,81 +108,51 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     exclude: tuple[str, ...] = ()
     depth: int | None = None
     traps: bool = True
-    extensions: bool = True  # leave out what is no text by its name
+    skip_binary: bool = True  # skip URLs whose ending says that they are not text
     sitemaps: bool = True
-    requisites: bool = False  # fetch what pages need to be seen, wherever it lies
+    page_resources: bool = False  # fetch what pages need to be displayed, on whatever host
 
     @classmethod
-    def of(cls, settings: CrawlSettings) -> Self:
+    def from_settings(cls, settings: CrawlSettings) -> Self:
         return cls(
             scope=settings.scope,
             include=settings.include,
             exclude=settings.exclude,
             depth=settings.depth,
             traps=settings.traps,
-            extensions=not settings.all_types,
+            skip_binary=not settings.all_types,
             sitemaps=settings.sitemaps,
-            requisites=settings.page_resources,
+            page_resources=settings.page_resources,
         )
 
 
-class Refresh(msgspec.Struct, frozen=True, kw_only=True):
-    """How often pages are visited again, in seconds. Off: each is visited once."""
+class CrawlBackends(msgspec.Struct, frozen=True):
+    """Functions by which each process opens its state. They travel by name, so they are functions of a module."""
 
-    on: bool = False
-    first: float = 86400.0
-    least: float = 3600.0
-    most: float = 30 * 86400.0
-
-    @classmethod
-    def of(cls, settings: CrawlSettings) -> Self:
-        least = min(cls().least, settings.refresh_every)  # what was asked for is never too often
-        return cls(on=settings.refresh, first=settings.refresh_every, least=least)
+    open_frontier: Callable[[Path], Frontier]
+    open_inbox: Callable[[Path], ShardInbox]
+    open_host_schedule: Callable[[Path], HostSchedule]
+    open_domain_budget: Callable[[Path, int | None], DomainBudget]
 
 
-class Backends(msgspec.Struct, frozen=True):
-    """How a process opens what it needs: functions of a module, since they travel by name."""
+class CrawlOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that the processes of one crawl are told."""
 
-    frontier: Callable[[Path], Frontier]
-    box: Callable[[Path], Box]
-    gates: Callable[[Path], GateBook]
-    quota: Callable[[Path, int | None], Quota]
-
-
-class Options(msgspec.Struct, frozen=True, kw_only=True):
-    collection: Collection
+    folder: CrawlFolder
     archive: Archive
-    backends: Backends
-    manners: Manners
-    limits: Limits = Limits()
-    reach: Reach = Reach()
-    rules: Rules = Rules()
-    refresh: Refresh = Refresh()
+    backends: CrawlBackends
+    politeness: Politeness
+    limits: CrawlLimits = CrawlLimits()
+    network: NetworkAccess = NetworkAccess()
+    rules: CrawlRules = CrawlRules()
+    revisits: RevisitSchedule = RevisitSchedule()
     settings: CrawlSettings = CrawlSettings()  # what the parts above do not say
     verbosity: int = 0
     log_format: str = "text"
-    node: str = ""  # of many: in the names of its files
+    node: str = ""  # the id of this node in a cluster: part of its files' names
 
     @property
-    def longest_rest(self) -> float | None:
-        """When nothing can be asked for longer than this, the run is over. Its own pace is no reason to end it."""
+    def longest_idle(self) -> float | None:
+        """Return how long a run waits for the next due host before it ends. Its own delays never end it."""
         wait = self.limits.wait
-        return None if wait is None else max(wait, self.manners.delay, self.manners.max_crawl_delay)
-
-    @property
-    def folder(self) -> Path:
-        return self.collection.root / "frontier"
-
-    @property
-    def seeds(self) -> Path:
-        return self.folder / "seeds.txt"
-
-    def shard_folder(self, shard: int) -> Path:
-        return self.folder / f"shard-{shard:02d}"
-
-    @property
-    def gates(self) -> Path:
-        return self.folder / "gates.sqlite"
-
-    def box(self, shard: int) -> Path:
-        return self.folder / f"mail-{shard:02d}.sqlite"
+        return None if wait is None else max(wait, self.politeness.delay, self.politeness.max_crawl_delay)

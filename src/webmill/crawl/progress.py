@@ -1,4 +1,4 @@
-"""What a shard tells of itself, several times a second: small, and enough for the view, the metrics and the budgets."""
+"""What a shard reports of itself, several times a second: enough for the view, the metrics and the budgets."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import msgspec
 SLOWEST = 5
 
 
-class Nodes(msgspec.Struct, frozen=True, kw_only=True):
+class ClusterProgress(msgspec.Struct, frozen=True, kw_only=True):
     """How a crawl on many nodes stands, as one of them sees it."""
 
     nodes: int
@@ -21,56 +21,70 @@ class Nodes(msgspec.Struct, frozen=True, kw_only=True):
     notice: str = ""  # what it waits for
 
 
-class Snapshot(msgspec.Struct, kw_only=True):
-    """`pages` and `waiting` are the crawl's; all other counts are since this process began."""
+_STORED_NAMES = {  # what status files and other nodes know these fields by
+    "page_resources": "requisites",
+    "is_exhausted": "is_spent",
+    "is_waiting": "is_resting",
+    "next_due": "wake",
+    "resource_due": "errand",
+    "waiting_for": "awaited",
+    "has_due_work": "is_hungry",
+    "write_error": "trouble",
+    "command_error": "complaint",
+}
+
+
+class CrawlProgress(msgspec.Struct, kw_only=True, rename=_STORED_NAMES):
+    """How one shard stands, or all of them. `pages` and `waiting` are the crawl's; all other counts are since this
+    process began."""
 
     shard: int
     pages: int = 0
-    waiting: int = 0
-    in_hand: int = 0
-    visited: int = 0
+    waiting: int = 0  # URLs
+    in_hand: int = 0  # URLs that are being visited
+    visited: int = 0  # URLs
     domains: int = 0
     domains_waiting: int = 0
-    expired: int = 0
-    granted: int = 0
-    revoked: int = 0  # how often pages were given back
-    turns: int = 0  # domains that are asked at this moment
-    fetched: int = 0  # answers, robots.txt and sitemaps included
-    robots: int = 0
-    requisites: int = 0
+    expired: int = 0  # leases
+    granted: int = 0  # pages that it may fetch, in all
+    revoked: int = 0  # how often it gave pages back
+    turns: int = 0  # domains that are being visited
+    fetched: int = 0  # responses, robots.txt and sitemaps included
+    robots: int = 0  # requests for robots.txt
+    page_resources: int = 0  # responses
     bytes: int = 0  # as they came over the wire
     links: int = 0  # new ones
-    revisits: int = 0  # records that only say "as before"
+    revisits: int = 0  # records that only say "unchanged"
     errors: dict[str, int] = {}
-    refused: dict[str, int] = {}  # links and URLs that were not asked, by reason
-    endings: dict[str, int] = {}  # links that were not followed since they end so: pdf, jpg …
+    refused: dict[str, int] = {}  # links and URLs that were not requested, by reason
+    endings: dict[str, int] = {}  # links that were not followed because of their ending: pdf, jpg …
     statuses: dict[str, int] = {}  # 2xx, 3xx …
-    slowest: list[tuple[str, float]] = []  # hosts and their seconds per answer
+    slowest: list[tuple[str, float]] = []  # hosts and their seconds per response
     seconds: float = 0.0  # in fetches, all added up
-    is_idle: bool = False  # nothing can be asked, or not soon enough to wait for it
-    is_spent: bool = False  # the same of requisites
-    is_resting: bool = False  # nothing is asked at this moment, since nothing may be
-    wake: float | None = None  # when it may; None: nothing waits
-    errand: float | None = None  # likewise, of requisites
-    awaited: str = ""  # the domain that may be asked then, where that is known
-    is_hungry: bool = False  # a domain may be asked now, and is not
-    work: int = 0  # grows with whatever is done: two equal ones mean that nothing was
-    trouble: str = ""  # why nothing is written at the moment
-    complaint: str = ""  # why the last order that failed did
-    queue_age: float = 0.0  # seconds that a domain waits which may be asked: the longest
+    is_idle: bool = False  # nothing is due, or not soon enough to wait for it
+    is_exhausted: bool = False  # the same of page resources
+    is_waiting: bool = False  # nothing is requested at this moment, since nothing is due
+    next_due: float | None = None  # when the next domain is due; None: nothing waits
+    resource_due: float | None = None  # when the next page resource is due
+    waiting_for: str = ""  # the domain that is due next, where that is known
+    has_due_work: bool = False  # a domain is due, and is not visited yet
+    work: int = 0  # grows with whatever is done: two equal values mean that nothing was
+    write_error: str = ""  # why nothing can be written at the moment
+    command_error: str = ""  # why the last command that failed did
+    queue_age: float = 0.0  # seconds for which the longest due domain has waited
     probe: int = 0  # the last one that it answers
-    is_stopping: bool = False  # what is under way may end, nothing else is begun
-    nodes: Nodes | None = None  # of a crawl on many
+    is_stopping: bool = False  # running requests may end, none is begun
+    nodes: ClusterProgress | None = None  # of a crawl on many
 
 
-class Hosts:
-    """Seconds per answer of the hosts asked last; bounded."""
+class HostTimings:
+    """Seconds per response of the hosts that were asked last; bounded."""
 
     def __init__(self, most: int = 2000) -> None:
         self._most = most
         self._seconds: dict[str, tuple[int, float]] = {}
 
-    def note(self, host: str, seconds: float) -> None:
+    def add(self, host: str, seconds: float) -> None:
         count, total = self._seconds.pop(host, (0, 0.0))
         self._seconds[host] = (count + 1, total + seconds)
         if len(self._seconds) > self._most:
@@ -81,44 +95,45 @@ class Hosts:
         return sorted(means, key=lambda pair: -pair[1])[:SLOWEST]
 
 
-class Postponed:
-    """Which domain may be asked when, of those that were asked last; bounded. A frontier tells the time alone."""
+class PostponedDomains:
+    """When each of the last visited domains is due again; bounded. The frontier tells the time of the next one only."""
 
     def __init__(self, most: int = 2000) -> None:
         self._most = most
         self._times: dict[str, tuple[float, ...]] = {}
 
-    def note(self, domain: str, *times: float) -> None:
+    def add(self, domain: str, *times: float) -> None:
         self._times.pop(domain, None)
         self._times[domain] = times
         if len(self._times) > self._most:
             del self._times[next(iter(self._times))]
 
-    def find(self, time: float | None) -> str:
-        """Empty when it was not one of those."""
+    def domain_due_at(self, time: float | None) -> str:
+        """Return the domain that is due at `time`, or "" when it is not among the last ones."""
         if time is None:
             return ""
         return next((name for name, times in self._times.items() if any(abs(time - one) < 0.1 for one in times)), "")
 
 
-def added(snapshots: Iterable[Snapshot]) -> Snapshot:
-    """All shards as one."""
-    total = Snapshot(shard=-1, is_idle=True, is_spent=True, is_resting=True)
+def sum_progress(parts: Iterable[CrawlProgress]) -> CrawlProgress:
+    """Return the progress of all shards as one."""
+    total = CrawlProgress(shard=-1, is_idle=True, is_exhausted=True, is_waiting=True)
     kinds: dict[str, Counter[str]] = {name: Counter() for name in COUNTS}
-    for one in snapshots:
+    for one in parts:
         for name in _SUMS:
             setattr(total, name, getattr(total, name) + getattr(one, name))
         for name, counts in kinds.items():
             counts.update(getattr(one, name))
         total.slowest += one.slowest
         total.is_idle &= one.is_idle
-        total.is_spent &= one.is_spent
-        total.is_resting &= one.is_resting
-        if one.wake is not None and (total.wake is None or one.wake < total.wake):
-            total.wake, total.awaited = one.wake, one.awaited
-        total.errand = min((time for time in (total.errand, one.errand) if time is not None), default=None)
-        total.trouble = total.trouble or one.trouble
-        total.complaint = total.complaint or one.complaint
+        total.is_exhausted &= one.is_exhausted
+        total.is_waiting &= one.is_waiting
+        if one.next_due is not None and (total.next_due is None or one.next_due < total.next_due):
+            total.next_due, total.waiting_for = one.next_due, one.waiting_for
+        due = (total.resource_due, one.resource_due)
+        total.resource_due = min((time for time in due if time is not None), default=None)
+        total.write_error = total.write_error or one.write_error
+        total.command_error = total.command_error or one.command_error
         total.queue_age = max(total.queue_age, one.queue_age)
     for name, counts in kinds.items():
         setattr(total, name, dict(counts))
@@ -129,6 +144,6 @@ def added(snapshots: Iterable[Snapshot]) -> Snapshot:
 COUNTS = ("errors", "refused", "endings", "statuses")  # by kind
 _SUMS = [
     field.name
-    for field in msgspec.structs.fields(Snapshot)
+    for field in msgspec.structs.fields(CrawlProgress)
     if field.type in (int, float) and field.name not in ("shard", "queue_age")
 ]

@@ -90,7 +90,7 @@ class Scope:
             return "out_of_scope"
         return "excluded" if self.excludes(url) else None
 
-    def decide_requisite(self, url: str) -> str | None:
+    def decide_resource(self, url: str) -> str | None:
         """What a page needs may lie anywhere, and is called as it may be."""
         if len(url) > self._rules.max_length:
             return "url_too_long"
@@ -154,7 +154,7 @@ def _folder_of(seed: str) -> str:
     return f"{folder}/{name}/" if name and "." not in name else f"{folder}/"
 
 
-def must_be_patterns(*patterns: str) -> None:
+def check_patterns(*patterns: str) -> None:
     for pattern in patterns:
         try:
             compile_pattern(pattern)
@@ -167,7 +167,7 @@ def must_be_patterns(*patterns: str) -> None:
 
 def _pattern(patterns: tuple[str, ...]) -> re2._Regexp | None:
     """All in one, so that a hundred cost little more than one."""
-    must_be_patterns(*patterns)
+    check_patterns(*patterns)
     try:
         return compile_pattern("|".join(f"(?:{pattern})" for pattern in patterns)) if patterns else None
     except BadInput as error:

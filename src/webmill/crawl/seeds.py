@@ -1,16 +1,16 @@
 """Where a crawl begins, and where it must not go: URLs and domains from arguments and files.
 
     for seed in read_seeds(["example.com"], files=[Path("sites.txt")]):
-        if isinstance(seed, Rejected): ...
+        if isinstance(seed, RejectedSeed): ...
 
 One URL or domain per line. Blank lines and those that begin with `#` are nothing, and so is what stands behind ` #`.
 What has no scheme gets `https://`, as in the address bar of a browser; `http://` where a browser would take that: for
 `localhost`, for addresses (`127.0.0.1`) and where a port is given (`example.com:8080`). Files are read line by line:
-millions are no matter. A line that is no seed is handed out as `Rejected`, never dropped, and does not stop the rest.
+there may be millions. A line that is not a seed is yielded as a `RejectedSeed`, and does not stop the rest.
 
 | reason | the line |
 |---|---|
-| bad_url | is no URL |
+| bad_url | is not a URL |
 | scheme | is one, but not of http or https |
 | bad_host | has a host that cannot be looked up: a single word, a space or comma in it (a table?), an address of mail |
 | credentials | names a user or a password, which are never sent |
@@ -21,7 +21,7 @@ millions are no matter. A line that is no seed is handed out as `Rejected`, neve
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import BinaryIO
@@ -34,6 +34,13 @@ from webmill.formats.url.domains import registered_domain
 from webmill.formats.url.normalise import MAX_URL, host_of, normalise
 
 ARGUMENTS = "arguments"
+REASONS = {
+    "bad_host": "has no host that can be looked up",
+    "bad_url": "is not a URL",
+    "credentials": "names a user or a password, which are never sent",
+    "scheme": "is not an http or https URL",
+    "url_too_long": "is too long for a URL",
+}
 _LONGEST_LINE = 1 << 16
 _COMMENT = re.compile(r"(?:\A|\s)#.*", re.DOTALL)
 _SCHEME = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*:(?:/|(?![0-9]+(?:[/?#]|\Z)))")  # but not `example.com:8080`
@@ -43,26 +50,56 @@ _NAME = re.compile(r"(?:[a-z0-9_](?:[a-z0-9_-]{0,62})\.)+[a-z0-9-]{1,63}\.?|loca
 _ADDRESS = re.compile(r"[0-9.]+|\[[0-9a-f:.]+\]")
 
 
-class Rejected(msgspec.Struct, frozen=True):
+class RejectedSeed(msgspec.Struct, frozen=True):
+    """A line that is not a seed, with where it stood and why."""
+
     source: str  # the file, or `arguments`
     line: int  # from 1
     text: str  # its first 200 characters
     reason: str
 
 
-def read_seeds(urls: Iterable[str], *, files: Iterable[Path] = ()) -> Iterator[str | Rejected]:
-    """Normalised URLs, in their order; the same may come twice. Misconfigured for a file that cannot be read."""
+class Seeds:
+    """URLs and files of URLs. Lines that are not seeds are kept in `rejected`, with where they stood."""
+
+    def __init__(self, urls: Iterable[str] = (), *, files: Iterable[Path] = ()) -> None:
+        self._urls, self._files = tuple(urls), tuple(files)
+        self.rejected: list[RejectedSeed] = []
+
+    @property
+    def are_given(self) -> bool:
+        return bool(self._urls or self._files)
+
+    def __iter__(self) -> Iterator[str]:
+        for seed in read_seeds(self._urls, files=self._files):
+            if isinstance(seed, RejectedSeed):
+                self.rejected.append(seed)
+            else:
+                yield seed
+
+
+def describe_rejected(rejected: Sequence[RejectedSeed]) -> str:
+    """Return the first rejected seeds, with where they stood and why."""
+    return "; ".join(
+        ("" if one.source == ARGUMENTS else f"{one.source} line {one.line}: ")
+        + f"{one.text!r} {REASONS.get(one.reason, one.reason)}"
+        for one in rejected[:3]
+    )
+
+
+def read_seeds(urls: Iterable[str], *, files: Iterable[Path] = ()) -> Iterator[str | RejectedSeed]:
+    """Yield normalised URLs in their order; the same may come twice. Misconfigured for a file that cannot be read."""
     numbered = chain(_number(urls), chain.from_iterable(map(_lines, files)))
-    return _read(numbered, seed_of)
+    return _read(numbered, parse_seed)
 
 
-def read_domains(path: Path) -> Iterator[str | Rejected]:
-    """Domains to leave alone, as `frontier.base.domain_of` names them."""
-    return _read(_lines(path), excluded_domain)
+def read_domains(path: Path) -> Iterator[str | RejectedSeed]:
+    """Yield domains to leave alone, as `frontier.base.domain_of` names them."""
+    return _read(_lines(path), parse_domain)
 
 
-def seed_of(text: str) -> str:
-    """The URL that a person means. BadInput with a reason of the table above."""
+def parse_seed(text: str) -> str:
+    """Return the URL that a person means. BadInput with a reason of the table above."""
     if len(text) > MAX_URL:
         raise BadInput(f"{len(text)} characters, at most {MAX_URL}", reason="url_too_long")
     url = normalise(text if _SCHEME.match(text) else _with_scheme(text))
@@ -74,9 +111,9 @@ def seed_of(text: str) -> str:
     return url
 
 
-def excluded_domain(text: str) -> str:
-    """`example.com`, `*.example.com` or `.example.com`, or a URL of it."""
-    host = host_of(seed_of(text.removeprefix("*").removeprefix("."))).removesuffix(".")
+def parse_domain(text: str) -> str:
+    """Return the domain that `example.com`, `*.example.com`, `.example.com` or a URL of it names."""
+    host = host_of(parse_seed(text.removeprefix("*").removeprefix("."))).removesuffix(".")
     if _ADDRESS.fullmatch(host) or host == "localhost":
         return host
     domain = registered_domain(host)
@@ -96,7 +133,7 @@ def _with_scheme(text: str) -> str:
     return f"{'http' if is_plain and not authority.endswith(':443') else 'https'}://{text}"
 
 
-def _read(lines: Iterable[tuple[str, int, str]], read: Callable[[str], str]) -> Iterator[str | Rejected]:
+def _read(lines: Iterable[tuple[str, int, str]], read: Callable[[str], str]) -> Iterator[str | RejectedSeed]:
     for source, number, line in lines:
         text = _COMMENT.sub("", line, count=1).strip()
         if not text:
@@ -104,7 +141,7 @@ def _read(lines: Iterable[tuple[str, int, str]], read: Callable[[str], str]) -> 
         try:
             yield read(text)
         except BadInput as error:
-            yield Rejected(source, number, text[:200], error.reason)
+            yield RejectedSeed(source, number, text[:200], error.reason)
 
 
 def _number(urls: Iterable[str]) -> Iterator[tuple[str, int, str]]:

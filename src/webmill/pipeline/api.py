@@ -21,11 +21,13 @@ from typing import Any
 import msgspec
 
 from webmill.collection import Collection, default_crawl_name
-from webmill.crawl import kept_settings as kept
-from webmill.crawl.progress import Snapshot
-from webmill.crawl.scheduler.process_group import Crew
+from webmill.crawl import stored_settings
+from webmill.crawl.progress import CrawlProgress
+from webmill.crawl.run import CrawlWatcher
+from webmill.crawl.scheduler.coordinator import Coordinator
+from webmill.crawl.seeds import Seeds
 from webmill.errors import NotFound, WrongUse
-from webmill.pipeline.crawl_archive import CrawlReport, Seeds, Watching, crawl_archive
+from webmill.pipeline.crawl_archive import CrawlReport, crawl_archive
 from webmill.pipeline.extract.collection import extract_collection
 from webmill.pipeline.extract.totals import ExtractReport
 from webmill.pipeline.index import IndexReport, index_crawl
@@ -60,16 +62,16 @@ def crawl(
     seeds: Iterable[Place] = (),
     settings: CrawlSettings | Settings | None = None,
     progress: ProgressCallback | None = None,
-    started: Callable[[Crew], None] = lambda _: None,
+    started: Callable[[Coordinator], None] = lambda _: None,
     **keywords: Any,
 ) -> CrawlReport:
     """Crawl from `urls` and files of `seeds` into the collection at `place`, or go on with its crawl.
 
-    `started` gets the crew of the crawl: its `stop()`, called from another thread, ends the crawl in good order.
+    `started` gets the coordinator of the crawl: its `stop()`, called from another thread, ends the crawl in good order.
     """
     sources = sources_of(place, ("crawl", "http.contact"), settings, keywords)
-    watching = Watching(show=_showing(progress, sources.settings()), started=started, verbosity=-1)
-    return crawl_archive(_root(place), Seeds(urls, files=map(Path, seeds)), sources=sources, watching=watching)
+    watcher = CrawlWatcher(show=_showing(progress, sources.settings()), started=started, verbosity=-1)
+    return crawl_archive(_root(place), Seeds(urls, files=map(Path, seeds)), sources=sources, watcher=watcher)
 
 
 def index(
@@ -175,8 +177,8 @@ def run(
     chosen = tuple(stage for stage in STAGES if stage in wanted) or sources.settings().run.in_order()
 
     @contextmanager
-    def watched(settings: Settings) -> Iterator[Watching]:
-        yield Watching(show=_showing(progress, settings), verbosity=-1)
+    def watched(settings: Settings) -> Iterator[CrawlWatcher]:
+        yield CrawlWatcher(show=_showing(progress, settings), verbosity=-1)
 
     watching = RunWatching(crawl=watched, progress=progress_to(progress))
     with alone(root):
@@ -192,7 +194,7 @@ def sources_of(
 ) -> Sources:
     """Return what was said about settings; `keywords` are names of those that the function takes."""
     known = {name: one for one in chosen_settings(names) for name in (one.name, one.key, *one.declared.old)}
-    flags: dict[kept.Name, Any] = dict(_values_of(given)) if given else {}
+    flags: dict[stored_settings.Name, Any] = dict(_values_of(given)) if given else {}
     for name, value in keywords.items():
         if name not in known:
             near = get_close_matches(name, known, n=1)
@@ -202,7 +204,7 @@ def sources_of(
     return read_sources(None, collection=root if root.is_dir() else None, environment=os.environ, flags=flags)
 
 
-def _values_of(given: msgspec.Struct) -> Iterator[tuple[kept.Name, Any]]:
+def _values_of(given: msgspec.Struct) -> Iterator[tuple[stored_settings.Name, Any]]:
     """A struct of a section, or all of them: every field counts, also those that are as they would be."""
     for one in every_declaration():
         section = getattr(given, one.section, None) if isinstance(given, Settings) else given
@@ -210,10 +212,10 @@ def _values_of(given: msgspec.Struct) -> Iterator[tuple[kept.Name, Any]]:
             yield (one.section, one.key), getattr(section, one.key)
 
 
-def _showing(progress: ProgressCallback | None, settings: Settings) -> Callable[[Snapshot], None]:
+def _showing(progress: ProgressCallback | None, settings: Settings) -> Callable[[CrawlProgress], None]:
     """A crawl counts its pages."""
 
-    def show(seen: Snapshot) -> None:
+    def show(seen: CrawlProgress) -> None:
         if progress:
             progress(StepProgress("Crawling", seen.pages, settings.crawl.max_pages, "pages"))
 

@@ -19,11 +19,13 @@ from typing import Any
 
 import msgspec
 
-from webmill.crawl import kept_settings as kept
+from webmill.crawl import stored_settings
+from webmill.crawl.run import CrawlWatcher
+from webmill.crawl.seeds import Seeds
 from webmill.index.archives import crawls_with_archives
 from webmill.infra.address import hide_secrets
 from webmill.infra.lock import exclusive
-from webmill.pipeline.crawl_archive import CrawlReport, Seeds, Watching, crawl_archive
+from webmill.pipeline.crawl_archive import CrawlReport, crawl_archive
 from webmill.pipeline.extract.collection import Refuse, extract_collection
 from webmill.pipeline.index import index_crawl
 from webmill.pipeline.progress import ProgressReporter
@@ -84,7 +86,7 @@ class RunReport(msgspec.Struct, frozen=True):
 class RunWatching(msgspec.Struct, frozen=True, kw_only=True):
     """Who looks on: `crawl` at a crawl, `watch` at the other stages. `refuse` hears of archives that are none."""
 
-    crawl: Callable[[Settings], AbstractContextManager[Watching]]
+    crawl: Callable[[Settings], AbstractContextManager[CrawlWatcher]]
     progress: ProgressReporter
     refuse: Refuse = lambda *_: None
 
@@ -142,7 +144,7 @@ def crawl_steps(root: Path, sources: Sources, watching: RunWatching) -> list[Sta
     def crawl() -> tuple[CrawlReport, int]:
         with watching.crawl(sources.settings()) as crawl_watching:
             report = crawl_archive(
-                root, Seeds(files=[file]), sources=sources, watching=crawl_watching, forget=sources.file.keys()
+                root, Seeds(files=[file]), sources=sources, watcher=crawl_watching, forget=sources.file.keys()
             )
         return report, len(report.rejected)
 
@@ -204,11 +206,11 @@ def reason_not_to_crawl(root: Path, settings: CrawlSettings) -> str:
 def changes(root: Path, sources: Sources) -> tuple[str, ...]:
     """Return what the settings file says otherwise than the crawl was told before: the file wins."""
     folder = root / "frontier"
-    before = kept.parsed(kept.read_kept(folder), source=folder / kept.FILE)
+    before = stored_settings.parse_stored(stored_settings.read_stored(folder), source=folder / stored_settings.FILE)
     return tuple(
         f"until now its {one.key} was {hide_secrets(one.text(before[one.section, one.key]))}; "
         f"from now on it is {hide_secrets(one.text(sources.file[one.section, one.key]))}, as the settings say"
-        for one in kept.SETTINGS
+        for one in stored_settings.SETTINGS
         if (one.section, one.key) in before
         and (one.section, one.key) in sources.file
         and before[one.section, one.key] != sources.file[one.section, one.key]

@@ -11,8 +11,8 @@ from tests.unit.cli.command import Ended, webmill
 from webmill.archive.recovery import Repair
 from webmill.cli.crawl import describe_repair
 from webmill.cli.init import make_settings_file
-from webmill.crawl.kept_settings import SETTINGS, settings_of
-from webmill.crawl.options import Limits, Manners
+from webmill.crawl.options import CrawlLimits, Politeness
+from webmill.crawl.stored_settings import SETTINGS, resolve_settings
 from webmill.settings import CrawlSettings, Sources, load, read_sources
 from webmill.settings.old_flags import read_flags
 from webmill.testing import TestWeb
@@ -74,7 +74,7 @@ def test_a_flag_that_cannot_be_read_is_named_with_what_would_be_right(
 def settings_of_flags(tmp_path: Path, text: str) -> CrawlSettings:
     flags = read_flags(text, SETTINGS, where="here")
     sources = Sources(flags={(one.section, one.key): value for one, value in flags})
-    return settings_of(sources, tmp_path)[0].crawl
+    return resolve_settings(sources, tmp_path)[0].crawl
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def settings_of_flags(tmp_path: Path, text: str) -> CrawlSettings:
     ids=["nothing", "again and again", "as said", "what is due"],
 )
 def test_a_crawl_waits_for_an_hour_unless_it_is_told_otherwise(tmp_path: Path, given: str, wait: float | None) -> None:
-    assert Limits.of(settings_of_flags(tmp_path, given)).wait == wait
+    assert CrawlLimits.from_settings(settings_of_flags(tmp_path, given)).wait == wait
 
 
 def test_a_setting_that_was_declared_is_a_flag_a_key_a_variable_a_line_of_help_and_kept(tmp_path: Path) -> None:
@@ -91,11 +91,11 @@ def test_a_setting_that_was_declared_is_a_flag_a_key_a_variable_a_line_of_help_a
     assert settings_of_flags(tmp_path, "--max-crawl-delay 5s").max_crawl_delay == 5.0
     (tmp_path / "webmill.toml").write_text('[crawl]\nmax_crawl_delay = "2m"\n')
     sources = read_sources(None, collection=tmp_path, environment={})
-    assert Manners.of(sources.settings().crawl, user_agent="x").max_crawl_delay == 120.0
+    assert Politeness.from_settings(sources.settings().crawl, user_agent="x").max_crawl_delay == 120.0
     variable = {"WEBMILL_CRAWL_MAX_CRAWL_DELAY": "3s"}
     assert load(None, collection=tmp_path, environment=variable).crawl.max_crawl_delay == 3.0
     told = Sources(flags={("crawl", "max_crawl_delay"): 7.0})
-    assert settings_of(told, tmp_path)[1] == {"max_crawl_delay": 7.0}
+    assert resolve_settings(told, tmp_path)[1] == {"max_crawl_delay": 7.0}
     assert "--max-crawl-delay TIME" in webmill("crawl", "--help").out.decode()
     assert '# max_crawl_delay = "60s"' in make_settings_file("")
 
@@ -154,12 +154,12 @@ def test_what_was_kept_counts_before_the_settings_file_and_after_a_variable(tmp_
         environment={("crawl", "scope"): "any"},
         flags={("crawl", "max_pages"): 7, ("crawl", "tls"): "archive"},
     )
-    settings, kept = settings_of(sources, tmp_path)
+    settings, kept = resolve_settings(sources, tmp_path)
     crawl = settings.crawl
     assert (crawl.depth, crawl.delay, crawl.scope, crawl.max_pages) == (1, 3.0, "any", 7)
     assert (crawl.page_resources, crawl.resolve) == (True, {"a": ("::1", 1)})
     assert kept == {"depth": 1, "page_resources": True, "resolve": {"a": ["::1", 1]}, "tls": "archive"}
-    assert settings_of(sources, tmp_path, forget=sources.file)[0].crawl.depth == 2
+    assert resolve_settings(sources, tmp_path, forget=sources.file)[0].crawl.depth == 2
 
 
 def test_the_number_of_processes_cannot_change(tmp_path: Path) -> None:

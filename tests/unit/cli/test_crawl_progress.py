@@ -14,10 +14,10 @@ from webmill.cli.crawl_progress import CrawlProgressView, format_most_frequent
 from webmill.cli.param_types import DURATION, SIZE
 from webmill.cli.status_rows import crawl_rows
 from webmill.cli.text import format_count, format_duration, format_size
-from webmill.crawl.progress import Snapshot
-from webmill.crawl.status_file import Status
+from webmill.crawl.progress import CrawlProgress
+from webmill.crawl.status_file import CrawlStatus
 
-BUSY = Snapshot(
+BUSY = CrawlProgress(
     shard=-1,
     pages=1234,
     waiting=98765,
@@ -46,7 +46,7 @@ class Terminal(io.StringIO):
         return True
 
 
-def drawn(seen: Snapshot) -> str:
+def drawn(seen: CrawlProgress) -> str:
     clock = Clock()
     view = CrawlProgressView(quiet=False, stream=io.StringIO(), limit=10_000, clock=clock)
     view.show(seen)
@@ -73,7 +73,9 @@ def test_the_panel_fits_eighty_columns_and_shows_what_matters() -> None:
 
 def test_it_says_whom_it_waits_for_and_until_when() -> None:
     soon = datetime.now().astimezone() + timedelta(days=2)
-    seen = msgspec.structs.replace(BUSY, turns=0, is_resting=True, wake=soon.timestamp(), awaited="slow.example")
+    seen = msgspec.structs.replace(
+        BUSY, turns=0, is_waiting=True, next_due=soon.timestamp(), waiting_for="slow.example"
+    )
     text = drawn(seen)
     assert "none; waiting for slow.example" in text
     assert f"until {soon:%Y-%m-%d %H:%M}" in text
@@ -81,39 +83,39 @@ def test_it_says_whom_it_waits_for_and_until_when() -> None:
     view = CrawlProgressView(quiet=True, stream=io.StringIO(), clock=Clock())
     view._past.append((0.0, 0, 0))
     assert f"waiting for slow.example until {soon:%Y-%m-%d %H:%M}" in view.line(seen, 10.0)
-    assert "waiting for" not in drawn(msgspec.structs.replace(seen, is_resting=False))
+    assert "waiting for" not in drawn(msgspec.structs.replace(seen, is_waiting=False))
 
 
 @pytest.mark.parametrize(
-    ("end", "is_running", "is_resting", "is_told"),
+    ("end", "is_running", "is_waiting", "is_told"),
     [("waiting", False, True, True), ("", True, True, True), ("", True, False, False), ("stopped", False, True, False)],
     ids=["ended", "resting", "busy", "stopped"],
 )
-def test_a_status_says_whom_a_crawl_waits_for(end: str, is_running: bool, is_resting: bool, is_told: bool) -> None:
-    total = msgspec.structs.replace(BUSY, is_resting=is_resting, wake=2e9, awaited="slow.example")
-    status = Status(time=0.0, name="c", started=0.0, end=end, total=total, is_running=is_running)
+def test_a_status_says_whom_a_crawl_waits_for(end: str, is_running: bool, is_waiting: bool, is_told: bool) -> None:
+    total = msgspec.structs.replace(BUSY, is_waiting=is_waiting, next_due=2e9, waiting_for="slow.example")
+    status = CrawlStatus(time=0.0, name="c", started=0.0, end=end, total=total, is_running=is_running)
     assert any("waiting for slow.example until 2033-05-1" in row.text for row in crawl_rows(status, now=1.0)) == is_told
 
 
 def test_requisites_are_told_beside_the_pages() -> None:
-    seen = msgspec.structs.replace(BUSY, requisites=5678)
+    seen = msgspec.structs.replace(BUSY, page_resources=5678)
     text = drawn(seen)
     assert "1,234 of 10,000" in text
-    assert "5,678 requisites" in text
+    assert "5,678 page resources" in text
     assert max(map(len, text.splitlines())) <= 80
     clock = Clock()
     view = CrawlProgressView(quiet=True, stream=io.StringIO(), clock=clock)
     view._past.append((0.0, 0, 0))
-    assert "1,234 pages (0.0/s), 45.6 MB (0 B/s), 5,678 requisites, " in view.line(seen, 10.0)
+    assert "1,234 pages (0.0/s), 45.6 MB (0 B/s), 5,678 page resources, " in view.line(seen, 10.0)
 
 
 def test_names_from_the_web_are_no_markup() -> None:
-    seen = Snapshot(shard=-1, slowest=[("[bold]x[/]", 1.0)])
+    seen = CrawlProgress(shard=-1, slowest=[("[bold]x[/]", 1.0)])
     assert "[bold]x[/]" in drawn(seen)
 
 
 def test_a_disk_that_takes_nothing_is_shown() -> None:
-    assert "the disk is full" in drawn(Snapshot(shard=-1, trouble="the disk is full"))
+    assert "the disk is full" in drawn(CrawlProgress(shard=-1, write_error="the disk is full"))
 
 
 def test_a_log_file_gets_a_plain_line_now_and_then() -> None:
@@ -131,10 +133,10 @@ def test_a_log_file_gets_a_plain_line_now_and_then() -> None:
 def test_pages_of_earlier_runs_are_no_speed_of_this_one() -> None:
     clock, stream = Clock(), io.StringIO()
     with CrawlProgressView(quiet=False, stream=stream, clock=clock) as view:
-        view.show(Snapshot(shard=-1))
-        view.show(Snapshot(shard=-1, pages=1000))
+        view.show(CrawlProgress(shard=-1))
+        view.show(CrawlProgress(shard=-1, pages=1000))
         clock.now = 10.0
-        view.show(Snapshot(shard=-1, pages=1050, fetched=60))
+        view.show(CrawlProgress(shard=-1, pages=1050, fetched=60))
     assert stream.getvalue().startswith("0:00:10  1,050 pages (5.0/s)")
 
 
@@ -178,7 +180,9 @@ def test_sizes_are_read_as_people_write_them(text: str, size: int) -> None:
 
 
 def test_one_is_one() -> None:
-    one = Snapshot(shard=-1, pages=1, waiting=1, in_hand=1, domains_waiting=1, turns=1, fetched=1, requisites=1)
+    one = CrawlProgress(
+        shard=-1, pages=1, waiting=1, in_hand=1, domains_waiting=1, turns=1, fetched=1, page_resources=1
+    )
     view = CrawlProgressView(quiet=True, stream=io.StringIO(), clock=Clock())
     view._past.append((0.0, 0, 0))
     for text in (drawn(one), view.line(one, 10.0)):

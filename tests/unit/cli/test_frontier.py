@@ -16,10 +16,9 @@ from webmill.crawl.backends import crawl_backends
 from webmill.crawl.frontier.base import ClaimRequest, FrontierUpdate, LastVisit, TurnOutcomes, VisitDone
 from webmill.crawl.frontier_admin.place import Place, place_of
 from webmill.crawl.frontier_admin.tools import frontier_tools
-from webmill.crawl.scheduler.commands import Compact, Exclude, Include
-from webmill.crawl.scheduler.inbox import Mail
-from webmill.crawl.scheduler.shard_store import shard_of
-from webmill.crawl.start import settle_layout
+from webmill.crawl.layout import load_or_create_layout
+from webmill.crawl.scheduler.commands import CompactFrontier, ExcludeDomains, IncludeDomains
+from webmill.crawl.scheduler.inbox import ShardMessages, shard_of
 from webmill.infra import atomic
 from webmill.infra.lock import exclusive
 from webmill.model import Link
@@ -32,7 +31,7 @@ def place(tmp_path: Path) -> Place:
     """A crawl of two processes that has visited one page."""
     found = place_of(tmp_path / "news", crawl_backends(), frontier_tools())
     atomic.make_folder(found.folder)
-    settle_layout(found.options, 2)
+    load_or_create_layout(found.options.folder, 2)
     assert shard_of("http://a.test/", 2) == 1
     with found.frontiers() as shards:
         shards[1].commit(FrontierUpdate(links=[Link("http://a.test/"), Link("http://a.test/2", depth=1)]), now=NOW)
@@ -56,8 +55,12 @@ def letters(place: Place) -> list[object]:
     """What the owners of the boxes find there."""
     found: list[object] = []
     for shard in range(2):
-        mail = Mail([place.options.box(number) for number in range(2)], shard, open_box=place.options.backends.box)
-        found += [*sorted(mail.receive(), key=lambda link: link.url), *mail.orders()]
+        mail = ShardMessages(
+            [place.options.folder.inbox(number) for number in range(2)],
+            shard,
+            open_inbox=place.options.backends.open_inbox,
+        )
+        found += [*sorted(mail.receive_links(), key=lambda link: link.url), *mail.received_commands()]
         mail.close()
     return found
 
@@ -114,8 +117,11 @@ def test_urls_and_orders_go_to_the_boxes_of_a_crawl_that_runs(running: Place) ->
     found = letters(running)
     links = [Link("http://b.test/", priority=3), Link("http://b.test/2", priority=3)]
     assert [one for one in found if isinstance(one, Link)] == links
-    assert [one for one in found if isinstance(one, Exclude | Include)] == [Exclude(("c.test",)), Include(("c.test",))]
-    assert found.count(Compact()) == 2
+    assert [one for one in found if isinstance(one, ExcludeDomains | IncludeDomains)] == [
+        ExcludeDomains(("c.test",)),
+        IncludeDomains(("c.test",)),
+    ]
+    assert found.count(CompactFrontier()) == 2
 
 
 def test_domains_are_excluded_and_included_at_once_when_nobody_crawls(place: Place, tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ import pytest
 
 from tests.serve.town import NAME, Visit, archive, page
 from tests.unit.cli.command import PROGRAM, webmill
-from webmill.crawl.progress import Snapshot
+from webmill.crawl.progress import CrawlProgress
 from webmill.crawl.status_file import StatusFile
 from webmill.infra.lock import exclusive
 from webmill.infra.queue.base import Message
@@ -99,7 +99,9 @@ def test_a_crawl_by_hand_that_was_broken_off_is_next(
     frontier = place / "frontier"
     frontier.mkdir()
     clock = time.time
-    StatusFile(frontier, name=NAME, started=clock(), clock=clock).write(Snapshot(shard=-1, waiting=waiting), end=end)
+    StatusFile(frontier, name=NAME, started=clock(), clock=clock).write(
+        CrawlProgress(shard=-1, waiting=waiting), end=end
+    )
     assert f"next       {next_}\n" in webmill("status", "news").out.decode()
 
 
@@ -121,9 +123,9 @@ def test_a_crawl_is_due_when_something_may_be_asked(
     frontier, now = place / "frontier", time.time()
     frontier.mkdir()
     (place / "seeds.txt").write_text("http://a.example/\n")
-    for seat, (end, wake) in enumerate(zip(ends, wakes, strict=True)):
-        seen = Snapshot(shard=-1, waiting=7, wake=None if wake is None else now + wake)
-        status = StatusFile(frontier, name=NAME, started=now, clock=time.time, seat=f"{seat}" * (len(ends) > 1))
+    for slot, (end, wake) in enumerate(zip(ends, wakes, strict=True)):
+        seen = CrawlProgress(shard=-1, waiting=7, next_due=None if wake is None else now + wake)
+        status = StatusFile(frontier, name=NAME, started=now, clock=time.time, slot=f"{slot}" * (len(ends) > 1))
         status.write(seen, end=end)
     due_stages = {one["stage"] for one in look(place)["due"]}  # type: ignore[attr-defined]
     assert ("crawl" in due_stages) == is_due

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from webmill.crawl.visit.recent_links import Recent
+from webmill.crawl.visit.recent_links import RecentLinks
 
 
 def test_a_url_is_known_once_it_was_added() -> None:
-    recent = Recent()
+    recent = RecentLinks()
     assert "http://mill.example/" not in recent
     recent.add("http://mill.example/")
     assert "http://mill.example/" in recent
 
 
 def test_the_last_ones_are_kept_and_never_more_than_twice_as_many() -> None:
-    recent = Recent(kept=10)
+    recent = RecentLinks(kept=10)
     for number in range(1000):
         recent.add(str(number))
         known = sum(str(earlier) in recent for earlier in range(number + 1))
@@ -22,7 +22,7 @@ def test_the_last_ones_are_kept_and_never_more_than_twice_as_many() -> None:
 
 
 def test_long_ones_are_forgotten_sooner() -> None:
-    recent = Recent(kept=10)
+    recent = RecentLinks(kept=10)
     long = [f"http://a.example/{number}/{'x' * 1000}" for number in range(6)]
     for url in [long[0], *long]:
         recent.add(url)

@@ -10,15 +10,15 @@ from webmill.crawl.frontier.base import PAGE_RESOURCE
 from webmill.crawl.frontier.hops import pack_hops, unpack_hops
 from webmill.crawl.page.links import MAX_LINKS, MAX_PAGE, read_links
 from webmill.crawl.page.resources import (
-    Requisite,
+    PageResource,
     candidates,
-    read_module_requisites,
+    read_module_resources,
     read_page,
-    read_requisites,
-    read_sheet_requisites,
+    read_resources,
+    read_sheet_resources,
 )
 from webmill.crawl.page.style_sheets import Reference, read_style
-from webmill.crawl.visit.resource_shares import MOST_STEPS, deal
+from webmill.crawl.visit.resource_shares import MOST_STEPS, share_out
 from webmill.model import Link
 
 URL = "http://a.example/dir/page"
@@ -67,7 +67,7 @@ LEAF = "http://a.example/dir/x"
 
 
 def found(page: str, **more: str) -> list[str]:
-    return [one.url for one in read_requisites(page.encode(), url=URL, content_type="text/html; charset=utf-8", **more)]
+    return [one.url for one in read_resources(page.encode(), url=URL, content_type="text/html; charset=utf-8", **more)]
 
 
 def styled(sheet: str) -> list[str]:
@@ -194,7 +194,7 @@ def test_each_is_found_once_in_the_order_of_the_page() -> None:
 
 def test_documents_and_sheets_may_hold_more_and_pictures_may_not() -> None:
     page = b"<link rel=stylesheet href=1><iframe src=2></iframe><style>@import '3'; a{b:url(4)}</style><img src=5>"
-    requisites = read_requisites(page, url=URL, content_type=None)
+    requisites = read_resources(page, url=URL, content_type=None)
     assert {one.url[-1]: one.may_hold_more for one in requisites} == {
         "1": True,
         "2": True,
@@ -206,14 +206,14 @@ def test_documents_and_sheets_may_hold_more_and_pictures_may_not() -> None:
 
 def test_a_sheet_that_a_script_turns_on_may_hold_more() -> None:
     page = b"<link rel=preload as=Style href=1 onload=\"this.rel='stylesheet'\"><link rel=preload as=font href=2>"
-    requisites = read_requisites(page, url=URL, content_type=None)
+    requisites = read_resources(page, url=URL, content_type=None)
     assert [one.may_hold_more for one in requisites] == [True, False]
 
 
 def test_modules_and_what_they_import_may_hold_more() -> None:
     page = b"<script type=module src=1></script><script src=2></script><link rel=modulepreload href=3>"
     page += b"<script type=module>import './4'</script><embed src=5>"
-    requisites = read_requisites(page, url=URL, content_type=None)
+    requisites = read_resources(page, url=URL, content_type=None)
     assert {one.url[-1]: one.may_hold_more for one in requisites} == {
         "1": True,
         "2": False,
@@ -225,11 +225,11 @@ def test_modules_and_what_they_import_may_hold_more() -> None:
 
 def test_the_field_link_names_requisites_too() -> None:
     field = '<x>; rel="preload"; as=style, </sheet>; rel=stylesheet, <no>; rel=next, <dir2/y>; rel=icon'
-    page = read_requisites(b"<base href=/elsewhere/>", url=URL, content_type=None, link_field=field)
+    page = read_resources(b"<base href=/elsewhere/>", url=URL, content_type=None, link_field=field)
     assert page == [
-        Requisite(LEAF, may_hold_more=False),
-        Requisite("http://a.example/sheet", may_hold_more=True),
-        Requisite("http://a.example/dir/dir2/y", may_hold_more=False),
+        PageResource(LEAF, may_hold_more=False),
+        PageResource("http://a.example/sheet", may_hold_more=True),
+        PageResource("http://a.example/dir/dir2/y", may_hold_more=False),
     ]
 
 
@@ -330,9 +330,9 @@ def test_imports_are_told_from_pictures() -> None:
 
 def test_addresses_of_a_sheet_are_relative_to_it() -> None:
     sheet = b"\xef\xbb\xbf@import 'more.css'; a{b:url(../c.png)} d{e:url(data:,x)} f{g:url(#h)}"
-    assert read_sheet_requisites(sheet, url="http://a.example/look/main.css") == [
-        Requisite("http://a.example/look/more.css", may_hold_more=True),
-        Requisite("http://a.example/c.png", may_hold_more=False),
+    assert read_sheet_resources(sheet, url="http://a.example/look/main.css") == [
+        PageResource("http://a.example/look/more.css", may_hold_more=True),
+        PageResource("http://a.example/c.png", may_hold_more=False),
     ]
 
 
@@ -363,7 +363,7 @@ def test_addresses_of_a_sheet_are_relative_to_it() -> None:
     ],
 )
 def test_what_a_module_imports_is_found(script: str) -> None:
-    (requisite,) = read_module_requisites(script.encode(), url=URL)
+    (requisite,) = read_module_resources(script.encode(), url=URL)
     assert (requisite.url, requisite.may_hold_more) == (LEAF, True)
 
 
@@ -392,7 +392,7 @@ def test_what_a_module_imports_is_found(script: str) -> None:
     ],
 )
 def test_what_it_does_not_import_is_not(script: str) -> None:
-    assert read_module_requisites(script.encode(), url=URL) == []
+    assert read_module_resources(script.encode(), url=URL) == []
 
 
 # --- links and requisites at once ---
@@ -405,14 +405,14 @@ def test_what_it_does_not_import_is_not(script: str) -> None:
 def test_one_pass_finds_what_two_find(page: str, field: str | None) -> None:
     told = {"url": URL, "content_type": "text/html; charset=utf-8", "link_field": field}
     payload = page.encode()
-    assert read_page(payload, **told) == (read_links(payload, **told), read_requisites(payload, **told))
+    assert read_page(payload, **told) == (read_links(payload, **told), read_resources(payload, **told))
 
 
 def test_a_page_that_is_too_long_is_read_as_far_as_others_are() -> None:
     payload = b"<a href=1><img src=2>" + b" " * MAX_PAGE + b"<a href=3><img src=4>"
     links, requisites = read_page(payload, url=URL, content_type=None)
     assert links == read_links(payload, url=URL, content_type=None)
-    assert requisites == read_requisites(payload, url=URL, content_type=None)
+    assert requisites == read_resources(payload, url=URL, content_type=None)
     assert links.flaws == ("page_too_long",)
 
 
@@ -454,21 +454,21 @@ MARKUP = [
 def test_time_is_linear_in_a_page_of_nothing_but(piece: str) -> None:
     """A quadratic step would take hours for these."""
     many = (piece * (MAX_PAGE // 8 // len(piece))).encode()
-    read_sheet_requisites(many, url=URL)
-    read_requisites(many, url=URL, content_type="text/html")
-    read_requisites(b"<style>" + many, url=URL, content_type="text/html")
+    read_sheet_resources(many, url=URL)
+    read_resources(many, url=URL, content_type="text/html")
+    read_resources(b"<style>" + many, url=URL, content_type="text/html")
 
 
 @pytest.mark.parametrize("piece", SCRIPTED)
 def test_time_is_linear_in_a_module_of_nothing_but(piece: str) -> None:
-    read_module_requisites((piece * (MAX_PAGE // 8 // len(piece))).encode(), url=URL)
+    read_module_resources((piece * (MAX_PAGE // 8 // len(piece))).encode(), url=URL)
 
 
 @pytest.mark.parametrize(("piece", "end"), [("from/*", "*/x"), ("from//", "\nx"), ("from ", "x"), ("/**/from", "x")])
 def test_time_is_linear_in_the_names_that_a_module_imports(piece: str, end: str) -> None:
     """They are looked at once more, when an address stands behind them."""
     names = piece * (MAX_PAGE // 8 // len(piece))
-    assert read_module_requisites(f"import {names}{end}'./a.js'".encode(), url=URL) == []
+    assert read_module_resources(f"import {names}{end}'./a.js'".encode(), url=URL) == []
 
 
 @given(
@@ -477,7 +477,7 @@ def test_time_is_linear_in_the_names_that_a_module_imports(piece: str, end: str)
 @settings(deadline=None)
 def test_nothing_that_is_found_is_no_url(pieces: list[str]) -> None:
     text = "".join(pieces).encode()
-    for one in [*read_requisites(text, url=URL, content_type=None), *read_sheet_requisites(text, url=URL)]:
+    for one in [*read_resources(text, url=URL, content_type=None), *read_sheet_resources(text, url=URL)]:
         assert one.url.startswith(("http://", "https://"))
         assert "#" not in one.url
         assert one.url != URL
@@ -486,9 +486,9 @@ def test_nothing_that_is_found_is_no_url(pieces: list[str]) -> None:
 @given(st.binary(max_size=300))
 @settings(deadline=None)
 def test_any_bytes_are_read(data: bytes) -> None:
-    read_requisites(data, url=URL, content_type=None)
-    read_sheet_requisites(data, url=URL)
-    read_module_requisites(data, url=URL)
+    read_resources(data, url=URL, content_type=None)
+    read_sheet_resources(data, url=URL)
+    read_module_resources(data, url=URL)
 
 
 # --- shares ---
@@ -506,8 +506,8 @@ def test_a_share_travels_in_a_byte_and_never_grows(steps: int, share: int) -> No
 
 @given(st.lists(st.booleans(), max_size=60), st.integers(0, 100))
 def test_what_is_dealt_out_is_never_more_than_there_is(holding: list[bool], share: int) -> None:
-    requisites = [Requisite(f"http://a.example/{number}", more) for number, more in enumerate(holding)]
-    dealt = deal(requisites, share)
+    requisites = [PageResource(f"http://a.example/{number}", more) for number, more in enumerate(holding)]
+    dealt = share_out(requisites, share)
     assert len(dealt.taken) + sum(rest for _, rest in dealt.taken) <= share
     assert len(dealt.taken) + dealt.left_out == len(requisites)
     assert all(rest == 0 for (_, rest), requisite in zip(dealt.taken, requisites, strict=False) if not requisite[1])

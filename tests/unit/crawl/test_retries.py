@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.thoroughness import examples
 from webmill.crawl.fetch import FAILURES
-from webmill.crawl.politeness.retries import DAY, GiveUp, Patience, Retry, decide_answer, decide_failure, retry_after
+from webmill.crawl.politeness.retries import DAY, GiveUp, Retry, RetryPolicy, decide_answer, decide_failure, retry_after
 
 NOW = 1_700_000_000.0  # Tue, 14 Nov 2023 22:13:20 GMT
 
@@ -49,9 +49,9 @@ def test_every_failure_that_is_asked_again_is_one_of_the_fetchers() -> None:
 
 
 def test_waits_grow_fourfold_with_jitter_up_to_a_limit() -> None:
-    patience = Patience(attempts=100)
+    policy = RetryPolicy(attempts=100)
     for random in (0.0, 0.5, 1.0):
-        waits = [decide_failure("reset", attempts, random=random, patience=patience) for attempts in range(1, 99)]
+        waits = [decide_failure("reset", attempts, random=random, policy=policy) for attempts in range(1, 99)]
         delays = [wait.delay for wait in waits if isinstance(wait, Retry)]
         assert delays[:3] == [60 * (0.5 + random / 2), 240 * (0.5 + random / 2), 960 * (0.5 + random / 2)]
         assert delays == sorted(delays)
@@ -88,10 +88,10 @@ def test_an_answer_cut_at_the_size_limit_stands() -> None:
 
 
 def test_one_attempt_means_one() -> None:
-    patience = Patience(attempts=1)
-    assert decide_failure("dns_notfound", 1, random=0.0, patience=patience) == GiveUp("dns_notfound")
-    assert decide_answer(503, 1, random=0.0, patience=patience) == GiveUp("status_503")
-    assert decide_answer(200, 1, random=0.0, truncated="time", patience=patience) == GiveUp("truncated_time")
+    policy = RetryPolicy(attempts=1)
+    assert decide_failure("dns_notfound", 1, random=0.0, policy=policy) == GiveUp("dns_notfound")
+    assert decide_answer(503, 1, random=0.0, policy=policy) == GiveUp("status_503")
+    assert decide_answer(200, 1, random=0.0, truncated="time", policy=policy) == GiveUp("truncated_time")
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ from webmill.crawl.politeness.robots import (
     DAY,
     Directives,
     ParsedFiles,
-    Policy,
-    Verdict,
+    RobotsPolicy,
+    RobotsVerdict,
     decide,
     expires_after,
     left_alone_until,
@@ -49,7 +49,7 @@ def fetched(
 FAILED = FetchFailure(f"{ORIGIN}/robots.txt", "connect_timeout", "", sent=False)
 
 
-def judged(answer: FetchedResponse | FetchFailure, *, policy: Policy = Policy()) -> Verdict:  # noqa: B008 - frozen
+def judged(answer: FetchedResponse | FetchFailure, *, policy: RobotsPolicy = RobotsPolicy()) -> RobotsVerdict:  # noqa: B008 - frozen
     return decide(make_entry(ORIGIN, answer, now=NOW, policy=policy), now=NOW, policy=policy)
 
 
@@ -107,7 +107,7 @@ def test_what_no_rules_are_read_from_is_not_kept() -> None:
 
 
 def test_a_verdict_of_nothing_allows_everything() -> None:
-    assert Verdict().allows("/anything")
+    assert RobotsVerdict().allows("/anything")
 
 
 # --- failing for long -------------------------------------------------------------------------------------------------
@@ -123,7 +123,7 @@ def test_a_file_that_fails_is_asked_for_ever_more_seldom_and_given_up_after_30_d
     assert waits[:5] == [60.0, 60.0, 120.0, 240.0, 480.0]
     assert max(waits) == 6 * 3600
     assert 30 * DAY <= now - NOW < 30.5 * DAY
-    assert decide(entry, now=now) == Verdict()
+    assert decide(entry, now=now) == RobotsVerdict()
 
 
 def test_an_answer_ends_the_count_of_failures() -> None:
@@ -187,7 +187,7 @@ def test_a_delay_is_kept_up_to_a_limit(asked: str, kept: float | None, too_slow:
 
 def test_limit_and_agent_are_settings() -> None:
     body = b"User-agent: other\nCrawl-delay: 300\nDisallow: /\n"
-    verdict = judged(fetched(200, body), policy=Policy(agent="other", max_delay=100.0))
+    verdict = judged(fetched(200, body), policy=RobotsPolicy(agent="other", max_delay=100.0))
     assert (verdict.crawl_delay, verdict.too_slow, verdict.allows("/")) == (100.0, True, False)
     assert judged(fetched(200, body)).allows("/")
 

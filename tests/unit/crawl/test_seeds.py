@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from webmill.crawl.seeds import Rejected, excluded_domain, read_domains, read_seeds, seed_of
+from webmill.crawl.seeds import RejectedSeed, parse_domain, parse_seed, read_domains, read_seeds
 from webmill.errors import BadInput, Misconfigured
 from webmill.formats.url.normalise import normalise
 
@@ -41,7 +41,7 @@ from webmill.formats.url.normalise import normalise
     ],
 )
 def test_a_seed_is_what_a_person_means(text: str, url: str) -> None:
-    assert seed_of(text) == url
+    assert parse_seed(text) == url
 
 
 @pytest.mark.parametrize(
@@ -67,7 +67,7 @@ def test_a_seed_is_what_a_person_means(text: str, url: str) -> None:
 )
 def test_what_is_no_seed_is_refused_with_its_reason(text: str, reason: str) -> None:
     with pytest.raises(BadInput) as refused:
-        seed_of(text)
+        parse_seed(text)
     assert refused.value.reason in (reason, "bad_url")
     assert reason == "bad_host" or refused.value.reason == reason
 
@@ -81,11 +81,11 @@ def test_a_file_has_one_seed_per_line_and_comments(tmp_path: Path) -> None:
     found = list(read_seeds(["first.example", "?"], files=[file]))
     assert found == [
         "https://first.example/",
-        Rejected("arguments", 2, "?", "bad_url"),
+        RejectedSeed("arguments", 2, "?", "bad_url"),
         "https://example.com/",
         "http://example.org/a",
-        Rejected(str(file), 5, "not a seed", "bad_host"),
-        Rejected(str(file), 6, "\ufffd\ufffd", found[5].reason),  # type: ignore[union-attr]
+        RejectedSeed(str(file), 5, "not a seed", "bad_host"),
+        RejectedSeed(str(file), 6, "\ufffd\ufffd", found[5].reason),  # type: ignore[union-attr]
         "https://example.net/",
     ]
 
@@ -107,7 +107,7 @@ def test_a_line_without_end_is_one_bad_line(tmp_path: Path) -> None:
     file = tmp_path / "seeds.txt"
     file.write_bytes(b"x" * 1_000_000 + b"\nexample.com\n")
     rejected, seed = read_seeds([], files=[file])
-    assert rejected == Rejected(str(file), 1, "x" * 200, "url_too_long")
+    assert rejected == RejectedSeed(str(file), 1, "x" * 200, "url_too_long")
     assert seed == "https://example.com/"
 
 
@@ -128,7 +128,7 @@ def test_exclusions_are_registered_domains(tmp_path: Path) -> None:
     assert found[:7] == [
         *("example.com", "example.org", "example.net", "example.co.uk", "example.de", "127.0.0.1", "localhost"),
     ]
-    assert [(reject.line, reject.reason) for reject in found[7:] if isinstance(reject, Rejected)] == [
+    assert [(reject.line, reject.reason) for reject in found[7:] if isinstance(reject, RejectedSeed)] == [
         *((9, "not_a_domain"), (10, "not_a_domain"), (11, "bad_host")),
     ]
 
@@ -137,6 +137,6 @@ def test_exclusions_are_registered_domains(tmp_path: Path) -> None:
 @settings(deadline=None, max_examples=500)
 def test_any_line_is_a_normalised_url_or_refused(text: str) -> None:
     for found in read_seeds([text]):
-        assert isinstance(found, Rejected) or normalise(found) == found
+        assert isinstance(found, RejectedSeed) or normalise(found) == found
     with suppress(BadInput):
-        assert excluded_domain(text) == excluded_domain(text).lower()
+        assert parse_domain(text) == parse_domain(text).lower()

@@ -13,7 +13,7 @@ from webmill.cli.param_types import CountType
 from webmill.cli.text import format_count
 from webmill.crawl.frontier.base import MOST_DEPTH, PRIORITIES
 from webmill.crawl.frontier_admin import giving
-from webmill.crawl.seeds import Rejected, read_seeds
+from webmill.crawl.seeds import RejectedSeed, read_seeds
 from webmill.model import Link
 
 SHOWN = 3  # rejected lines
@@ -68,13 +68,13 @@ def add(
         raise click.UsageError("name a URL, or --file FILE")
     if depth > MOST_DEPTH:
         raise click.BadParameter(f"at most {MOST_DEPTH:,}", param_hint="--depth")
-    rejected: list[Rejected] = []
+    rejected: list[RejectedSeed] = []
     count = 0
 
     def links() -> Iterator[Link]:
         nonlocal count
         for seed in read_seeds(urls, files=files):
-            if isinstance(seed, Rejected):
+            if isinstance(seed, RejectedSeed):
                 count += 1
                 rejected.extend([seed] if len(rejected) < SHOWN else [])
             else:

@@ -12,7 +12,7 @@ from webmill.cli.crawl import read_excluded_domains
 from webmill.cli.frontier.options import crawl_argument, frontier_option, open_crawl
 from webmill.cli.text import format_count
 from webmill.crawl.frontier_admin import giving
-from webmill.crawl.seeds import excluded_domain
+from webmill.crawl.seeds import parse_domain
 from webmill.errors import BadInput
 
 domain_arguments: Callable[[Callable[..., None]], Callable[..., None]] = click.argument(
@@ -55,7 +55,7 @@ def parse_domains(domains: tuple[str, ...], file: Path | None) -> list[str]:
     if not (domains or file):
         raise click.UsageError("name a DOMAIN, or --file FILE")
     try:
-        return [*map(excluded_domain, domains), *(read_excluded_domains(file) if file else ())]
+        return [*map(parse_domain, domains), *(read_excluded_domains(file) if file else ())]
     except BadInput as error:
         raise click.UsageError(f"{error.message} [{error.reason}]") from error
 

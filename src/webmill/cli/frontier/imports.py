@@ -17,7 +17,7 @@ from webmill.compat.frontier.postgres import DatabaseSnapshot
 from webmill.compat.frontier.progress import ImportCounts
 from webmill.crawl.frontier.base import PRIORITIES
 from webmill.crawl.frontier_admin.place import Place
-from webmill.crawl.kept_settings import keep, read_kept
+from webmill.crawl.stored_settings import read_stored, store
 
 
 @click.command(
@@ -102,8 +102,8 @@ def import_postgres(
 
 def keep_settings(place: Place, frontier: str | None) -> None:
     """So that the crawl goes by its name, and finds its frontier, without being told."""
-    kept = {**read_kept(place.folder), "name": place.options.collection.name}
-    keep(kept | ({"frontier": frontier} if frontier else {}), place.folder)
+    kept = {**read_stored(place.folder), "name": place.options.folder.collection.name}
+    store(kept | ({"frontier": frontier} if frontier else {}), place.folder)
 
 
 def import_table(table: TableImport, context: Context, *, batch: int) -> None:

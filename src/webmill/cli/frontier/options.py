@@ -12,7 +12,7 @@ from webmill.collection import default_crawl_name
 from webmill.crawl.backends import crawl_backends
 from webmill.crawl.frontier_admin.place import Place, place_of
 from webmill.crawl.frontier_admin.tools import frontier_tools
-from webmill.crawl.kept_settings import read_json, read_kept
+from webmill.crawl.stored_settings import read_json, read_stored
 
 Decorator = Callable[[Callable[..., None]], Callable[..., None]]
 
@@ -32,7 +32,7 @@ name_option: Decorator = click.option(
 @contextmanager
 def open_crawl(collection: Path, frontier: str | None, *, name: str | None = None) -> Iterator[Place]:
     root = collection.resolve()
-    flags = read_kept(root / "frontier")
+    flags = read_stored(root / "frontier")
     redis = frontier or flags.get("frontier")
     called = (
         name or flags.get("name") or read_json(root / "frontier" / "crawl.json").get("name") or default_crawl_name(root)

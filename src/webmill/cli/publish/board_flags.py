@@ -9,7 +9,7 @@ from webmill.boards.types import BoardLimits, ReaderOptions, board_manners
 from webmill.cli.options import together
 from webmill.cli.param_types import AT_LEAST_ONE, DURATION, FIXED_ADDRESS
 from webmill.collection import PublishFolders
-from webmill.crawl.options import Reach
+from webmill.crawl.options import NetworkAccess
 from webmill.errors import Misconfigured
 
 reading_options = together(
@@ -53,13 +53,13 @@ class ReadingFlags(msgspec.Struct, frozen=True, kw_only=True):
     resolve: tuple[tuple[str, tuple[str, int]], ...]
 
     def options(self, place: PublishFolders, *, user_agent: str) -> ReaderOptions:
-        manners = board_manners(user_agent, delay=self.delay)
+        politeness = board_manners(user_agent, delay=self.delay)
         return ReaderOptions(
-            manners=msgspec.structs.replace(manners, obey_robots=self.robots),
+            politeness=msgspec.structs.replace(politeness, obey_robots=self.robots),
             gates=place.gates,
             cache=place.cache,
             limits=BoardLimits(pages=self.pages, body_age=self.body_age),
-            reach=Reach(allow_private=self.allow_private, resolve=dict(self.resolve)),
+            network=NetworkAccess(allow_private=self.allow_private, resolve=dict(self.resolve)),
             zone=self.zone,
         )
 

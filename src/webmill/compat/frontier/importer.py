@@ -35,7 +35,7 @@ from webmill.compat.frontier.progress import (
 from webmill.compat.frontier.rows import DomainRows, TableReader, VisitedRows, WaitingRows, select_query
 from webmill.crawl.frontier.base import Frontier
 from webmill.crawl.frontier_admin.place import Place, clock_of
-from webmill.crawl.scheduler.shard_store import shard_of
+from webmill.crawl.scheduler.inbox import shard_of
 from webmill.errors import BadInput, Conflict
 from webmill.infra import atomic
 
@@ -51,17 +51,17 @@ def open_imports(
     One that a kill has left half imported does not go on by itself: it has no list of seeds before all is there.
     """
     options = place.options
-    atomic.make_folder(options.folder)
+    atomic.make_folder(options.folder.path)
     with place.alone(doing="importing"):
         place.tools.settle(options, processes)
         with place.frontiers() as frontiers, place.gates() as gates:
             clock = clock_of(gates, frontiers)
             waiting = WaitingRows(priority=priority, clock=clock)
             readings = VisitedRows(clock=clock), waiting, DomainRows(gates, clock=clock)
-            rejected = options.collection.rejected
+            rejected = options.folder.collection.rejected
             yield [TableImport(one, database, frontiers, rejected=rejected, again=again) for one in readings]
-        if not options.seeds.exists():
-            atomic.write_bytes(options.seeds, b"")
+        if not options.folder.seeds.exists():
+            atomic.write_bytes(options.folder.seeds, b"")
 
 
 class ShardBatch(msgspec.Struct):

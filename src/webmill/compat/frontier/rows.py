@@ -29,8 +29,8 @@ from webmill.crawl.frontier.base import (
     RobotsEntry,
     VisitDone,
 )
-from webmill.crawl.politeness.host_schedule import GateBook, Kept
-from webmill.crawl.seeds import excluded_domain, seed_of
+from webmill.crawl.politeness.host_schedule import HostSchedule, ReservationUpdate
+from webmill.crawl.seeds import parse_domain, parse_seed
 from webmill.errors import BadInput, Misconfigured
 from webmill.infra.clock import SteadyClock
 from webmill.model import Link
@@ -127,7 +127,7 @@ class WaitingRows:
         steps = int(to_number(depth))
         if not 0 <= steps <= MOST_DEPTH:
             raise BadInput(f"depth {depth}", reason="bad_depth")
-        return Link(seed_of(url), depth=steps, priority=self._priority)
+        return Link(parse_seed(url), depth=steps, priority=self._priority)
 
     def url(self, thing: Link) -> str:
         return thing.url
@@ -149,7 +149,8 @@ class VisitedRows:
         status = int(to_number(code))
         error = NO_ANSWER.get(status, "")
         return VisitDone(
-            LastVisit(url=seed_of(url), time=to_number(time), status=0 if error else status, error=error), is_page=False
+            LastVisit(url=parse_seed(url), time=to_number(time), status=0 if error else status, error=error),
+            is_page=False,
         )
 
     def url(self, thing: VisitDone) -> str:
@@ -174,12 +175,12 @@ class DomainRows:
 
     table, adds_urls = DOMAINS, False
 
-    def __init__(self, gates: GateBook, *, clock: SteadyClock) -> None:
+    def __init__(self, gates: HostSchedule, *, clock: SteadyClock) -> None:
         self._gates, self._clock = gates, clock
 
     def read(self, row: Row) -> DomainRow:
         name, robots, expires, excluded, last = row
-        domain = excluded_domain(name)
+        domain = parse_domain(name)
         latest = self._clock() + DAY  # nothing is kept for longer; later times are what a wrong clock leaves behind
         next_ = min(to_number(last) + DELAY, latest) if to_number(last) else 0.0
         kept = robots_of(domain, robots, min(to_number(expires), latest))
@@ -191,9 +192,9 @@ class DomainRows:
     def take(self, frontier: Frontier, things: Sequence[DomainRow], notes: Mapping[str, str]) -> CommitResult:
         frontier.exclude(domain.name for domain in things if domain.is_excluded)
         now = self._clock()
-        held = {f"domain:{one.name}": Kept(0.0, one.next) for one in things if one.next > now}
+        held = {f"domain:{one.name}": ReservationUpdate(0.0, one.next) for one in things if one.next > now}
         if held:
-            self._gates.correct([held], clock=self._clock)
+            self._gates.update([held], clock=self._clock)
         robots = [each for domain in things for each in domain.robots]
         return frontier.commit(FrontierUpdate(robots=robots, notes=notes), now=now)
 

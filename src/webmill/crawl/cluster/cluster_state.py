@@ -1,7 +1,7 @@
-"""Where the nodes of a crawl meet: in Redis, under `{NAME}:`.
+"""The shared state of a crawl on many nodes: in Redis, under `{NAME}:`.
 
-Everything that several of them may change at once is changed by a script. What each does about what it sees it decides
-by itself (`node`), by the same rules (`shares`).
+Everything that several nodes may change at once is changed by a script. What each does about what it sees it decides by
+itself (`node`), by the same rules (`shard_assignment`).
 """
 
 from __future__ import annotations
@@ -9,46 +9,46 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from webmill.crawl.cluster.redis_host_schedule import shared_clock
-from webmill.crawl.cluster.redis_inbox import RedisBox
-from webmill.crawl.cluster.redis_scripts import Scripts
+from webmill.crawl.cluster.redis_inbox import RedisInbox
+from webmill.crawl.cluster.redis_scripts import ClusterScripts
 from webmill.crawl.frontier.redis.server import Promise, Server, pairs, promised, text
-from webmill.crawl.progress import Snapshot
-from webmill.crawl.scheduler.inbox import Box
+from webmill.crawl.progress import CrawlProgress
 from webmill.errors import Conflict, Misconfigured
 from webmill.infra.clock import SteadyClock
 
 TIMEOUT = 5.0  # for one answer: a person is looking
-LIFE = 30.0  # a node that was not heard of for so long is dead
-POLL = 0.5
-PAGE = 1000
+NODE_LIFE = 30.0  # a node that was not heard of for so long is dead
+POLL_INTERVAL = 0.5
+SEEDS_AT_ONCE = 1000
 VERSION = 1
 
 
-class Attendee(msgspec.Struct, frozen=True, kw_only=True):
-    """A node. Its `place` is the folder that it keeps shards in: nodes with shared storage have the same."""
+class NodeInfo(msgspec.Struct, frozen=True, kw_only=True, rename={"folder": "place", "slot": "seat"}):
+    """A node. `folder` is the id of the folder that it keeps shards in: nodes with shared storage have the same."""
 
     id: str
-    place: str
-    seat: str  # which no other can have while it lives: a lock in that folder
+    folder: str
+    slot: str  # which no other can have while it lives: a lock in that folder
     host: str
     pid: int
-    rebuilds: bool = False  # what was in places that are lost
+    rebuilds: bool = False  # shards whose files are lost
 
 
-class Record(msgspec.Struct, frozen=True, kw_only=True):
+class ShardReport(msgspec.Struct, frozen=True, kw_only=True, rename={"progress": "seen"}):
     """How a shard stands. `start` tells one process of it from the next."""
 
     node: str
     start: int
-    seen: Snapshot
+    progress: CrawlProgress
 
 
-class Run(msgspec.Struct, frozen=True, kw_only=True):
+class CrawlRun(msgspec.Struct, frozen=True, kw_only=True):
     """From when the first node begins until all have left."""
 
     id: str
@@ -58,50 +58,51 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     end: str = ""
 
 
-class Report(msgspec.Struct, kw_only=True):
-    """What a node says."""
+class NodeReport(msgspec.Struct, kw_only=True):
+    """What a node tells the others."""
 
-    take: list[str] = []
+    take: list[str] = []  # shards
     drop: list[str] = []
-    records: dict[str, str] = {}
-    promised: dict[str, int] = {}
+    records: dict[str, str] = {}  # `ShardReport`s, by shard
+    promised: dict[str, int] = {}  # pages, by shard
     bytes: int = 0
     starving: bool = False
     probe: int = 0
     end: str = ""
 
 
-class Picture(msgspec.Struct, frozen=True, kw_only=True):
-    """How all stands. Owners may be dead; `living` are not."""
+class ClusterView(msgspec.Struct, frozen=True, kw_only=True, rename={"reports": "records"}):
+    """How all nodes stand. Owners may be dead; `living` are not."""
 
     now: float
-    nodes: dict[str, Attendee]
+    nodes: dict[str, NodeInfo]
     living: frozenset[str]
-    owners: dict[int, str]
-    homes: dict[int, str]  # the places where the shards' files are
-    records: dict[int, Record]
-    promised: dict[int, int]
+    owners: dict[int, str]  # nodes, by shard
+    homes: dict[int, str]  # ids of the folders where the shards' files are
+    reports: dict[int, ShardReport]
+    promised: dict[int, int]  # pages, by shard
     bytes: int
-    run: Run | None
+    run: CrawlRun | None
     seeds: int
-    starving: bool  # somebody has no pages left and could use some
+    starving: bool  # a node has no pages left and could use some
 
     def owner(self, shard: int) -> str | None:
+        """Return the living node that owns the shard."""
         found = self.owners.get(shard, "")
         return found if found in self.living else None
 
 
-IsGone = Callable[[Attendee], bool]
+IsDead = Callable[[NodeInfo], bool]
 
 
-def never(node: Attendee) -> bool:  # noqa: ARG001 - who is elsewhere cannot be known to be dead
+def never_dead(node: NodeInfo) -> bool:  # noqa: ARG001 - a node elsewhere cannot be known to be dead
     return False
 
 
-class Meeting:
-    def __init__(self, url: str, name: str, *, life: float = LIFE, timeout: float = TIMEOUT) -> None:
+class ClusterState:
+    def __init__(self, url: str, name: str, *, life: float = NODE_LIFE, timeout: float = TIMEOUT) -> None:
         self.server = Server(url, timeout=timeout)
-        self._scripts = Scripts(self.server, name)
+        self._scripts = ClusterScripts(self.server, name)
         self._prefix = self._scripts.prefix
         self.name, self.life = name, life
         self._clock: SteadyClock | None = None
@@ -111,122 +112,125 @@ class Meeting:
 
     # --- before a node joins ---
 
-    def promise(self, *, strict: bool) -> Promise:
-        """What is left of acknowledged steps when Redis dies; `strict` refuses less than all."""
+    def durability(self, *, strict: bool) -> Promise:
+        """Return what is left of acknowledged steps when Redis dies; `strict` refuses less than all."""
         return promised(self.server, strict=strict)
 
     def layout(self, shards: int | None, *, default: int) -> int:
-        """How many shards there are for the life of the crawl; the first to ask decides."""
+        """Return how many shards there are for the life of the crawl; the first to ask decides."""
         key = self._prefix + "layout"
         self.server.ask("HSETNX", key, "shards", shards or default)
         self.server.ask("HSETNX", key, "version", VERSION)
         found = {text(name): int(value) for name, value in pairs(self.server.ask("HGETALL", key))}
         if found["version"] > VERSION:
-            raise Misconfigured(f"the crawl {self.name} is of a newer webmill: use that one")
+            raise Misconfigured(f"the crawl {self.name} was made by a newer webmill: use that one")
         if shards and shards != found["shards"]:
-            message = f"this crawl was begun with {found['shards']} shards, and its domains are divided so: "
+            message = f"this crawl was begun with {found['shards']} shards, and its domains are divided among them: "
             raise Misconfigured(message + "leave --shards out")
         return found["shards"]
 
     def flags(self) -> dict[str, Any]:
-        """What the crawl was told when it began, or last."""
+        """Return what the crawl was told when it began, or last."""
         blob = self.server.ask("GET", self._prefix + "flags")
         return msgspec.json.decode(blob, type=dict[str, Any]) if blob else {}
 
-    def limits(self, *, is_gone: IsGone = never) -> dict[str, Any] | None:
-        """Of the run that is under way; None when there is none. `is_gone`: of a node that is dead, beyond doubt."""
-        picture = self.look()
-        living = [node for id_, node in picture.nodes.items() if id_ in picture.living and not is_gone(node)]
-        if picture.run is None or picture.run.end or not living:
+    def run_limits(self, *, is_dead: IsDead = never_dead) -> dict[str, Any] | None:
+        """Return the limits of the run that is under way, or None. `is_dead`: of a node, beyond doubt."""
+        view = self.view()
+        living = [node for id_, node in view.nodes.items() if id_ in view.living and not is_dead(node)]
+        if view.run is None or view.run.end or not living:
             return None
-        return msgspec.json.decode(picture.run.limits, type=dict[str, Any])
+        return msgspec.json.decode(view.run.limits, type=dict[str, Any])
 
-    def someone_lives(self) -> bool:
+    def has_living_nodes(self) -> bool:
         now = float(self._scripts.run("time", 0))
-        beats = self.server.ask("HVALS", self._prefix + "beats")
-        return any(now - float(beat.split()[0]) <= self.life for beat in beats)
+        heartbeats = self.server.ask("HVALS", self._prefix + "beats")
+        return any(now - float(beat.split()[0]) <= self.life for beat in heartbeats)
 
     def add_seeds(self, urls: Iterable[str]) -> None:
         source = iter(urls)
-        while page := list(islice(source, PAGE)):
-            self.server.ask("SADD", self._prefix + "seeds", *page)
+        while some := list(islice(source, SEEDS_AT_ONCE)):
+            self.server.ask("SADD", self._prefix + "seeds", *some)
 
     def seeds(self) -> Iterator[str]:
-        """Some maybe twice."""
+        """Yield all seeds; some maybe twice."""
         cursor = b"0"
         while True:
-            cursor, page = self.server.ask("SSCAN", self._prefix + "seeds", cursor, "COUNT", PAGE)
-            yield from map(text, page)
+            cursor, some = self.server.ask("SSCAN", self._prefix + "seeds", cursor, "COUNT", SEEDS_AT_ONCE)
+            yield from map(text, some)
             if int(cursor) == 0:
                 return
 
-    def box(self, name: str) -> Box:
-        return RedisBox(self.server, self._prefix + name)
+    def open_inbox(self, file: Path) -> RedisInbox:
+        """Return the inbox that a shard's file stands for, on this connection."""
+        return RedisInbox(self.server, self._prefix + file.stem)
 
     # --- a node's life ---
 
     def join(
-        self, node: Attendee, *, flags: Mapping[str, Any], limits: Mapping[str, Any], is_gone: IsGone = never
-    ) -> Run:
-        """The run under way; where there is none one begins, after nodes that did not leave had a life to come back."""
-        gone = [id_ for id_, other in self.look().nodes.items() if is_gone(other)]
-        told = [_json(node), repr(self.life)], [_json(flags), _json(limits), _json(gone)]
+        self, node: NodeInfo, *, flags: Mapping[str, Any], limits: Mapping[str, Any], is_dead: IsDead = never_dead
+    ) -> CrawlRun:
+        """Join the run under way. Where there is none one begins, after nodes that did not leave had time to return."""
+        dead = [id_ for id_, other in self.view().nodes.items() if is_dead(other)]
+        before, behind = [_json(node), repr(self.life)], [_json(flags), _json(limits), _json(dead)]
         deadline = time.monotonic() + self.life
         while True:
             is_late = "1" if time.monotonic() >= deadline else "0"
-            state, run = self._scripts.run("join", node.id, node.place, *told[0], is_late, *told[1])
+            state, run = self._scripts.run("join", node.id, node.folder, *before, is_late, *behind)
             if state != b"wait":
                 break
-            time.sleep(POLL)
+            time.sleep(POLL_INTERVAL)
         self._clock = shared_clock(self._scripts)
-        joined = _run(run)
+        joined = _parse_run(run)
         assert joined
         if state == b"joined" and (self.flags(), msgspec.json.decode(joined.limits)) != (dict(flags), dict(limits)):
             self.leave(node)
             raise Conflict("another node has begun this crawl just now, with other flags: start this one again")
         return joined
 
-    def meet(self, node: Attendee, report: Report) -> Picture:
+    def exchange(self, node: NodeInfo, report: NodeReport) -> ClusterView:
+        """NodeReport what a node has and wants, and return how all nodes stand."""
         assert self._clock
-        told = [node.place, "1" if node.rebuilds else "0", _json(report), _json(node)]
-        picture = _picture(self._scripts.run("meet", node.id, repr(self._clock()), repr(self.life), *told))
-        self._clock.catch_up(picture.now)
-        return picture
+        arguments = [node.folder, "1" if node.rebuilds else "0", _json(report), _json(node)]
+        view = _parse_view(self._scripts.run("exchange", node.id, repr(self._clock()), repr(self.life), *arguments))
+        self._clock.catch_up(view.now)
+        return view
 
-    def grant(self, node: Attendee, pages: Mapping[int, int], *, limit: int, shards: int) -> dict[int, int]:
-        """What each of the shards is promised now, in all; 0: nothing more."""
-        asked = [number for pair in pages.items() for number in pair]
-        granted = self._scripts.run("grant", node.id, limit, shards, *asked)
+    def view(self) -> ClusterView:
+        """Return how all nodes stand, without taking part."""
+        arguments = ["", "0", _json(NodeReport()), ""]
+        return _parse_view(self._scripts.run("exchange", "", 0, repr(self.life), *arguments))
+
+    def grant(self, node: NodeInfo, pages: Mapping[int, int], *, limit: int, shards: int) -> dict[int, int]:
+        """Grant pages to shards, and return what each is promised now, in all; 0: nothing more."""
+        wanted = [number for pair in pages.items() for number in pair]
+        granted = self._scripts.run("grant", node.id, limit, shards, *wanted)
         return dict(zip(pages, granted, strict=True))
 
-    def leave(self, node: Attendee) -> None:
+    def leave(self, node: NodeInfo) -> None:
         self._scripts.run("leave", node.id)
 
-    def look(self) -> Picture:
-        """Without taking part."""
-        return _picture(self._scripts.run("meet", "", 0, repr(self.life), "", "0", _json(Report()), ""))
 
-
-def _picture(answer: list[Any]) -> Picture:
-    now, living, owners, homes, nodes, records, promised, sizes, run, seeds, starving = answer
-    return Picture(
+def _parse_view(answer: list[Any]) -> ClusterView:
+    now, living, owners, homes, nodes, reports, promised, sizes, run, seeds, starving = answer
+    return ClusterView(
         now=float(now),
-        nodes={text(id_): msgspec.json.decode(blob, type=Attendee) for id_, blob in pairs(nodes)},
+        nodes={text(id_): msgspec.json.decode(blob, type=NodeInfo) for id_, blob in pairs(nodes)},
         living=frozenset(map(text, living)),
         owners={int(shard): text(node) for shard, node in pairs(owners)},
-        homes={int(shard): text(place) for shard, place in pairs(homes)},
-        records={int(shard): msgspec.json.decode(blob, type=Record) for shard, blob in pairs(records)},
+        homes={int(shard): text(folder) for shard, folder in pairs(homes)},
+        reports={int(shard): msgspec.json.decode(blob, type=ShardReport) for shard, blob in pairs(reports)},
         promised={int(shard): int(pages) for shard, pages in pairs(promised)},
         bytes=sum(map(int, sizes)),
-        run=_run(run),
+        run=_parse_run(run),
         seeds=seeds,
         starving=bool(starving),
     )
 
 
-def _run(answer: Any) -> Run | None:
+def _parse_run(answer: Any) -> CrawlRun | None:
     found = {text(name): text(value) for name, value in pairs(answer)}
-    return msgspec.convert(found, Run, strict=False) if found else None
+    return msgspec.convert(found, CrawlRun, strict=False) if found else None
 
 
 def _json(value: object) -> str:

@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 OpenBackup = Callable[[], Storage]
 
 
-def regain(url: str, folder: Path, *, prefix: str, open_backup: OpenBackup | None) -> None:
+def rebuild_lost_shard(url: str, folder: Path, *, prefix: str, open_backup: OpenBackup | None) -> None:
     """Nothing, where the files are in this folder. What was in it of an earlier time is put aside."""
     with closing(Server(url)) as server:
         meta = read_meta(server, braced(prefix))

@@ -5,29 +5,30 @@ A shard has the name of its folder there: keys of its frontier begin with `{NAME
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from webmill.crawl.cluster.lost_files import OpenBackup, regain
-from webmill.crawl.cluster.redis_domain_budget import RedisQuota
-from webmill.crawl.cluster.redis_host_schedule import RedisGates
-from webmill.crawl.cluster.redis_inbox import RedisBox
-from webmill.crawl.cluster.redis_scripts import Scripts
+from webmill.crawl.cluster.lost_files import OpenBackup, rebuild_lost_shard
+from webmill.crawl.cluster.redis_host_schedule import RedisHostSchedule
+from webmill.crawl.cluster.redis_inbox import RedisInbox
+from webmill.crawl.cluster.redis_scripts import ClusterScripts
 from webmill.crawl.frontier.base import Frontier
 from webmill.crawl.frontier.redis.frontier import RedisFrontier
 from webmill.crawl.frontier.redis.server import Server
-from webmill.crawl.politeness.host_schedule import GateBook
-from webmill.crawl.scheduler.domain_budget import Quota
-from webmill.crawl.scheduler.inbox import Box
+from webmill.crawl.politeness.host_schedule import HostSchedule
+from webmill.crawl.scheduler.domain_budget import DomainBudget
+from webmill.crawl.scheduler.inbox import ShardInbox
 
 
-class RedisParts:
-    """Travels to the processes without its connection: each makes its own, one for all but the frontier."""
+class RedisBackends:
+    """Opens the state of a crawl in Redis. It travels to the processes without its connection; each makes its own."""
 
     def __init__(
         self, url: str, name: str, *, strict: bool, rebuild: bool = False, open_backup: OpenBackup | None = None
     ) -> None:
-        """`rebuild`: shards whose files are elsewhere, from Redis and a backup."""
+        """`rebuild`: rebuild shards whose files are elsewhere, from Redis and a backup."""
         self._url, self._name, self._strict = url, name, strict
         self._rebuild, self._open_backup = rebuild, open_backup
         self._server: Server | None = None
@@ -36,21 +37,43 @@ class RedisParts:
         return {**self.__dict__, "_server": None}
 
     def server(self) -> Server:
+        """Return this process's connection, which all parts but the frontier share."""
         if self._server is None:
             self._server = Server(self._url)
         return self._server
 
-    def frontier(self, folder: Path) -> Frontier:
+    def open_frontier(self, folder: Path) -> Frontier:
         prefix = f"{self._name}:{folder.name}"
         if self._rebuild:
-            regain(self._url, folder, prefix=prefix, open_backup=self._open_backup)
+            rebuild_lost_shard(self._url, folder, prefix=prefix, open_backup=self._open_backup)
         return RedisFrontier(self._url, folder, prefix=prefix, strict=self._strict)
 
-    def box(self, file: Path) -> Box:
-        return RedisBox(self.server(), f"{{{self._name}}}:{file.stem}")
+    def open_inbox(self, file: Path) -> ShardInbox:
+        return RedisInbox(self.server(), f"{{{self._name}}}:{file.stem}")
 
-    def gates(self, file: Path) -> GateBook:  # noqa: ARG002 - all shards share them
-        return RedisGates(Scripts(self.server(), self._name))
+    def open_host_schedule(self, file: Path) -> HostSchedule:  # noqa: ARG002 - all shards share one
+        return RedisHostSchedule(ClusterScripts(self.server(), self._name))
 
-    def quota(self, file: Path, limit: int | None) -> Quota:
-        return RedisQuota(self.server(), f"{{{self._name}}}:quota:{file.parent.name}", limit=limit)
+    def open_domain_budget(self, file: Path, limit: int | None) -> DomainBudget:
+        return RedisDomainBudget(self.server(), f"{{{self._name}}}:quota:{file.parent.name}", limit=limit)
+
+
+class RedisDomainBudget:
+    """The page counts of a shard's domains in Redis: whoever takes the shard over knows them."""
+
+    def __init__(self, server: Server, key: str, *, limit: int | None) -> None:
+        self._server, self._key, self.limit = server, key, limit
+
+    def remaining(self, domains: Iterable[str]) -> dict[str, int] | None:
+        if self.limit is None:
+            return None
+        names = list(domains)
+        spent = self._server.ask("HMGET", self._key, *names) if names else ()
+        return {name: max(0, self.limit - int(pages or 0)) for name, pages in zip(names, spent, strict=True)}
+
+    def spend(self, pages: Counter[str]) -> None:
+        """Count pages. They are counted twice when the answer was lost: too many, so the limit is never passed."""
+        self._server.ask_all(("HINCRBY", self._key, domain, number) for domain, number in pages.items())
+
+    def close(self) -> None:
+        """Leave the connection to its owner."""

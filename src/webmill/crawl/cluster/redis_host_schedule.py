@@ -1,7 +1,8 @@
-"""Gates that all nodes of a crawl share, in Redis, and the clock that they are told by.
+"""The host schedule that all nodes of a crawl share, in Redis, and the clock that it is read by.
 
-The rules are those of `gates`. A batch is booked by one script, whole; a key is gone when its time is over. What was
-booked and not heard of, because the answer was lost, stays booked: then the request is sent a little later.
+The rules are those of `politeness/host_schedule.py`. A batch is reserved by one script, whole; a key is gone when its
+time is over. What was reserved and not heard of, because the answer was lost, stays reserved: then the request is sent
+a little later.
 """
 
 from __future__ import annotations
@@ -10,52 +11,52 @@ from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from webmill.crawl.cluster.redis_scripts import Scripts
+from webmill.crawl.cluster.redis_scripts import ClusterScripts
 from webmill.crawl.frontier.redis.server import text
-from webmill.crawl.politeness.host_schedule import ABOUT_EQUAL, Booking, Kept, Lines
+from webmill.crawl.politeness.host_schedule import ABOUT_EQUAL, Reservation, ReservationUpdate, RetrySlots
 from webmill.infra.clock import Anchor, SteadyClock
 
 
-class RedisGates:
-    """On a connection that others use, too."""
+class RedisHostSchedule:
+    """A host schedule on a connection that others use, too."""
 
-    def __init__(self, scripts: Scripts) -> None:
+    def __init__(self, scripts: ClusterScripts) -> None:
         self._scripts = scripts
-        self._lines = Lines()
+        self._slots = RetrySlots()
         self._clock: SteadyClock | None = None
 
     def clock(self, own: Anchor | None) -> SteadyClock:
-        """The same for all nodes, and not behind `own`, where the shard has been."""
         self._clock = shared_clock(self._scripts, own)
         return self._clock
 
-    def book(self, bookings: Mapping[int, Booking], *, now: float, longest: float) -> dict[int, float]:
-        asked = [
-            (number, [(key, one.until(key), one.now + wait) for key, wait in one.waits.items()])
-            for number, one in bookings.items()
+    def reserve(self, reservations: Mapping[int, Reservation], *, now: float, longest: float) -> dict[int, float]:
+        wanted = [
+            (number, [(key, one.until(key), one.now + delay) for key, delay in one.delays.items()])
+            for number, one in reservations.items()
         ]
-        time, refused = self._scripts.run("book", repr(now), repr(longest), msgspec.json.encode(asked).decode())
+        time, answers = self._scripts.run("reserve", repr(now), repr(longest), msgspec.json.encode(wanted).decode())
         self._catch_up(time)
-        waits: dict[int, float] = {}
-        for number, key, expected in refused:
-            wait = bookings[number].waits[text(key)]
-            comes = self._lines.line_up(text(key), float(expected), wait, now)
-            waits[number] = max(comes, waits.get(number, 0.0))
-        return waits
+        refused: dict[int, float] = {}
+        for number, key, expected in answers:
+            delay = reservations[number].delays[text(key)]
+            slot = self._slots.next_slot(text(key), float(expected), delay, now)
+            refused[number] = max(slot, refused.get(number, 0.0))
+        return refused
 
-    def correct(self, kept: Iterable[Mapping[str, Kept]], *, clock: SteadyClock) -> None:
-        values = [(key, value.booked, value.until) for gates in kept for key, value in gates.items()]
-        self._catch_up(self._scripts.run("correct", repr(clock()), msgspec.json.encode(values).decode()))
+    def update(self, updates: Iterable[Mapping[str, ReservationUpdate]], *, clock: SteadyClock) -> None:
+        values = [(key, update.reserved, update.free) for keys in updates for key, update in keys.items()]
+        self._catch_up(self._scripts.run("update", repr(clock()), msgspec.json.encode(values).decode()))
 
     def _catch_up(self, time: bytes) -> None:
         if self._clock:
             self._clock.catch_up(float(time))
 
     def close(self) -> None:
-        pass
+        """Leave the connection to its owner."""
 
 
-def shared_clock(scripts: Scripts, own: Anchor | None = None) -> SteadyClock:
+def shared_clock(scripts: ClusterScripts, own: Anchor | None = None) -> SteadyClock:
+    """Return the clock of all nodes, which is not behind `own`, where this shard has been."""
     now = float(scripts.run("time", 0))
     clock = SteadyClock(wall=lambda: now)
     if own and (ahead := SteadyClock(own, wall=lambda: now))() > clock() + ABOUT_EQUAL:

@@ -9,7 +9,7 @@ from typing import Any
 from webmill.crawl.frontier.redis.server import Server
 
 
-class Scripts:
+class ClusterScripts:
     """All keys begin with `{NAME}:`, which is each script's first argument."""
 
     def __init__(self, server: Server, name: str) -> None:

@@ -18,7 +18,7 @@ from webmill.crawl.frontier.backup import StoredFile, create_folder, describe_fi
 from webmill.crawl.frontier.framed_file import read_frames
 from webmill.crawl.frontier_admin.copying import SMALL, copied, letters_file, part, remove
 from webmill.crawl.frontier_admin.place import Place
-from webmill.crawl.start import Layout
+from webmill.crawl.layout import CrawlLayout
 from webmill.errors import BadInput, Conflict, Misconfigured, NotFound
 from webmill.infra import atomic
 from webmill.infra.files import RESERVED, os_errors
@@ -32,7 +32,7 @@ _FILE = re.compile(r"(shard-\d{2,3}/(seen/)?)?[a-z0-9][a-z0-9.-]*", re.ASCII)
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
     format: int
     time: float
-    layout: Layout
+    layout: CrawlLayout
     files: dict[str, StoredFile]
 
     @property
@@ -51,7 +51,7 @@ def back_up(place: Place, target: Storage, *, now: float) -> Iterator[Progress]:
     with copied(place) as folder:
         paths = sorted(path for path in folder.rglob("*") if path.is_file())
         files = {path.relative_to(folder).as_posix(): describe_file(path) for path in paths}
-        layout = msgspec.json.decode((folder / "crawl.json").read_bytes(), type=Layout)
+        layout = msgspec.json.decode((folder / "crawl.json").read_bytes(), type=CrawlLayout)
         manifest = Manifest(format=FORMAT, time=now, layout=layout, files=files)
         done = 0
         for name, file in files.items():
@@ -89,7 +89,7 @@ def restore(place: Place, source: Storage, *, frontier: str | None = None) -> It
             yield Progress(done, manifest.size)
         with place.tools.restoring(place.options), create_folder(place.folder) as draft:
             put_together(place, manifest.layout, fetched, draft)
-            rename(draft, manifest.layout, name=place.options.collection.name, frontier=frontier)
+            rename(draft, manifest.layout, name=place.options.folder.collection.name, frontier=frontier)
     finally:
         remove(fetched)
 
@@ -109,7 +109,7 @@ def read_manifest(source: Storage) -> Manifest:
     return manifest
 
 
-def check_kind(layout: Layout, place: Place) -> None:
+def check_kind(layout: CrawlLayout, place: Place) -> None:
     if layout.on_nodes and not place.tools.is_shared:
         raise Misconfigured("the backup is of a frontier in Redis: give --frontier redis://… to restore it to")
     if place.tools.is_shared and not layout.on_nodes:
@@ -128,15 +128,15 @@ def fetch(source: Storage, name: str, expected: StoredFile, path: Path) -> None:
         raise BadInput("a file of the backup is not what was written", reason="corrupt", source=name)
 
 
-def put_together(place: Place, layout: Layout, fetched: Path, draft: Path) -> None:
+def put_together(place: Place, layout: CrawlLayout, fetched: Path, draft: Path) -> None:
     options = place.options
     for shard in range(layout.shards):
-        place.tools.restore(part(fetched, shard), draft / options.shard_folder(shard).name)
+        place.tools.restore(part(fetched, shard), draft / options.folder.shard(shard).name)
         letters = letters_file(fetched, shard)
         if letters.exists():
-            box = options.backends.box(draft / options.box(shard).name)
+            box = options.backends.open_inbox(draft / options.folder.inbox(shard).name)
             for letter in read_frames(letters):
-                box.post([letter])
+                box.publish([letter])
             box.close()
     place.tools.load(options, layout.shards, saved=fetched, draft=draft)
     for name in SMALL:
@@ -144,7 +144,7 @@ def put_together(place: Place, layout: Layout, fetched: Path, draft: Path) -> No
             shutil.copyfile(fetched / name, draft / name)
 
 
-def rename(draft: Path, layout: Layout, *, name: str, frontier: str | None) -> None:
+def rename(draft: Path, layout: CrawlLayout, *, name: str, frontier: str | None) -> None:
     """The crawl goes by this name, whatever its folder is called, and finds its frontier without being told."""
     flags = draft / "flags.json"
     kept = msgspec.json.decode(flags.read_bytes(), type=dict[str, object]) if flags.exists() else {}

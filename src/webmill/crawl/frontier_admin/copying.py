@@ -26,9 +26,9 @@ import msgspec
 from webmill.crawl.frontier.framed_file import write_frames
 from webmill.crawl.frontier_admin.held import FOLDER, FRESH, HOLD
 from webmill.crawl.frontier_admin.place import Place
-from webmill.crawl.scheduler.commands import BackUp, Order
-from webmill.crawl.scheduler.inbox import post_order
-from webmill.crawl.status_file import read_status, seats
+from webmill.crawl.scheduler.commands import BackUpFrontier, ShardCommand
+from webmill.crawl.scheduler.inbox import publish_command
+from webmill.crawl.status_file import node_slots, read_status
 from webmill.errors import Conflict, Unavailable, WebmillError
 from webmill.infra import atomic
 from webmill.infra.files import RESERVED, os_errors
@@ -37,7 +37,7 @@ from webmill.infra.lock import exclusive
 LOOK = 0.2
 SILENCE = 300.0  # for a shard to begin with its copy
 SMALL = ("crawl.json", "flags.json", "seeds.txt")
-_letter = msgspec.msgpack.Decoder(list[msgspec.Raw] | Order)
+_letter = msgspec.msgpack.Decoder(list[msgspec.Raw] | ShardCommand)
 
 
 @contextmanager
@@ -83,10 +83,11 @@ def copy_alone(place: Place, folder: Path) -> None:
 
 def copy_running(place: Place, folder: Path) -> None:
     holding = Holding(folder / HOLD)
+    before = command_errors(place)  # what fails from now on may be ours
     for shard in range(place.shards()):
         with place.box(shard) as box:
-            post_order(box, BackUp(str(part(folder, shard))))
-    wait_for_copies(place, folder, holding)
+            publish_command(box, BackUpFrontier(str(part(folder, shard))))
+    wait_for_copies(place, folder, holding, before=before)
     for shard in range(place.shards()):
         copy_letters(place, folder, shard, on_each=holding.go_on)
     holding.end()
@@ -114,16 +115,15 @@ class Holding:
         self._path.unlink()
 
 
-def wait_for_copies(place: Place, folder: Path, holding: Holding) -> None:
+def wait_for_copies(place: Place, folder: Path, holding: Holding, *, before: str) -> None:
     deadline = time.monotonic() + SILENCE
-    before = complaint(place)
     while missing := [shard for shard in range(place.shards()) if not part(folder, shard).exists()]:
         holding.go_on()
         if any(draft_of(part(folder, shard)).exists() for shard in missing):  # it is large
             deadline = time.monotonic() + SILENCE
         if not is_running(place):
             raise Ended("the crawl ended meanwhile")
-        if (now := complaint(place)) not in (before, ""):
+        if (now := command_errors(place)) not in (before, ""):
             raise Unavailable(f"a shard could not make its copy: {now}")
         if time.monotonic() > deadline:
             raise Unavailable(f"no copy of shard {missing[0]} after {SILENCE:.0f} s: does it run on this machine?")
@@ -135,12 +135,12 @@ def is_running(place: Place) -> bool:
         return not is_alone
 
 
-def complaint(place: Place) -> str:
-    """Of this machine's processes."""
+def command_errors(place: Place) -> str:
+    """Return why commands failed last, in this machine's processes."""
     found = []
-    for seat in seats(place.folder):
+    for slot in node_slots(place.folder):
         try:
-            found.append(read_status(place.folder, seat=seat).total.complaint)
+            found.append(read_status(place.folder, slot=slot).total.command_error)
         except WebmillError:  # there is none yet
             pass
     return "; ".join(filter(None, found))
@@ -163,9 +163,9 @@ def copy_letters(place: Place, folder: Path, shard: int, *, on_each: Callable[[]
     """But for orders to make a copy: they are this crawl's alone, and ours may still lie there."""
 
     def letters() -> Iterator[bytes]:
-        for letter in place.tools.letters(place.options.box(shard)):
+        for letter in place.tools.letters(place.options.folder.inbox(shard)):
             on_each()
-            if not isinstance(_letter.decode(letter), BackUp):
+            if not isinstance(_letter.decode(letter), BackUpFrontier):
                 yield letter
         on_each()
 

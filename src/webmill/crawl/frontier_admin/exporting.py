@@ -46,13 +46,13 @@ def _each(place: Place, read: Callable[[Frontier], Iterator[Row]]) -> Iterator[R
                     yield from read(frontier)
             return
     if place.tools.is_shared:
-        message = f"nodes are crawling {place.options.collection.name}: stop them all, or export from a restored backup"
-        raise Conflict(message)
+        name = place.options.folder.collection.name
+        raise Conflict(f"nodes are crawling {name}: stop them all, or export from a restored backup")
     with copied(place) as folder:
         for shard in shards:
             opened = folder / f"open-{shard:02d}"
             place.tools.restore(part(folder, shard), opened)
-            frontier = place.options.backends.frontier(opened)
+            frontier = place.options.backends.open_frontier(opened)
             try:
                 yield from read(frontier)
             finally:

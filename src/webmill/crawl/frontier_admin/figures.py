@@ -28,7 +28,7 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
 
 def figures(place: Place, *, now: float) -> Iterator[Figures]:
     for shard in range(place.shards()):
-        folder = place.options.shard_folder(shard)
+        folder = place.options.folder.shard(shard)
         try:
             seen = place.tools.look(folder)
         except NotFound:  # the crawl has not begun

@@ -14,9 +14,14 @@ import msgspec
 
 from webmill.crawl.frontier.base import CommitResult, Frontier, FrontierUpdate
 from webmill.crawl.frontier_admin.place import Place, clock_of
-from webmill.crawl.scheduler.commands import Compact, Exclude, Include, Order
-from webmill.crawl.scheduler.inbox import post, post_order
-from webmill.crawl.scheduler.shard_store import obey, shard_of
+from webmill.crawl.scheduler.commands import (
+    CompactFrontier,
+    ExcludeDomains,
+    IncludeDomains,
+    ShardCommand,
+    apply_command,
+)
+from webmill.crawl.scheduler.inbox import publish_command, publish_links, shard_of
 from webmill.model import Link
 
 AT_ONCE = 5000
@@ -42,7 +47,7 @@ def add(place: Place, links: Iterable[Link]) -> Given:
     for batch in _batches(links):
         for shard, own in _by_shard(batch, shards).items():
             with place.box(shard) as box:
-                post(box, own)
+                publish_links(box, own)
             given.sent += len(own)
     return given
 
@@ -60,27 +65,31 @@ def _committed(links: Iterable[Link], frontiers: list[Frontier], clock: Callable
 
 def exclude(place: Place, domains: Iterable[str]) -> bool:
     """Whether it is done already; else the crawl that runs does it with its next step."""
-    return _order(place, {shard: Exclude(tuple(own)) for shard, own in _domains_by_shard(place, domains).items()})
+    return _order(
+        place, {shard: ExcludeDomains(tuple(own)) for shard, own in _domains_by_shard(place, domains).items()}
+    )
 
 
 def include(place: Place, domains: Iterable[str]) -> bool:
-    return _order(place, {shard: Include(tuple(own)) for shard, own in _domains_by_shard(place, domains).items()})
+    return _order(
+        place, {shard: IncludeDomains(tuple(own)) for shard, own in _domains_by_shard(place, domains).items()}
+    )
 
 
 def compact(place: Place) -> bool:
-    return _order(place, dict.fromkeys(range(place.shards()), Compact()))
+    return _order(place, dict.fromkeys(range(place.shards()), CompactFrontier()))
 
 
-def _order(place: Place, orders: dict[int, Order]) -> bool:
+def _order(place: Place, orders: dict[int, ShardCommand]) -> bool:
     with place.alone_if_possible(doing="changing its frontier") as is_alone:
         is_alone = is_alone and not place.tools.is_shared
         for shard, order in orders.items():
             if is_alone:
                 with place.frontier(shard) as frontier:
-                    obey(order, frontier)
+                    apply_command(order, frontier)
             else:
                 with place.box(shard) as box:
-                    post_order(box, order)
+                    publish_command(box, order)
         return is_alone
 
 

@@ -1,4 +1,4 @@
-"""Letters that stay in their box while a copy of the crawl is made: see `copying` for why."""
+"""Messages that stay in a shard's inbox while a copy of the crawl is made: see `copying` for why."""
 
 from __future__ import annotations
 
@@ -6,34 +6,34 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from webmill.crawl.scheduler.inbox import Box, Letter
+from webmill.crawl.scheduler.inbox import InboxMessage, ShardInbox
 
 FOLDER, HOLD = "backup", "hold"
-FRESH = 180.0  # seconds for which letters are held after the last sign of life
+FRESH = 180.0  # seconds for which messages are held after the last sign of life
 
 
-class HeldBox:
-    """A shard's box, which gives no letters while a copy of the crawl is made that this shard has its part of."""
+class HeldInbox:
+    """A shard's inbox that gives no messages while the crawl is being copied and this shard's part is done."""
 
-    def __init__(self, box: Box, file: Path) -> None:
-        self._box = box
+    def __init__(self, inbox: ShardInbox, file: Path) -> None:
+        self._inbox = inbox
         backup = file.parent / FOLDER
         self._copy, self._hold = backup / f"shard-{file.stem.removeprefix('mail-')}", backup / HOLD
 
-    def post(self, letters: Sequence[bytes]) -> None:
-        self._box.post(letters)
+    def publish(self, bodies: Sequence[bytes]) -> None:
+        self._inbox.publish(bodies)
 
-    def take(self, count: int) -> list[Letter]:
-        return [] if self._is_held() else self._box.take(count)
+    def read(self, count: int) -> list[InboxMessage]:
+        return [] if self._is_held() else self._inbox.read(count)
 
-    def drop(self, letters: Sequence[Letter]) -> None:
-        self._box.drop(letters)
+    def delete(self, messages: Sequence[InboxMessage]) -> None:
+        self._inbox.delete(messages)
 
     def is_empty(self) -> bool:
-        return self._box.is_empty()
+        return self._inbox.is_empty()
 
     def close(self) -> None:
-        self._box.close()
+        self._inbox.close()
 
     def _is_held(self) -> bool:
         try:
@@ -42,11 +42,11 @@ class HeldBox:
             return False
 
 
-class HeldBoxes:
-    """What opens boxes, and holds them. It travels to the processes of a crawl."""
+class HeldInboxOpener:
+    """Opens inboxes as held ones. It travels to the processes of a crawl."""
 
-    def __init__(self, open_box: Callable[[Path], Box]) -> None:
-        self._open = open_box
+    def __init__(self, open_inbox: Callable[[Path], ShardInbox]) -> None:
+        self._open = open_inbox
 
-    def __call__(self, file: Path) -> Box:
-        return HeldBox(self._open(file), file)
+    def __call__(self, file: Path) -> ShardInbox:
+        return HeldInbox(self._open(file), file)

@@ -10,10 +10,10 @@ from pathlib import Path
 from webmill.crawl.frontier.local import restore
 from webmill.crawl.frontier.sqlite_state import SqliteState
 from webmill.crawl.frontier_admin.tools import Look
-from webmill.crawl.options import Options
+from webmill.crawl.layout import load_or_create_layout
+from webmill.crawl.options import CrawlOptions
 from webmill.crawl.politeness import host_schedule as gates
 from webmill.crawl.scheduler import domain_budget as quota
-from webmill.crawl.start import settle_layout
 from webmill.errors import NotFound
 from webmill.infra.queue.sqlite import SCHEMA as BOX
 from webmill.infra.sqlite import Database, Schema
@@ -47,25 +47,28 @@ class LocalTools:
     def is_used_elsewhere(self) -> bool:
         return False
 
-    def settle(self, options: Options, shards: int | None) -> None:
-        settle_layout(options, shards)
+    def settle(self, options: CrawlOptions, shards: int | None) -> None:
+        load_or_create_layout(options.folder, shards)
 
-    def save(self, options: Options, shards: int, folder: Path) -> None:
+    def save(self, options: CrawlOptions, shards: int, folder: Path) -> None:
         for shard in range(shards):
-            copy(options.shard_folder(shard) / QUOTA, quota_file(folder, shard), quota.SCHEMA)
-        copy(options.gates, folder / options.gates.name, gates.SCHEMA)
+            copy(options.folder.shard(shard) / QUOTA, quota_file(folder, shard), quota.SCHEMA)
+        copy(options.folder.host_schedule, folder / options.folder.host_schedule.name, gates.SCHEMA)
 
-    def restoring(self, options: Options) -> AbstractContextManager[None]:  # noqa: ARG002 - the folder is the proof
+    def restoring(self, options: CrawlOptions) -> AbstractContextManager[None]:  # noqa: ARG002 - the folder is the proof
         return nullcontext()
 
     def restore(self, source: Path, folder: Path) -> None:
         restore(source, folder)
 
-    def load(self, options: Options, shards: int, *, saved: Path, draft: Path) -> None:
+    def load(self, options: CrawlOptions, shards: int, *, saved: Path, draft: Path) -> None:
         pairs = [
-            (quota_file(saved, shard), draft / options.shard_folder(shard).name / QUOTA) for shard in range(shards)
+            (quota_file(saved, shard), draft / options.folder.shard(shard).name / QUOTA) for shard in range(shards)
         ]
-        for source, target in [*pairs, (saved / options.gates.name, draft / options.gates.name)]:
+        for source, target in [
+            *pairs,
+            (saved / options.folder.host_schedule.name, draft / options.folder.host_schedule.name),
+        ]:
             if source.exists():
                 shutil.copyfile(source, target)
 

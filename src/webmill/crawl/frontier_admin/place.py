@@ -10,12 +10,13 @@ import msgspec
 
 from webmill.collection import Collection
 from webmill.crawl.archive import NoArchive
+from webmill.crawl.folder import CrawlFolder
 from webmill.crawl.frontier.base import Frontier
 from webmill.crawl.frontier_admin.tools import Tools
-from webmill.crawl.options import Backends, Manners, Options
-from webmill.crawl.politeness.host_schedule import GateBook
-from webmill.crawl.scheduler.inbox import Box
-from webmill.crawl.start import Layout
+from webmill.crawl.layout import CrawlLayout
+from webmill.crawl.options import CrawlBackends, CrawlOptions, Politeness
+from webmill.crawl.politeness.host_schedule import HostSchedule
+from webmill.crawl.scheduler.inbox import ShardInbox
 from webmill.errors import Conflict, Misconfigured, NotFound
 from webmill.infra.clock import Anchor, SteadyClock
 from webmill.infra.lock import exclusive
@@ -24,21 +25,21 @@ PATIENCE = 0.3  # for one who only looks whether a crawl runs
 
 
 class Place(msgspec.Struct, frozen=True):
-    options: Options
+    options: CrawlOptions
     tools: Tools
 
     @property
     def folder(self) -> Path:
-        return self.options.folder
+        return self.options.folder.path
 
     @property
     def root(self) -> Path:
-        return self.options.collection.root
+        return self.options.folder.collection.root
 
     def shards(self) -> int:
         path = self.folder / "crawl.json"
         try:
-            layout = msgspec.json.decode(path.read_bytes(), type=Layout)
+            layout = msgspec.json.decode(path.read_bytes(), type=CrawlLayout)
         except FileNotFoundError:
             raise NotFound(f"no crawl in {self.root}: begin one with `webmill crawl {self.root} URL`") from None
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
@@ -68,7 +69,7 @@ class Place(msgspec.Struct, frozen=True):
     @contextmanager
     def frontier(self, shard: int) -> Iterator[Frontier]:
         """For one who holds the lock."""
-        frontier = self.options.backends.frontier(self.options.shard_folder(shard))
+        frontier = self.options.backends.open_frontier(self.options.folder.shard(shard))
         try:
             yield frontier
         finally:
@@ -80,31 +81,34 @@ class Place(msgspec.Struct, frozen=True):
             yield [stack.enter_context(self.frontier(shard)) for shard in range(self.shards())]
 
     @contextmanager
-    def gates(self) -> Iterator[GateBook]:
-        gates = self.options.backends.gates(self.options.gates)
+    def gates(self) -> Iterator[HostSchedule]:
+        gates = self.options.backends.open_host_schedule(self.options.folder.host_schedule)
         try:
             yield gates
         finally:
             gates.close()
 
     @contextmanager
-    def box(self, shard: int) -> Iterator[Box]:
-        box = self.options.backends.box(self.options.box(shard))
+    def box(self, shard: int) -> Iterator[ShardInbox]:
+        box = self.options.backends.open_inbox(self.options.folder.inbox(shard))
         try:
             yield box
         finally:
             box.close()
 
 
-def place_of(root: Path, backends: Backends, tools: Tools, *, name: str = "") -> Place:
+def place_of(root: Path, backends: CrawlBackends, tools: Tools, *, name: str = "") -> Place:
     """With as much of a crawl's options as its files need."""
     collection = Collection(root, name or root.name or "crawl")
     return Place(
-        Options(collection=collection, archive=NoArchive(), backends=backends, manners=Manners(user_agent="")), tools
+        CrawlOptions(
+            folder=CrawlFolder(collection), archive=NoArchive(), backends=backends, politeness=Politeness(user_agent="")
+        ),
+        tools,
     )
 
 
-def clock_of(gates: GateBook, frontiers: Iterable[Frontier]) -> SteadyClock:
+def clock_of(gates: HostSchedule, frontiers: Iterable[Frontier]) -> SteadyClock:
     """The crawl's own: not behind where any of its shards has been."""
     clock = gates.clock(None)
     for frontier in frontiers:

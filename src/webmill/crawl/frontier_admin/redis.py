@@ -9,15 +9,15 @@ from pathlib import Path
 
 import msgspec
 
-from webmill.crawl.cluster.cluster_state import Meeting
-from webmill.crawl.cluster.join import place_of, settle_layout
+from webmill.crawl.cluster.cluster_state import ClusterState
+from webmill.crawl.cluster.join import load_or_create_cluster_layout, read_folder_id
 from webmill.crawl.frontier.framed_file import read_frames, write_frames
 from webmill.crawl.frontier.redis.backup import restore
 from webmill.crawl.frontier.redis.owner import RESTORING, braced, read_meta
 from webmill.crawl.frontier.redis.server import pairs
 from webmill.crawl.frontier.redis.state import RedisState
 from webmill.crawl.frontier_admin.tools import Look
-from webmill.crawl.options import Options
+from webmill.crawl.options import CrawlOptions
 from webmill.errors import Conflict, NotFound
 from webmill.infra import atomic
 
@@ -32,12 +32,12 @@ class RedisTools:
 
     is_shared = True
 
-    def __init__(self, url: str, meeting: Meeting) -> None:
-        self._url, self._meeting, self._server = url, meeting, meeting.server
-        self._prefix = braced(meeting.name)
+    def __init__(self, url: str, cluster: ClusterState) -> None:
+        self._url, self._cluster, self._server = url, cluster, cluster.server
+        self._prefix = braced(cluster.name)
 
     def look(self, folder: Path) -> Look:
-        prefix = braced(f"{self._meeting.name}:{folder.name}")
+        prefix = braced(f"{self._cluster.name}:{folder.name}")
         if not read_meta(self._server, prefix):
             raise NotFound(f"no frontier {prefix} in Redis at {self._server.place} yet")
         state = RedisState(self._server, prefix, epoch=0, number=0)  # it only reads
@@ -50,26 +50,26 @@ class RedisTools:
             start = "(" + page[-1][0].decode()
 
     def is_used_elsewhere(self) -> bool:
-        return self._meeting.someone_lives()
+        return self._cluster.has_living_nodes()
 
-    def settle(self, options: Options, shards: int | None) -> None:
-        count = settle_layout(options, self._meeting, shards)
-        self._settle_down(count, place_of(options))
+    def settle(self, options: CrawlOptions, shards: int | None) -> None:
+        count = load_or_create_cluster_layout(options.folder, self._cluster, shards)
+        self._settle_down(count, read_folder_id(options.folder.path))
 
     def _settle_down(self, shards: int, place: str) -> None:
         """The files of the shards are here: no node is to begin with others elsewhere."""
         self._server.ask_all(("HSETNX", self._prefix + "homes", shard, place) for shard in range(shards))
 
-    def save(self, options: Options, shards: int, folder: Path) -> None:
+    def save(self, options: CrawlOptions, shards: int, folder: Path) -> None:
         """Flags of the crawl and quotas. The times of domains are the shards'; those of hosts and addresses pass."""
         write_frames(folder / SHARED, map(msgspec.msgpack.encode, self._shared(options, shards)))
 
-    def _shared(self, options: Options, shards: int) -> Iterator[tuple[str, list[bytes]]]:
+    def _shared(self, options: CrawlOptions, shards: int) -> Iterator[tuple[str, list[bytes]]]:
         flags = self._server.ask("GET", self._prefix + "flags")
         if flags:
             yield "flags", [flags]
         for shard in range(shards):
-            name, cursor = f"quota:{options.shard_folder(shard).name}", 0
+            name, cursor = f"quota:{options.folder.shard(shard).name}", 0
             while True:
                 cursor, page = self._server.ask("HSCAN", self._prefix + name, cursor, "COUNT", PAGE)
                 yield name, [part for pair in pairs(page) for part in pair]
@@ -77,38 +77,38 @@ class RedisTools:
                     break
 
     @contextmanager
-    def restoring(self, options: Options) -> Iterator[None]:  # noqa: ARG002 - the name is the meeting's
+    def restoring(self, options: CrawlOptions) -> Iterator[None]:  # noqa: ARG002 - the name is the cluster's
         """One that was cut short has left its sign, and may be begun anew."""
         sign = self._prefix + "restoring"
         if self._server.ask("EXISTS", self._prefix + "layout") and not self._server.ask("EXISTS", sign):
-            message = f"there is a crawl {self._meeting.name} in Redis at {self._server.place}: "
+            message = f"there is a crawl {self._cluster.name} in Redis at {self._server.place}: "
             raise Conflict(message + "give another --name, or another Redis")
         self._server.ask("SET", sign, "1")
         yield
         self._server.ask("DEL", sign)
 
     def restore(self, source: Path, folder: Path) -> None:
-        name = f"{self._meeting.name}:{folder.name}"
+        name = f"{self._cluster.name}:{folder.name}"
         if read_meta(self._server, braced(name)):  # of a restore that was cut short
             self._server.ask("HSET", braced(name) + "meta", RESTORING, "1")
         self._server.ask("DEL", f"{self._prefix}mail-{folder.name.removeprefix('shard-')}")
         restore(self._url, source, folder, prefix=name)
 
-    def load(self, options: Options, shards: int, *, saved: Path, draft: Path) -> None:
+    def load(self, options: CrawlOptions, shards: int, *, saved: Path, draft: Path) -> None:
         for frame in read_frames(saved / SHARED):
             name, parts = _pair.decode(frame)
             if name == "flags":
                 self._server.ask("SET", self._prefix + name, parts[0])
             elif parts:
                 self._server.ask("HSET", self._prefix + name, *parts)
-        seeds = saved / options.seeds.name
+        seeds = saved / options.folder.seeds.name
         if seeds.exists():
-            self._meeting.add_seeds(seeds.read_text().split())
-        self._meeting.layout(shards, default=shards)
+            self._cluster.add_seeds(seeds.read_text().split())
+        self._cluster.layout(shards, default=shards)
         place = secrets.token_hex(8)
         atomic.write_bytes(draft / "place", place.encode())
         self._server.ask("DEL", self._prefix + "homes")
         self._settle_down(shards, place)
 
     def close(self) -> None:
-        self._meeting.close()
+        self._cluster.close()

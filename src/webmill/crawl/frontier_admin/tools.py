@@ -9,9 +9,9 @@ from typing import Protocol
 
 import msgspec
 
-from webmill.crawl.backends import open_meeting
+from webmill.crawl.backends import open_cluster
 from webmill.crawl.frontier.base import FrontierStats
-from webmill.crawl.options import Options
+from webmill.crawl.options import CrawlOptions
 
 
 class Look(msgspec.Struct, frozen=True):
@@ -37,15 +37,15 @@ class Tools(Protocol):
         """By nodes that do not hold the lock of this folder."""
         ...
 
-    def settle(self, options: Options, shards: int | None) -> None:
+    def settle(self, options: CrawlOptions, shards: int | None) -> None:
         """How many shards there are, for life, where that is not decided yet."""
         ...
 
-    def save(self, options: Options, shards: int, folder: Path) -> None:
+    def save(self, options: CrawlOptions, shards: int, folder: Path) -> None:
         """What belongs to a copy beside the shards and their letters. After them: it may be newer, never older."""
         ...
 
-    def restoring(self, options: Options) -> AbstractContextManager[None]:
+    def restoring(self, options: CrawlOptions) -> AbstractContextManager[None]:
         """Around all of a restore. Conflict when there is such a crawl already."""
         ...
 
@@ -53,7 +53,7 @@ class Tools(Protocol):
         """The copy of a shard, as the shard of that folder."""
         ...
 
-    def load(self, options: Options, shards: int, *, saved: Path, draft: Path) -> None:
+    def load(self, options: CrawlOptions, shards: int, *, saved: Path, draft: Path) -> None:
         """What was saved, where the crawl's folder is still called `draft`."""
         ...
 
@@ -68,4 +68,4 @@ def frontier_tools(frontier: str | None = None, *, name: str = "") -> Tools:
         return LocalTools()
     from webmill.crawl.frontier_admin.redis import RedisTools
 
-    return RedisTools(frontier, open_meeting(frontier, name=name))
+    return RedisTools(frontier, open_cluster(frontier, name=name))

@@ -1,6 +1,6 @@
 """What a page or a style sheet needs to be seen: pictures, styles, scripts, fonts, films, frames.
 
-    for requisite in read_requisites(payload, url=url, content_type="text/html"):
+    for requisite in read_resources(payload, url=url, content_type="text/html"):
         requisite.url, requisite.may_hold_more
     links, requisites = read_page(payload, url=url, content_type="text/html")  # with what `links.py` finds: one pass
 
@@ -61,14 +61,14 @@ _CANDIDATE = re.compile(r"[\s,]*+(\S++)")
 _DESCRIPTION = re.compile(r"[^,(]*+(?:\([^)]*+\)?+[^,(]*+)*+")
 
 
-class Requisite(NamedTuple):
+class PageResource(NamedTuple):
     url: str
     may_hold_more: bool  # a document, a style sheet or a module, which may have requisites of its own
 
 
-def read_requisites(
+def read_resources(
     payload: bytes, *, url: str, content_type: str | None, link_field: str | None = None
-) -> list[Requisite]:
+) -> list[PageResource]:
     """Of HTML without its content coding. The arguments are those of `read_links`."""
     page = decode_page(payload[:MAX_PAGE], content_type=content_type)
     reading = _Reading()
@@ -78,8 +78,8 @@ def read_requisites(
 
 def read_page(
     payload: bytes, *, url: str, content_type: str | None, link_field: str | None = None
-) -> tuple[PageLinks, list[Requisite]]:
-    """`read_links` and `read_requisites` of a page that is decoded and taken apart once."""
+) -> tuple[PageLinks, list[PageResource]]:
+    """`read_links` and `read_resources` of a page that is decoded and taken apart once."""
     page = decode_page(payload[:MAX_PAGE], content_type=content_type)
     links, needed = LinkReading(), _Reading()
     for tag, raw, text in read_all_tags(page.text):
@@ -91,22 +91,22 @@ def read_page(
     return found, needed.resolve(url=url, encoding=page.encoding, link_field=link_field)
 
 
-def read_sheet_requisites(payload: bytes, *, url: str) -> list[Requisite]:
+def read_sheet_resources(payload: bytes, *, url: str) -> list[PageResource]:
     """Of a style sheet. Addresses are ASCII, or UTF-8."""
     reading = _Reading()
     reading.add_style(payload[:MAX_PAGE].decode("utf-8", "replace"))
     return _listed(_resolved(reading.found, Joiner(url), "utf-8"), url)
 
 
-def read_module_requisites(payload: bytes, *, url: str) -> list[Requisite]:
+def read_module_resources(payload: bytes, *, url: str) -> list[PageResource]:
     """Of a script that is a module, which is always in UTF-8."""
     reading = _Reading()
     reading.add_module(payload[:MAX_PAGE].decode("utf-8", "replace"))
     return _listed(_resolved(reading.found, Joiner(url), "utf-8"), url)
 
 
-def _listed(found: dict[str, bool], own: str) -> list[Requisite]:
-    return [Requisite(joined, may_hold_more) for joined, may_hold_more in found.items() if joined != own][:MAX_LINKS]
+def _listed(found: dict[str, bool], own: str) -> list[PageResource]:
+    return [PageResource(joined, may_hold_more) for joined, may_hold_more in found.items() if joined != own][:MAX_LINKS]
 
 
 def _resolved(written: dict[str, bool], join: Joiner, encoding: str) -> dict[str, bool]:
@@ -145,7 +145,7 @@ class _Reading:
                 for name in _STYLED:
                     self.add_style(attributes.get(name, ""))
 
-    def resolve(self, *, url: str, encoding: str, link_field: str | None) -> list[Requisite]:
+    def resolve(self, *, url: str, encoding: str, link_field: str | None) -> list[PageResource]:
         own = joiner_at(url)
         found = _resolved(self.found, joiner_of(own, self.base, []), encoding)
         if link_field:

@@ -1,9 +1,9 @@
-"""Until when hosts, domains and addresses are not to be asked: one file for all processes of a crawl, and its clock.
+"""Until when hosts, domains and addresses may not be asked: one file for all processes of a machine, and its clock.
 
-A domain belongs to one process, but an address may be shared by the domains of several, and a robots.txt may send us
-to a host of another. So a time is booked here, durably, before a request is sent: for as long as it may take until the
-request is on its way. When it is answered the time is known and the booking is corrected; a booking that somebody else
-has made meanwhile is never made shorter.
+A domain belongs to one process, but an address may be shared by the domains of several, and a robots.txt may redirect
+to a host of another. So a time is reserved here, durably, before a request is sent: for as long as it may take until
+the request is on its way. When the request was sent its time is known and the reservation is updated; one that somebody
+else has made meanwhile is never made shorter.
 """
 
 from __future__ import annotations
@@ -32,62 +32,66 @@ SCHEMA = Schema(
 )
 PUT = "INSERT OR REPLACE INTO gate VALUES (?, ?, ?)"
 ABOUT_EQUAL = 0.001  # seconds
-LINES = 10_000
+MOST_SLOTS = 10_000
 
 
-class Booking(msgspec.Struct, frozen=True, kw_only=True):
-    """A request at `now`, on its way `window` later at the latest: its keys are taken for so long and their waits."""
+class Reservation(msgspec.Struct, frozen=True, kw_only=True):
+    """A request at `now`, sent within `window` seconds. `delays` are the keys it reserves, each with its delay."""
 
     now: float
     window: float
-    waits: dict[str, float]
+    delays: dict[str, float]
 
     def until(self, key: str) -> float:
-        return self.now + self.window + self.waits[key]
+        return self.now + self.window + self.delays[key]
 
 
-class Kept(msgspec.Struct, frozen=True):
-    """What became of a key of a booking: it was taken until `booked`, and is now until `until`."""
+class ReservationUpdate(msgspec.Struct, frozen=True):
+    """What became of a reserved key: it was reserved until `reserved`, and is free again at `free`."""
 
-    booked: float
-    until: float
+    reserved: float
+    free: float
 
 
-class GateBook(Protocol):
+class HostSchedule(Protocol):
+    """Until when each key (a host, a domain or an address) is reserved."""
+
     def clock(self, own: Anchor | None) -> SteadyClock:
-        """The same for all processes, and not behind `own`, where one of them has been."""
+        """Return the clock of all processes, which is not behind `own`, where one of them has been."""
         ...
 
-    def book(self, bookings: Mapping[int, Booking], *, now: float, longest: float) -> dict[int, float]:
-        """Those that are refused, and when to try again. First come, first served; of one batch too.
+    def reserve(self, reservations: Mapping[int, Reservation], *, now: float, longest: float) -> dict[int, float]:
+        """Reserve in the order given, and return when those that were refused may try again.
 
-        A time beyond `longest`, all that we would ever set ourselves, is one that a clock has left behind.
+        A time beyond `longest`, all that we would ever reserve ourselves, is one that a wrong clock has left behind.
         """
         ...
 
-    def correct(self, kept: Iterable[Mapping[str, Kept]], *, clock: SteadyClock) -> None: ...
+    def update(self, updates: Iterable[Mapping[str, ReservationUpdate]], *, clock: SteadyClock) -> None:
+        """Record when keys are free, now that their requests were sent."""
+        ...
 
     def close(self) -> None: ...
 
 
-class Lines:
-    """Thousands of names may share an address: they come again one by one, not all when it is free."""
+class RetrySlots:
+    """When refused requests try again: one after the other, since thousands of names may share an address."""
 
     def __init__(self) -> None:
-        self._last: dict[str, float] = {}  # when the last one that was refused comes again
+        self._last: dict[str, float] = {}  # the last slot given out, by key
 
-    def line_up(self, key: str, expected: float, wait: float, now: float) -> float:
-        if len(self._last) > LINES:
+    def next_slot(self, key: str, expected: float, delay: float, now: float) -> float:
+        if len(self._last) > MOST_SLOTS:
             self._last = {key: time for key, time in self._last.items() if time > now}
-        soonest = expected if expected > now else now + wait
-        self._last[key] = max(soonest, self._last.get(key, 0.0) + wait)
+        soonest = expected if expected > now else now + delay
+        self._last[key] = max(soonest, self._last.get(key, 0.0) + delay)
         return self._last[key]
 
 
-class Gates:
+class SqliteHostSchedule:
     def __init__(self, path: Path) -> None:
         self._database = Database(path, schema=SCHEMA)
-        self._lines = Lines()
+        self._slots = RetrySlots()
 
     def clock(self, own: Anchor | None) -> SteadyClock:
         with self._database.write() as run:
@@ -97,39 +101,42 @@ class Gates:
             if own and (ahead := SteadyClock(own))() > shared() + ABOUT_EQUAL:
                 clock = ahead
             if stored is None or clock is not shared or clock.anchor().boot != stored.boot:
-                self._note(run, clock)
+                self._store_clock(run, clock)
         return clock
 
-    def book(self, bookings: Mapping[int, Booking], *, now: float, longest: float) -> dict[int, float]:
-        waits: dict[int, float] = {}
+    def reserve(self, reservations: Mapping[int, Reservation], *, now: float, longest: float) -> dict[int, float]:
+        refused: dict[int, float] = {}
         with self._database.write() as run:
-            for number, booking in bookings.items():
-                found = {key: _gate(run, key) for key in booking.waits}
+            for number, reservation in reservations.items():
+                found = {key: _read_key(run, key) for key in reservation.delays}
                 taken = {key: expected for key, (until, expected) in found.items() if now < until <= now + longest}
                 if taken:
-                    line_up = self._lines.line_up
-                    waits[number] = max(line_up(key, time, booking.waits[key], now) for key, time in taken.items())
+                    slots = (
+                        self._slots.next_slot(key, expected, reservation.delays[key], now)
+                        for key, expected in taken.items()
+                    )
+                    refused[number] = max(slots)
                 else:
-                    for key, wait in booking.waits.items():
-                        run(PUT, (key, booking.until(key), booking.now + wait))
-        return waits
+                    for key, delay in reservation.delays.items():
+                        run(PUT, (key, reservation.until(key), reservation.now + delay))
+        return refused
 
-    def correct(self, kept: Iterable[Mapping[str, Kept]], *, clock: SteadyClock) -> None:
+    def update(self, updates: Iterable[Mapping[str, ReservationUpdate]], *, clock: SteadyClock) -> None:
         with self._database.write() as run:
-            self._note(run, clock)
-            for gates in kept:
-                for key, value in gates.items():
-                    until, _ = _gate(run, key)
-                    new = value.until if until == value.booked else max(until, value.until)
-                    run(PUT, (key, new, new))
+            self._store_clock(run, clock)
+            for keys in updates:
+                for key, update in keys.items():
+                    until, _ = _read_key(run, key)
+                    free = update.free if until == update.reserved else max(until, update.free)
+                    run(PUT, (key, free, free))
 
-    def _note(self, run: Run, clock: SteadyClock) -> None:
+    def _store_clock(self, run: Run, clock: SteadyClock) -> None:
         run("INSERT OR REPLACE INTO clock VALUES (1, ?)", (msgspec.json.encode(clock.anchor()).decode(),))
 
     def close(self) -> None:
         self._database.close()
 
 
-def _gate(run: Run, key: str) -> tuple[float, float]:
+def _read_key(run: Run, key: str) -> tuple[float, float]:
     rows = run("SELECT until, expected FROM gate WHERE key = ?", (key,))
     return rows[0] if rows else (0.0, 0.0)

@@ -44,10 +44,10 @@ class GiveUp(msgspec.Struct, frozen=True):
     reason: str
 
 
-Decision: TypeAlias = Retry | GiveUp
+RetryDecision: TypeAlias = Retry | GiveUp
 
 
-class Patience(msgspec.Struct, frozen=True, kw_only=True):
+class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
     """Attempts in all, the first included; waits in seconds."""
 
     attempts: int = 4
@@ -63,10 +63,13 @@ class Patience(msgspec.Struct, frozen=True, kw_only=True):
         return ceiling * (0.5 + 0.5 * random)
 
 
-def decide_failure(reason: str, attempts: int, *, random: float, patience: Patience = Patience()) -> Decision:  # noqa: B008 - frozen
+DEFAULT_POLICY = RetryPolicy()
+
+
+def decide_failure(reason: str, attempts: int, *, random: float, policy: RetryPolicy = DEFAULT_POLICY) -> RetryDecision:
     """For a request without an answer. `attempts` counts this one; `random` is from 0 to 1."""
-    if attempts < _attempts_for(reason, patience):
-        return Retry(patience.wait(attempts, random=random))
+    if attempts < _attempts_for(reason, policy):
+        return Retry(policy.wait(attempts, random=random))
     return GiveUp(reason)
 
 
@@ -77,17 +80,17 @@ def decide_answer(
     random: float,
     truncated: str | None = None,
     retry_after: float | None = None,
-    patience: Patience = Patience(),  # noqa: B008 - frozen
-) -> Decision | None:
+    policy: RetryPolicy = DEFAULT_POLICY,
+) -> RetryDecision | None:
     """For an answer: None when it stands as it is. GiveUp: it is kept, but it is not what was hoped for."""
     if status in _STATUSES:
-        if attempts >= patience.attempts:
+        if attempts >= policy.attempts:
             return GiveUp(f"status_{status}")
-        asked_for = min(max(0.0, retry_after or 0.0), patience.longest_retry_after)  # in this order NaN is 0
-        return Retry(max(asked_for, patience.wait(attempts, random=random)))
+        asked_for = min(max(0.0, retry_after or 0.0), policy.longest_retry_after)  # in this order NaN is 0
+        return Retry(max(asked_for, policy.wait(attempts, random=random)))
     if truncated in _TORN:
-        if attempts < min(patience.seldom, patience.attempts):
-            return Retry(patience.wait(attempts, random=random))
+        if attempts < min(policy.seldom, policy.attempts):
+            return Retry(policy.wait(attempts, random=random))
         return GiveUp(f"truncated_{truncated}")
     return None
 
@@ -109,9 +112,9 @@ def retry_after(value: str | None, now: float, *, longest: float = DAY) -> float
         return None
 
 
-def _attempts_for(reason: str, patience: Patience) -> int:
+def _attempts_for(reason: str, policy: RetryPolicy) -> int:
     if reason == "too_many_files":
-        return patience.own_fault
+        return policy.own_fault
     if reason in _OFTEN:
-        return patience.attempts
-    return min(patience.seldom, patience.attempts) if reason in _SELDOM else 1
+        return policy.attempts
+    return min(policy.seldom, policy.attempts) if reason in _SELDOM else 1

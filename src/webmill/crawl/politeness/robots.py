@@ -41,7 +41,7 @@ _AGENT_PREFIX = re.compile(r"\s*([a-z][a-z0-9_.*-]*|\*)\s*:(.*)", re.DOTALL)
 _WITH_VALUES = frozenset({"unavailable_after", "max-snippet", "max-image-preview", "max-video-preview"})
 
 
-class Policy(msgspec.Struct, frozen=True, kw_only=True):
+class RobotsPolicy(msgspec.Struct, frozen=True, kw_only=True):
     """Times in seconds."""
 
     agent: str = "webmill"
@@ -53,11 +53,11 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     patience: float = 30 * DAY  # then an unreachable robots.txt counts as none
 
 
-DEFAULT_POLICY = Policy()
+DEFAULT_POLICY = RobotsPolicy()
 _NO_RULES = RobotsRules()
 
 
-class Verdict(msgspec.Struct, frozen=True, kw_only=True):
+class RobotsVerdict(msgspec.Struct, frozen=True, kw_only=True):
     state: State = "unavailable"
     rules: RobotsRules = _NO_RULES
     crawl_delay: float | None = None  # at most the policy's
@@ -113,7 +113,7 @@ def make_entry(
     *,
     now: float,
     before: RobotsEntry | None = None,
-    policy: Policy = DEFAULT_POLICY,
+    policy: RobotsPolicy = DEFAULT_POLICY,
 ) -> RobotsEntry:
     """`answer` is the last one, after redirects; `before` what was known until now."""
     status = _status(answer)
@@ -129,7 +129,9 @@ def make_entry(
     )
 
 
-def expires_after(status: int, headers: Headers, *, failing_for: float = 0.0, policy: Policy = DEFAULT_POLICY) -> float:
+def expires_after(
+    status: int, headers: Headers, *, failing_for: float = 0.0, policy: RobotsPolicy = DEFAULT_POLICY
+) -> float:
     """For how many seconds an answer is good. Cache-Control may shorten it, and never lengthens it."""
     if _is_failure(status):  # wait as long as it has failed already: the waits double
         return min(max(failing_for, policy.first_retry), policy.longest_retry)
@@ -140,24 +142,24 @@ def expires_after(status: int, headers: Headers, *, failing_for: float = 0.0, po
     return min(max(float(found[1]), policy.min_age), policy.max_age) if found else policy.max_age
 
 
-def left_alone_until(entry: RobotsEntry, *, policy: Policy = DEFAULT_POLICY) -> float:
+def left_alone_until(entry: RobotsEntry, *, policy: RobotsPolicy = DEFAULT_POLICY) -> float:
     """By a Retry-After of its server; 0 when it did not ask for more than we would wait by ourselves."""
     ours = expires_after(entry.status, Headers(), failing_for=entry.fetched - entry.failing_since, policy=policy)
     return entry.expires if entry.expires > entry.fetched + ours else 0.0
 
 
 def decide(
-    entry: RobotsEntry, *, now: float, policy: Policy = DEFAULT_POLICY, files: ParsedFiles | None = None
-) -> Verdict:
+    entry: RobotsEntry, *, now: float, policy: RobotsPolicy = DEFAULT_POLICY, files: ParsedFiles | None = None
+) -> RobotsVerdict:
     """Good until `entry.expires`. `files` saves parsing the same body again."""
     if _is_failure(entry.status):
         is_given_up = now - _failing_since(entry) >= policy.patience
-        return Verdict(state="unavailable" if is_given_up else "unreachable")
+        return RobotsVerdict(state="unavailable" if is_given_up else "unreachable")
     if entry.status >= 300:
-        return Verdict()
+        return RobotsVerdict()
     parsed = _parse(entry.body, policy.agent) if files is None else files.get(entry, policy.agent)
     delay = parsed.rules.crawl_delay
-    return Verdict(
+    return RobotsVerdict(
         state="rules",
         rules=parsed.rules,
         crawl_delay=None if delay is None else min(delay, policy.max_delay),

@@ -1,4 +1,4 @@
-"""What is known of robots.txt files: by this process, or by its store. What neither knows must be asked for."""
+"""The robots.txt files that this process knows, in memory or from its store. Any other must be fetched."""
 
 from __future__ import annotations
 
@@ -8,32 +8,32 @@ from collections.abc import Iterator
 from typing import Protocol
 
 from webmill.crawl.frontier.base import RobotsEntry, domain_of
-from webmill.crawl.politeness.robots import ParsedFiles, Policy, Verdict, decide
+from webmill.crawl.politeness.robots import ParsedFiles, RobotsPolicy, RobotsVerdict, decide
 from webmill.infra.clock import SteadyClock
 
-KEPT = 50_000  # entries with their verdicts, about 1 KiB each without the rules
-PARSED = 16 << 20  # bytes of files whose rules are kept in memory; parsed they take several times that
+MOST_ENTRIES = 50_000  # about 1 KiB each without the rules
+PARSED_BYTES = 16 << 20  # of files whose rules are kept in memory; parsed they take several times that
 
 
 class RobotsStore(Protocol):
-    """What is asked of a frontier here."""
+    """Where robots.txt files are kept across restarts: a frontier."""
 
     def robots(self, origin: str) -> RobotsEntry | None: ...
 
     def excluded(self) -> Iterator[str]:
-        """Domains of which nothing is ever asked."""
+        """Yield the domains that are never asked for anything."""
         ...
 
 
-class RobotsKeeper:
-    def __init__(self, store: RobotsStore, policy: Policy, *, clock: SteadyClock) -> None:
+class RobotsCache:
+    def __init__(self, store: RobotsStore, policy: RobotsPolicy, *, clock: SteadyClock) -> None:
         self._store, self._policy, self._clock = store, policy, clock
-        self._files = ParsedFiles(most_bytes=PARSED)
+        self._files = ParsedFiles(most_bytes=PARSED_BYTES)
         self._entries: OrderedDict[str, RobotsEntry] = OrderedDict()
-        self._unused: set[str] = set()  # origins of which nothing was asked since their file was
+        self._unused: set[str] = set()  # origins that were asked for nothing since their file was fetched
 
-    async def find(self, origin: str) -> Verdict | None:
-        """None when it must be asked for (again)."""
+    async def find(self, origin: str) -> RobotsVerdict | None:
+        """Return the verdict of an origin, or None when its file must be fetched (again)."""
         if origin not in self._entries:
             entry = await asyncio.to_thread(self._store.robots, origin)
             if entry is None:
@@ -41,25 +41,27 @@ class RobotsKeeper:
             self._remember(entry)
         entry = self._entries[origin]
         self._entries.move_to_end(origin)
-        return self._verdict(entry) if self._clock() < self._good_until(entry) else None
+        return self._verdict(entry) if self._clock() < self._valid_until(entry) else None
 
-    def _good_until(self, entry: RobotsEntry) -> float:
-        """A file is good for the page that it was asked for, however long that must wait: not for more than a day."""
+    def _valid_until(self, entry: RobotsEntry) -> float:
+        """A file is valid for the page that it was fetched for, however long that must wait: up to a day."""
         return entry.fetched + self._policy.max_age if entry.origin in self._unused else entry.expires
 
-    def use(self, origin: str) -> None:
-        """Something of it is asked now."""
+    def mark_used(self, origin: str) -> None:
+        """A page of the origin is requested now."""
         self._unused.discard(origin)
 
-    async def excludes(self, url: str) -> bool:
-        """Nothing of its domain is ever asked, its robots.txt neither."""
+    async def is_excluded(self, url: str) -> bool:
+        """Tell whether the URL's domain is never asked for anything, its robots.txt included."""
         domain = domain_of(url)
         return await asyncio.to_thread(lambda: domain in self._store.excluded())
 
-    def last(self, origin: str) -> RobotsEntry | None:
+    def entry(self, origin: str) -> RobotsEntry | None:
+        """Return the file as it was last fetched, also when it has expired."""
         return self._entries.get(origin)
 
-    def keep(self, entry: RobotsEntry) -> Verdict:
+    def add(self, entry: RobotsEntry) -> RobotsVerdict:
+        """Remember a file that was fetched now, and return its verdict."""
         self._remember(entry)
         verdict = self._verdict(entry)
         if verdict.state != "unreachable":
@@ -68,8 +70,8 @@ class RobotsKeeper:
 
     def _remember(self, entry: RobotsEntry) -> None:
         self._entries[entry.origin] = entry
-        if len(self._entries) > KEPT:
+        if len(self._entries) > MOST_ENTRIES:
             self._unused.discard(self._entries.popitem(last=False)[0])
 
-    def _verdict(self, entry: RobotsEntry) -> Verdict:
+    def _verdict(self, entry: RobotsEntry) -> RobotsVerdict:
         return decide(entry, now=self._clock(), policy=self._policy, files=self._files)

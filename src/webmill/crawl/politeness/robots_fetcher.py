@@ -1,4 +1,4 @@
-"""robots.txt before anything else of a host: known, or asked for now, with its redirects."""
+"""robots.txt before anything else of a host: known, or fetched now, with its redirects."""
 
 from __future__ import annotations
 
@@ -8,98 +8,108 @@ import msgspec
 
 from webmill.crawl.fetch import FetchedResponse, FetchFailure
 from webmill.crawl.frontier.base import RobotsEntry
-from webmill.crawl.politeness.robots import MAX_REDIRECTS, Policy, Verdict, left_alone_until, make_entry
-from webmill.crawl.politeness.robots_cache import RobotsKeeper
-from webmill.crawl.scheduler.shard_store import Answered
-from webmill.crawl.visit.page_reader import REDIRECTS, redirected
-from webmill.crawl.visit.requester import Asked, Asker, Busy, Pace
+from webmill.crawl.page.redirects import redirect_target
+from webmill.crawl.politeness.requester import HostBusy, Requester, RequestPacing, RequestResult
+from webmill.crawl.politeness.robots import MAX_REDIRECTS, RobotsPolicy, RobotsVerdict, left_alone_until, make_entry
+from webmill.crawl.politeness.robots_cache import RobotsCache
 from webmill.formats.site.robots import MAX_BODY
 from webmill.formats.url.normalise import origin_of
 from webmill.formats.warc.capture import Capture
 from webmill.infra.clock import SteadyClock
 
-LONGEST_WAIT = 600.0  # for a redirect's host to be free
+LONGEST_WAIT = 600.0  # for the host that a redirect leads to
 
 
-class Learned(msgspec.Struct, frozen=True, kw_only=True):
-    """`entry` is there when it was asked for now. Without a verdict the host was not free: ask again at `until`."""
+class RobotsCheck(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of an origin's robots.txt. Without a verdict its host was busy: check again at `free`."""
 
-    verdict: Verdict | None = None
-    left_alone_until: float = 0.0  # by a robots.txt that is unreachable: as its server has said
-    entry: RobotsEntry | None = None
-    answers: tuple[Answered, ...] = ()
-    until: float | None = None  # when the host may be asked again
-    failed: FetchFailure | None = None  # why there was no answer just now
+    verdict: RobotsVerdict | None = None
+    not_before: float = 0.0  # when the server of an unreachable robots.txt wants to be asked again
+    fetched: RobotsEntry | None = None  # the file, when it was fetched for this check
+    captures: tuple[Capture, ...] = ()  # responses to be archived
+    free: float | None = None  # when the host may be asked again
+    failed: FetchFailure | None = None  # why there was no response just now
 
 
-class RobotsAsking:
-    def __init__(self, asker: Asker, keeper: RobotsKeeper, policy: Policy, *, clock: SteadyClock) -> None:
-        self._asker, self._keeper, self._policy, self._clock = asker, keeper, policy, clock
-        self.asked = 0
+class RobotsFetcher:
+    def __init__(self, requester: Requester, cache: RobotsCache, policy: RobotsPolicy, *, clock: SteadyClock) -> None:
+        self._requester, self._cache, self._policy, self._clock = requester, cache, policy, clock
+        self.requests = 0
 
-    def use(self, origin: str) -> None:
-        self._keeper.use(origin)
+    def mark_used(self, origin: str) -> None:
+        self._cache.mark_used(origin)
 
-    async def learn(self, origin: str, *, pace: Pace) -> Learned:
-        verdict = await self._keeper.find(origin)
-        before = self._keeper.last(origin)
-        if verdict and before:
-            return Learned(verdict=verdict, left_alone_until=left_alone_until(before, policy=self._policy))
-        first = await self._asker.ask(f"{origin}/robots.txt", pace=pace, at_least=MAX_BODY + 1)
-        if isinstance(first, Busy):
-            return Learned(until=first.until)
-        self.asked += 1
-        hops, busy = await self._followed(f"{origin}/robots.txt", first, pace=pace)
-        answers = tuple(_answered(hop) for hop in hops if isinstance(hop.answer, FetchedResponse))
-        if busy:  # what it says is not known: nothing may be asked
-            return Learned(answers=answers, until=busy.until)
-        entry = make_entry(origin, hops[-1].answer, now=self._clock(), before=before, policy=self._policy)
-        verdict = self._keeper.keep(entry)
-        delay = Pace(pace.is_requisite, verdict.crawl_delay or 0.0).delay(self._asker.manners)
-        until = max(first.sent + delay, hops[-1].free)
-        if alone := left_alone_until(entry, policy=self._policy):
-            self._asker.hold(origin, alone)
-        return Learned(
+    async def check(self, origin: str, *, pacing: RequestPacing) -> RobotsCheck:
+        """Return the verdict of an origin, from the cache or from its server."""
+        verdict = await self._cache.find(origin)
+        known = self._cache.entry(origin)
+        if verdict and known:
+            return RobotsCheck(verdict=verdict, not_before=left_alone_until(known, policy=self._policy))
+        url = f"{origin}/robots.txt"
+        first = await self._requester.request(url, pacing=pacing, at_least=MAX_BODY + 1)
+        if isinstance(first, HostBusy):
+            return RobotsCheck(free=first.until)
+        self.requests += 1
+        results, busy = await self._follow_redirects(url, first, pacing=pacing)
+        captures = tuple(robots_capture(one.answer) for one in results if isinstance(one.answer, FetchedResponse))
+        if busy:  # what it says is not known: nothing may be requested
+            return RobotsCheck(captures=captures, free=busy.until)
+        return self._learn(origin, results, captures, known, pacing)
+
+    def _learn(
+        self,
+        origin: str,
+        results: list[RequestResult],
+        captures: tuple[Capture, ...],
+        known: RobotsEntry | None,
+        pacing: RequestPacing,
+    ) -> RobotsCheck:
+        last = results[-1]
+        entry = make_entry(origin, last.answer, now=self._clock(), before=known, policy=self._policy)
+        verdict = self._cache.add(entry)
+        delay = RequestPacing(pacing.is_resource, verdict.crawl_delay or 0.0).delay(self._requester.politeness)
+        free = max(results[0].sent + delay, last.free)
+        not_before = left_alone_until(entry, policy=self._policy)
+        if not_before:
+            self._requester.hold_host(origin, not_before)
+        return RobotsCheck(
             verdict=verdict,
-            left_alone_until=alone,
-            entry=entry,
-            answers=answers,
-            until=max(until, alone) if delay or alone else None,
-            failed=hops[-1].answer if isinstance(hops[-1].answer, FetchFailure) else None,
+            not_before=not_before,
+            fetched=entry,
+            captures=captures,
+            free=max(free, not_before) if delay or not_before else None,
+            failed=last.answer if isinstance(last.answer, FetchFailure) else None,
         )
 
-    async def _followed(self, url: str, asked: Asked, *, pace: Pace) -> tuple[list[Asked], Busy | None]:
-        hops = [asked]
-        while len(hops) <= MAX_REDIRECTS and (url := _target(url, hops[-1])):
-            if await self._keeper.excludes(url):
+    async def _follow_redirects(
+        self, url: str, first: RequestResult, *, pacing: RequestPacing
+    ) -> tuple[list[RequestResult], HostBusy | None]:
+        results = [first]
+        while len(results) <= MAX_REDIRECTS and (url := _target(url, results[-1])):
+            if await self._cache.is_excluded(url):
                 break
-            next_hop = await self._patiently(url, pace=pace)
-            if isinstance(next_hop, Busy):
-                return hops, next_hop
-            hops.append(next_hop)
-        return hops, None
+            result = await self._request_patiently(url, pacing=pacing)
+            if isinstance(result, HostBusy):
+                return results, result
+            results.append(result)
+        return results, None
 
-    async def _patiently(self, url: str, *, pace: Pace) -> Asked | Busy:
-        """The host that a redirect leads to has a delay of its own, which may be known."""
-        known = await self._keeper.find(origin_of(url))
-        pace = Pace(pace.is_requisite, (known and known.crawl_delay) or 0.0)
+    async def _request_patiently(self, url: str, *, pacing: RequestPacing) -> RequestResult | HostBusy:
+        """Wait for the host that a redirect leads to. It has a delay of its own, which may be known."""
+        known = await self._cache.find(origin_of(url))
+        pacing = RequestPacing(pacing.is_resource, (known and known.crawl_delay) or 0.0)
         deadline = self._clock() + LONGEST_WAIT
-        while isinstance(asked := await self._asker.ask(url, pace=pace, at_least=MAX_BODY + 1), Busy):
-            if asked.until > deadline:
-                return asked
-            await asyncio.sleep(max(0.0, asked.until - self._clock()))
-        return asked
+        while True:
+            result = await self._requester.request(url, pacing=pacing, at_least=MAX_BODY + 1)
+            if not isinstance(result, HostBusy) or result.until > deadline:
+                return result
+            await asyncio.sleep(max(0.0, result.until - self._clock()))
 
 
-def _target(url: str, hop: Asked) -> str:
-    """Where a redirect leads; empty when it is none, or leads nowhere."""
-    if not isinstance(hop.answer, FetchedResponse) or hop.answer.head.status not in REDIRECTS:
-        return ""
-    location = hop.answer.head.headers.get("Location")
-    return next(iter(redirected(url, location)), "") if location else ""
+def _target(url: str, result: RequestResult) -> str:
+    """Return where a redirect leads; "" when the response is none, or leads nowhere."""
+    return (redirect_target(url, result.answer.head) or "") if isinstance(result.answer, FetchedResponse) else ""
 
 
-def _answered(hop: Asked) -> Answered:
-    assert isinstance(hop.answer, FetchedResponse)
-    capture = Capture(exchange=hop.answer.exchange, payload=hop.answer.payload, subset="robotstxt")
-    return Answered(capture=capture, sent=hop.sent)
+def robots_capture(answer: FetchedResponse) -> Capture:
+    return Capture(exchange=answer.exchange, payload=answer.payload, subset="robotstxt")

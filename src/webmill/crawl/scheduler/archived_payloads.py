@@ -15,8 +15,8 @@ import msgspec
 from webmill.formats.warc.record_headers import OriginalCapture
 from webmill.infra.sqlite import Database, Schema
 
-Payload = tuple[str, OriginalCapture]  # digest, and the record that has it
-LEAST = 256  # bytes: below that a revisit record is no shorter than the payload
+PayloadRecord = tuple[str, OriginalCapture]  # digest, and the record that has it
+MIN_PAYLOAD = 256  # bytes: below that a revisit record is no shorter than the payload
 
 SCHEMA = Schema(
     tag=int.from_bytes(b"wmPa"),
@@ -33,12 +33,12 @@ SCHEMA = Schema(
 )
 
 
-class Payloads:
+class ArchivedPayloads:
     def __init__(self, path: Path) -> None:
         self._database = Database(path, schema=SCHEMA)
 
     def find(self, digests: Collection[str]) -> dict[str, OriginalCapture]:
-        """Those that are known. In one question: most of its price is the lock on the file."""
+        """Return the records of the digests that are known. One query: most of its price is the lock on the file."""
         sql = "SELECT digest, record_id, url, time FROM payload WHERE digest IN (SELECT value FROM json_each(?))"
         rows = self._database.read(sql, (msgspec.json.encode(list(digests)).decode(),)) if digests else []
         return {
@@ -46,8 +46,8 @@ class Payloads:
             for digest, record_id, url, time in rows
         }
 
-    def add(self, payloads: list[Payload]) -> None:
-        """The first of a digest stays."""
+    def add(self, payloads: list[PayloadRecord]) -> None:
+        """Remember payloads. The first record of a digest stays."""
         rows = [(key, one.record_id, one.uri, one.date.timestamp()) for key, one in payloads if one.date]
         if rows:
             with self._database.write_relaxed():

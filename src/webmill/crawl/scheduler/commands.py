@@ -1,26 +1,44 @@
-"""What a shard is told through its letter box beside links: durable, done by its owner, harmless when repeated."""
+"""What a shard is told through its inbox beside links: durable, done by the shard's owner, harmless when repeated."""
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import msgspec
 
+from webmill.crawl.frontier.base import Frontier
 
-class Exclude(msgspec.Struct, frozen=True, tag="exclude"):
+
+class ExcludeDomains(msgspec.Struct, frozen=True, tag="exclude"):
     domains: tuple[str, ...]
 
 
-class Include(msgspec.Struct, frozen=True, tag="include"):
+class IncludeDomains(msgspec.Struct, frozen=True, tag="include"):
     domains: tuple[str, ...]
 
 
-class Compact(msgspec.Struct, frozen=True, tag="compact"):
+class CompactFrontier(msgspec.Struct, frozen=True, tag="compact"):
     """Drop what was consumed."""
 
 
-class BackUp(msgspec.Struct, frozen=True, tag="back_up"):
-    """A consistent copy of the shard's frontier into `folder`, which must be absent; it is there whole, or not."""
+class BackUpFrontier(msgspec.Struct, frozen=True, tag="back_up"):
+    """Copy the shard's frontier into `folder`, which must be absent. The copy appears whole, or not at all."""
 
     folder: str
 
 
-Order = Exclude | Include | Compact | BackUp
+ShardCommand = ExcludeDomains | IncludeDomains | CompactFrontier | BackUpFrontier
+
+
+def apply_command(command: ShardCommand, frontier: Frontier) -> None:
+    match command:
+        case ExcludeDomains(domains):
+            frontier.exclude(domains)
+        case IncludeDomains(domains):
+            frontier.include(domains)
+        case CompactFrontier():
+            frontier.compact()
+        case BackUpFrontier(folder):
+            copy = Path(folder)
+            if copy.parent.is_dir() and not copy.exists():  # still wanted, and not done before a kill
+                frontier.back_up(copy)

@@ -1,6 +1,6 @@
-"""How many pages each domain has given, for `--max-pages-per-domain`.
+"""How many pages each domain may still give, for `--max-pages-per-domain`.
 
-Counted before the frontier settles the pages: a kill in between counts too many, so that the limit is never passed.
+Pages are counted before the frontier settles them: a kill in between counts too many, so the limit is never passed.
 """
 
 from __future__ import annotations
@@ -18,29 +18,31 @@ SCHEMA = Schema(
 )
 
 
-class Quota(Protocol):
-    def left(self, domains: Iterable[str]) -> dict[str, int] | None:
-        """How many pages each may still give; None: any number."""
+class DomainBudget(Protocol):
+    def remaining(self, domains: Iterable[str]) -> dict[str, int] | None:
+        """Return how many pages each domain may still give. None: any number."""
         ...
 
-    def count(self, pages: Counter[str]) -> None: ...
+    def spend(self, pages: Counter[str]) -> None:
+        """Count pages against their domains."""
+        ...
 
     def close(self) -> None: ...
 
 
-class SqliteQuota:
+class SqliteDomainBudget:
     def __init__(self, path: Path, *, limit: int | None) -> None:
         self.limit = limit
         self._database = Database(path, schema=SCHEMA)
 
-    def left(self, domains: Iterable[str]) -> dict[str, int] | None:
+    def remaining(self, domains: Iterable[str]) -> dict[str, int] | None:
         if self.limit is None:
             return None
         find = "SELECT pages FROM domain WHERE name = ?"
-        given = {domain: self._database.read(find, (domain,)) for domain in domains}
-        return {domain: max(0, self.limit - (rows[0][0] if rows else 0)) for domain, rows in given.items()}
+        spent = {domain: self._database.read(find, (domain,)) for domain in domains}
+        return {domain: max(0, self.limit - (rows[0][0] if rows else 0)) for domain, rows in spent.items()}
 
-    def count(self, pages: Counter[str]) -> None:
+    def spend(self, pages: Counter[str]) -> None:
         with self._database.write_relaxed() as run:
             for domain, number in pages.items():
                 run(

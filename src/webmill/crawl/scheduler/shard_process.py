@@ -1,4 +1,4 @@
-"""What one process of a crawl runs: open the shard's parts, listen to the parent, crawl until told to stop."""
+"""What one process of a crawl runs: open the shard's parts, listen to the coordinator, crawl until told to stop."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import logging
 import os
 import signal
 import time
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from functools import partial
@@ -19,20 +19,22 @@ import msgspec
 
 from webmill.crawl.fetch import HttpFetcher
 from webmill.crawl.frontier.base import Frontier
-from webmill.crawl.options import AGENT, Options
-from webmill.crawl.politeness.robots import Policy
-from webmill.crawl.politeness.robots_cache import RobotsKeeper
-from webmill.crawl.politeness.robots_fetcher import RobotsAsking
-from webmill.crawl.progress import Snapshot
-from webmill.crawl.scheduler.archived_payloads import Payloads
-from webmill.crawl.scheduler.inbox import Mail
-from webmill.crawl.scheduler.shard import Shard
-from webmill.crawl.scheduler.shard_store import Desk
+from webmill.crawl.options import ROBOTS_NAME, CrawlOptions
+from webmill.crawl.politeness.requester import Requester, open_fetcher
+from webmill.crawl.politeness.robots import RobotsPolicy
+from webmill.crawl.politeness.robots_cache import RobotsCache
+from webmill.crawl.politeness.robots_fetcher import RobotsFetcher
+from webmill.crawl.progress import CrawlProgress
+from webmill.crawl.scheduler.archived_payloads import ArchivedPayloads
+from webmill.crawl.scheduler.capture_archiver import CaptureArchiver
+from webmill.crawl.scheduler.inbox import ShardMessages
+from webmill.crawl.scheduler.reservations import BatchedReservations
+from webmill.crawl.scheduler.shard_crawler import ShardCrawler
+from webmill.crawl.scheduler.shard_store import ShardParts, ShardStore
 from webmill.crawl.scope import NO_TEXT, Scope, ScopeRules
 from webmill.crawl.traps import TrapRules
-from webmill.crawl.visit.page_reader import Reader
-from webmill.crawl.visit.requester import Asker, open_fetcher
-from webmill.crawl.visit.url_visit import Visitor
+from webmill.crawl.visit.page_reader import PageReader
+from webmill.crawl.visit.url_visitor import UrlVisitor
 from webmill.errors import Conflict, Unavailable, WebmillError
 from webmill.infra import atomic, interrupts
 from webmill.infra.clock import Anchor
@@ -40,17 +42,17 @@ from webmill.infra.log import configure
 
 log = logging.getLogger(__name__)
 
-PATIENCE = 60.0  # for the files of a shard
+OPEN_PATIENCE = 60.0  # seconds for a former owner of the shard's files to end
 
 
-def main(options: Options, shard: int, shards: int, parent: Connection) -> None:
+def main(options: CrawlOptions, shard: int, shards: int, parent: Connection) -> None:
     interrupts.ignore()  # the parent tells us
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     configure(verbosity=options.verbosity, form=options.log_format)
-    collect_seldom()
+    collect_garbage_seldom()
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # numpy brings it, and it starts a thread for each core
     try:
-        run_loop(crawl(options, shard, shards, parent))
+        run_event_loop(crawl_shard(options, shard, shards, parent))
     except (Conflict, Unavailable) as error:
         parent.send(("lost", str(error)))
     except WebmillError as error:
@@ -59,13 +61,13 @@ def main(options: Options, shard: int, shards: int, parent: Connection) -> None:
         parent.close()
 
 
-def collect_seldom() -> None:
+def collect_garbage_seldom() -> None:
     """A crawl leaves no garbage in cycles, nor do failures; to look for it as often as Python does costs 5 %."""
     gc.freeze()
     gc.set_threshold(50_000, 20, 20)
 
 
-def run_loop(work: Coroutine[object, object, None]) -> None:
+def run_event_loop(work: Coroutine[object, object, None]) -> None:
     try:
         import uvloop
     except ImportError:
@@ -74,96 +76,104 @@ def run_loop(work: Coroutine[object, object, None]) -> None:
         uvloop.run(work)
 
 
-async def crawl(options: Options, shard: int, shards: int, parent: Connection) -> None:
-    loop = asyncio.get_running_loop()
-    with ExitStack() as parts:
-        desk = open_desk(options, shard, shards, parts)
-        fetcher = open_fetcher(options.manners, options.limits, options.reach, connections=options.settings.concurrency)
+async def crawl_shard(options: CrawlOptions, shard: int, shards: int, parent: Connection) -> None:
+    loop, connections = asyncio.get_running_loop(), options.settings.concurrency
+    with ExitStack() as stack:
+        store = open_store(options, shard, shards, stack)
+        fetcher = open_fetcher(options.politeness, options.limits, options.network, connections=connections)
         try:
-            crawler = Shard(desk, options, tell=lambda seen: tell(parent, crawler, seen))
-            crawler.visitor = visitor_for(fetcher, desk, options, crawler)
-            loop.add_reader(parent.fileno(), partial(listen, parent, crawler))
+            crawler = make_crawler(options, store, fetcher, report=partial(send_progress, parent))
+            loop.add_reader(parent.fileno(), partial(receive_messages, parent, crawler))
             await crawler.run()
         finally:
             loop.remove_reader(parent.fileno())
             await fetcher.close()
 
 
-def visitor_for(fetcher: HttpFetcher, desk: Desk, options: Options, crawler: Shard) -> Visitor:
-    requisites = options.rules.requisites
-    asker = Asker(fetcher, options.manners, crawler, clock=desk.clock, requisites=requisites)
-    policy = Policy(agent=AGENT, max_delay=options.manners.max_crawl_delay, first_retry=options.limits.retry_wait)
-    robots = RobotsAsking(asker, RobotsKeeper(desk.frontier, policy, clock=desk.clock), policy, clock=desk.clock)
-    reader = Reader(scope_of(options), options.rules, options.manners, requisites=options.limits.requisites)
-    return Visitor(asker, robots, reader, options, clock=desk.clock)
+def make_crawler(
+    options: CrawlOptions, store: ShardStore, fetcher: HttpFetcher, *, report: Callable[[CrawlProgress], None]
+) -> ShardCrawler:
+    """Return a crawler of the shard: each part is given what it calls."""
+    politeness, limits, rules, clock = options.politeness, options.limits, options.rules, store.clock
+    wakeup = asyncio.Event()
+    reservations = BatchedReservations(clock=clock, wakeup=wakeup)
+    requester = Requester(fetcher, politeness, reservations, clock=clock, page_resources=rules.page_resources)
+    policy = RobotsPolicy(agent=ROBOTS_NAME, max_delay=politeness.max_crawl_delay, first_retry=limits.retry_wait)
+    robots = RobotsFetcher(requester, RobotsCache(store.frontier, policy, clock=clock), policy, clock=clock)
+    reader = PageReader(make_scope(options), rules, politeness, page_resources=limits.page_resources)
+    visitor = UrlVisitor(requester, robots, reader, options, clock=clock)
+    return ShardCrawler(store, visitor, reservations, options, wakeup=wakeup, report=report)
 
 
-def open_desk(options: Options, shard: int, shards: int, parts: ExitStack) -> Desk:
-    folder = options.shard_folder(shard)
+def open_store(options: CrawlOptions, shard: int, shards: int, stack: ExitStack) -> ShardStore:
+    """Open everything that the shard keeps its state in. `stack` closes it."""
+    folder, backends = options.folder.shard(shard), options.backends
     atomic.make_folder(folder)
     frontier = open_frontier(options, folder)
-    parts.callback(frontier.close)
-    gates = options.backends.gates(options.gates)
-    parts.callback(gates.close)
+    stack.callback(frontier.close)
+    schedule = backends.open_host_schedule(options.folder.host_schedule)
+    stack.callback(schedule.close)
     note = frontier.notes().get("clock")
-    clock = gates.clock(msgspec.json.decode(note, type=Anchor) if note else None)
+    clock = schedule.clock(msgspec.json.decode(note, type=Anchor) if note else None)
     frontier.exclude(options.settings.exclude_domains)
-    mail = Mail([options.box(number) for number in range(shards)], shard, open_box=options.backends.box)
-    parts.callback(mail.close)
-    payloads = Payloads(folder / "payloads.sqlite")
-    parts.callback(payloads.close)
-    quota = options.backends.quota(folder / "quota.sqlite", options.limits.pages_per_domain)
-    parts.callback(quota.close)
+    inboxes = [options.folder.inbox(number) for number in range(shards)]
+    messages = ShardMessages(inboxes, shard, open_inbox=backends.open_inbox)
+    stack.callback(messages.close)
+    payloads = ArchivedPayloads(folder / "payloads.sqlite")
+    stack.callback(payloads.close)
+    budget = backends.open_domain_budget(folder / "quota.sqlite", options.limits.pages_per_domain)
+    stack.callback(budget.close)
     stem = f"{options.node}-{shard:02d}" if options.node else f"{shard:02d}"
     writer = options.archive.open_writer(stem=stem, now=lambda: datetime.fromtimestamp(clock(), UTC))
-    parts.callback(writer.close)
-    return Desk(
-        frontier=frontier,
-        gates=gates,
-        writer=writer,
-        payloads=payloads,
-        quota=quota,
-        mail=mail,
-        clock=clock,
-        manners=options.manners,
+    stack.callback(writer.close)
+    return ShardStore(
+        ShardParts(
+            frontier=frontier,
+            schedule=schedule,
+            archiver=CaptureArchiver(writer, payloads),
+            domain_budget=budget,
+            messages=messages,
+            clock=clock,
+        ),
         shard=shard,
         shards=shards,
-        revisits=options.refresh.on,
-        requisites=options.rules.requisites,
+        politeness=options.politeness,
+        claims_revisits=options.revisits.on,
+        claims_resources=options.rules.page_resources,
     )
 
 
-def open_frontier(options: Options, folder: Path) -> Frontier:
-    """A process whose parent was killed may still have it, until it notices."""
-    deadline = time.monotonic() + PATIENCE
+def open_frontier(options: CrawlOptions, folder: Path) -> Frontier:
+    """Open the shard's frontier. A process whose parent was killed may still have it, until it notices."""
+    deadline = time.monotonic() + OPEN_PATIENCE
     while True:
         try:
-            return options.backends.frontier(folder)
+            return options.backends.open_frontier(folder)
         except Conflict:
             if time.monotonic() > deadline:
                 raise
         time.sleep(0.1)
 
 
-def scope_of(options: Options) -> Scope:
+def make_scope(options: CrawlOptions) -> Scope:
     rules = ScopeRules(
         kind=options.rules.scope,
         include=options.rules.include,
         exclude=options.rules.exclude,
         max_depth=options.rules.depth,
-        extensions=NO_TEXT if options.rules.extensions else frozenset(),
+        extensions=NO_TEXT if options.rules.skip_binary else frozenset(),
         traps=TrapRules() if options.rules.traps else None,
     )
-    with options.seeds.open() as seeds:
+    with options.folder.seeds.open() as seeds:
         return Scope(rules, seeds=(line.strip() for line in seeds), year=datetime.now(UTC).year)
 
 
-def listen(parent: Connection, crawler: Shard) -> None:
-    """A parent that is gone hangs up: then we stop, as if it had told us to."""
+def receive_messages(parent: Connection, crawler: ShardCrawler) -> None:
+    """Do what the coordinator says. When it is gone, stop as if it had said so."""
     try:
         while parent.poll():
-            word, *values = parent.recv()
-            match word:
+            kind, *values = parent.recv()
+            match kind:
                 case "grant":
                     crawler.grant(*values)
                 case "revoke":
@@ -173,13 +183,13 @@ def listen(parent: Connection, crawler: Shard) -> None:
                 case "stop":
                     crawler.stop()
     except (EOFError, OSError):
-        log.warning("the parent is gone", extra={"pid": os.getpid()})
+        log.warning("the coordinator is gone", extra={"pid": os.getpid()})
         asyncio.get_running_loop().remove_reader(parent.fileno())
         crawler.stop(grace=0.0)  # who comes after us waits for our files
 
 
-def tell(parent: Connection, crawler: Shard, seen: Snapshot) -> None:
+def send_progress(parent: Connection, progress: CrawlProgress) -> None:
     try:
-        parent.send(("seen", seen))
-    except OSError:  # it is gone
-        crawler.stop(grace=0.0)
+        parent.send(("progress", progress))
+    except OSError:
+        pass  # the coordinator is gone, which `receive_messages` learns, too

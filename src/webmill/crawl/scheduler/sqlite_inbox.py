@@ -1,4 +1,4 @@
-"""The letter box of a shard as a file, for all processes of one machine."""
+"""The inbox of a shard as a file, for all processes of one machine."""
 
 from __future__ import annotations
 
@@ -6,36 +6,36 @@ import uuid
 from collections.abc import Sequence
 from pathlib import Path
 
-from webmill.crawl.scheduler.inbox import Letter
+from webmill.crawl.scheduler.inbox import InboxMessage
 from webmill.errors import Conflict
 from webmill.infra.queue.base import Message
 from webmill.infra.queue.sqlite import SqliteConsumer, SqliteDelivery, SqliteQueue
 
-ATTEMPTS = 1_000_000  # a letter is never given up: it is links, not work
+MAX_ATTEMPTS = 1_000_000  # a message is never given up: it holds links, not work
 
 
-class SqliteBox:
+class SqliteInbox:
     def __init__(self, file: Path) -> None:
-        self._queue = SqliteQueue(file, max_attempts=ATTEMPTS)
-        self._letters: SqliteConsumer | None = None
-        self._taken: dict[str, SqliteDelivery] = {}
+        self._queue = SqliteQueue(file, max_attempts=MAX_ATTEMPTS)
+        self._consumer: SqliteConsumer | None = None
+        self._leased: dict[str, SqliteDelivery] = {}
 
-    def post(self, letters: Sequence[bytes]) -> None:
-        self._queue.publish(Message(uuid.uuid4().hex, body) for body in letters)
+    def publish(self, bodies: Sequence[bytes]) -> None:
+        self._queue.publish(Message(uuid.uuid4().hex, body) for body in bodies)
 
-    def take(self, count: int) -> list[Letter]:
-        if self._letters is None:
-            self._queue.end_leases()  # no earlier owner lives: what they held is to be had again
-            self._letters = self._queue.consume(prefetch=count)
-        while len(self._taken) < count and (delivery := self._letters.receive(timeout=0)):
-            self._taken[delivery.id] = delivery
-        return [Letter(delivery.id, delivery.body) for delivery in self._taken.values()]
+    def read(self, count: int) -> list[InboxMessage]:
+        if self._consumer is None:
+            self._queue.end_leases()  # no earlier owner lives: what they leased may be read again
+            self._consumer = self._queue.consume(prefetch=count)
+        while len(self._leased) < count and (delivery := self._consumer.receive(timeout=0)):
+            self._leased[delivery.id] = delivery
+        return [InboxMessage(delivery.id, delivery.body) for delivery in self._leased.values()]
 
-    def drop(self, letters: Sequence[Letter]) -> None:
-        for letter in letters:
+    def delete(self, messages: Sequence[InboxMessage]) -> None:
+        for message in messages:
             try:
-                self._taken.pop(letter.id).ack()
-            except Conflict:  # held for too long: it comes again
+                self._leased.pop(message.id).ack()
+            except Conflict:  # its lease ran out: it comes again
                 pass
 
     def is_empty(self) -> bool:
@@ -43,6 +43,6 @@ class SqliteBox:
         return not (stats.ready or stats.leased or stats.delayed)
 
     def close(self) -> None:
-        if self._letters:
-            self._letters.close()
+        if self._consumer:
+            self._consumer.close()
         self._queue.close()

@@ -1,11 +1,11 @@
-"""Pages that were met where a picture should be, as old pictures are often redirected to one, and to which links lead.
+"""Pages that were fetched as the resource of a page: servers often redirect an old image to a page.
 
-What is asked for as a picture brings nothing more: a site may answer with a page for each picture that it lacks. But a
-page to which a link leads is one like any other, whichever was met first, and what it needs is brought. So both are
-remembered, as far as this process has met them of late; it is all in a crawl of one site.
+A resource brings no resources of its own: a site may answer with a page for each image that it lacks. But a page that
+is also linked is one like any other, whichever was met first, and its resources are fetched. So both are remembered, as
+far as this process has met them of late; in a crawl of one site that is all of them.
 
-Such a page counts as none, so --max-pages does not end a chain of them, each a picture of the one before and linked
-by it. Therefore no more of them bring what they need than there were pages that count, and a few.
+Such a page does not count as a page, so --max-pages does not end a chain of them, each an image of the one before and
+linked by it. Therefore no more of them bring their resources than there were pages that count, and a few.
 """
 
 from __future__ import annotations
@@ -14,63 +14,65 @@ from collections import OrderedDict
 
 import msgspec
 
-from webmill.crawl.page.resources import Requisite
-from webmill.crawl.visit.recent_links import Recent
+from webmill.crawl.page.resources import PageResource
+from webmill.crawl.visit.recent_links import RecentLinks
 
-MOST = 20 << 20  # characters in the requisites of pages that were read and not linked yet
-FEW = 100
+MOST_CHARACTERS = 20 << 20  # in the resources of pages that were read and not linked yet
+FREE_PAGES = 100
 
 
-class Bare(msgspec.Struct, frozen=True):
-    """A page without its requisites."""
+class EmbeddedPage(msgspec.Struct, frozen=True):
+    """A page that was fetched as a resource, with the resources that it names."""
 
     depth: int
-    requisites: list[Requisite]
+    resources: list[PageResource]
 
     @property
     def size(self) -> int:
-        return sum(len(requisite.url) for requisite in self.requisites)
+        return sum(len(resource.url) for resource in self.resources)
 
 
-class BarePages:
-    def __init__(self, most: int = MOST, *, few: int = FEW) -> None:
-        self._most, self._held, self._left = most, 0, few
-        self._named, self._linked = Recent(), Recent()
-        self._read: OrderedDict[str, Bare] = OrderedDict()
+class EmbeddedPages:
+    """The embedded pages of late, and which of them are linked."""
 
-    def count(self) -> None:
-        """A page that counts was read."""
-        self._left += 1
+    def __init__(self, most: int = MOST_CHARACTERS, *, free_pages: int = FREE_PAGES) -> None:
+        self._most, self._size, self._allowed = most, 0, free_pages
+        self._resources, self._linked = RecentLinks(), RecentLinks()
+        self._pages: OrderedDict[str, EmbeddedPage] = OrderedDict()
 
-    def spend(self) -> bool:
-        """Whether one more page that does not count may bring what it needs."""
-        if self._left:
-            self._left -= 1
+    def count_page(self) -> None:
+        """A page that counts was read, so one more embedded page may bring its resources."""
+        self._allowed += 1
+
+    def may_expand(self) -> bool:
+        """Tell whether one more embedded page may bring its resources, and count it."""
+        if self._allowed:
+            self._allowed -= 1
             return True
         return False
 
-    def name(self, url: str) -> None:
-        """A page needs it, as a picture."""
-        self._named.add(url)
+    def add_resource(self, url: str) -> None:
+        """A page names the URL as a resource."""
+        self._resources.add(url)
 
-    def link(self, url: str) -> None:
-        """A page links to it."""
-        if url in self._named:
+    def add_link(self, url: str) -> None:
+        """A page links to the URL."""
+        if url in self._resources:
             self._linked.add(url)
 
-    def take(self, url: str) -> Bare | None:
-        """Once, if it was read."""
-        found = self._read.pop(url, None)
-        self._held -= found.size if found else 0
+    def pop(self, url: str) -> EmbeddedPage | None:
+        """Return the embedded page of the URL, once, if it was read."""
+        found = self._pages.pop(url, None)
+        self._size -= found.size if found else 0
         return found
 
-    def read(self, url: str, page: Bare) -> bool:
-        """It is a page. True: a link led to it already."""
+    def add_page(self, url: str, page: EmbeddedPage) -> bool:
+        """Remember an embedded page. True: it is linked already, so it need not be remembered."""
         if url in self._linked:
             return True
-        if page.requisites and url not in self._read:
-            self._read[url] = page
-            self._held += page.size
-        while self._held > self._most:
-            self._held -= self._read.popitem(last=False)[1].size
+        if page.resources and url not in self._pages:
+            self._pages[url] = page
+            self._size += page.size
+        while self._size > self._most:
+            self._size -= self._pages.popitem(last=False)[1].size
         return False

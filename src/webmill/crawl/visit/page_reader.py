@@ -1,8 +1,7 @@
-"""What an answer means for the crawl: links, redirects, sitemaps, and how it is archived. No input, no output."""
+"""What a response means for the crawl: which links are followed, which page resources are fetched, what is archived."""
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
@@ -12,293 +11,287 @@ import msgspec
 
 from webmill.crawl.fetch import FetchedResponse
 from webmill.crawl.frontier.base import PAGE_RESOURCE, SITEMAP, ClaimedUrl, LastVisit
-from webmill.crawl.options import AGENT, Manners, Rules
+from webmill.crawl.options import ROBOTS_NAME, CrawlRules, Politeness
 from webmill.crawl.page.links import PageLinks, read_links
+from webmill.crawl.page.redirects import join_urls, redirect_target
 from webmill.crawl.page.resources import (
-    Requisite,
-    read_module_requisites,
+    PageResource,
+    read_module_resources,
     read_page,
-    read_requisites,
-    read_sheet_requisites,
+    read_resources,
+    read_sheet_resources,
 )
-from webmill.crawl.page.url_joining import without_user
 from webmill.crawl.politeness.robots import robots_directives
 from webmill.crawl.scope import Scope, extension_of
-from webmill.crawl.visit.embedded_pages import Bare, BarePages
-from webmill.crawl.visit.recent_links import Recent
-from webmill.crawl.visit.resource_shares import MOST_STEPS, Belonging, deal
+from webmill.crawl.visit.embedded_pages import EmbeddedPage, EmbeddedPages
+from webmill.crawl.visit.recent_links import RecentLinks
+from webmill.crawl.visit.resource_shares import MOST_STEPS, ResourceShare, share_out
 from webmill.errors import BadInput
 from webmill.formats.site.sitemap import looks_like_sitemap, read_sitemap
-from webmill.formats.url.normalise import join
 from webmill.formats.warc.capture import Capture, Subset
 from webmill.formats.warc.record_headers import OriginalCapture
 from webmill.model import Headers, Link
 
-REDIRECTS = frozenset({301, 302, 303, 307, 308})
 SEED, REDIRECTED, LINKED = 3, 4, 5  # priorities
-SITEMAPS_DEEP = 3  # an index names maps, and at some sites indexes; a chain of them without an end is a trap
+MOST_SITEMAP_LEVELS = 3  # an index names sitemaps, and at some sites indexes; a chain of them without an end is a trap
 
 MOST_ETAG, MOST_MODIFIED = 500, 100  # characters
 
 CUT = frozenset({"page_too_long", "too_many_links"})  # flaws of a page of which not all was read
-SHEET = "text/css"
+STYLE_SHEET = "text/css"
 SCRIPTS = frozenset({"text/javascript", "application/javascript", "application/x-javascript", "text/ecmascript"})
 
-_NOT_ASCII = re.compile(r"[^\x00-\x7f]")
-
-Kind = Literal["page", "sitemap", "redirect", "not_modified", "requisite"]
+AnswerKind = Literal["page", "sitemap", "redirect", "not_modified", "requisite"]
 
 
-class Page(msgspec.Struct, frozen=True):
-    kind: Kind
+class PageReading(msgspec.Struct, frozen=True):
+    """What was read in a response."""
+
+    kind: AnswerKind
     links: list[Link]
     refused: Counter[str]  # links that are not followed, by reason
 
 
-NOTHING = Page("requisite", [], Counter())
-ASTRAY = Page("requisite", [], Counter(redirect_refused=1))  # to a file, a script, nowhere
+NOTHING = PageReading("requisite", [], Counter())
+NOWHERE = PageReading("requisite", [], Counter(redirect_refused=1))  # redirected to a file, a script, nowhere
 
 
-class Reader:
-    """Reads answers by the rules of one crawl. `requisites`: how many one page may bring."""
+class PageReader:
+    """Reads responses by the rules of one crawl. `page_resources`: how many one page may bring."""
 
-    def __init__(self, scope: Scope, rules: Rules, manners: Manners, *, requisites: int) -> None:
-        self._scope, self._rules, self._manners = scope, rules, manners
-        self._page = Belonging(steps=-1, share=requisites)
-        self._recent = Recent()
-        self._bare = BarePages()
-        self.endings: Counter[str] = Counter()  # of links that were not followed for that
+    def __init__(self, scope: Scope, rules: CrawlRules, politeness: Politeness, *, page_resources: int) -> None:
+        self._scope, self._rules, self._politeness = scope, rules, politeness
+        self._page_share = ResourceShare(steps=-1, share=page_resources)
+        self._recent = RecentLinks()
+        self._embedded = EmbeddedPages()
+        self.skipped_endings: Counter[str] = Counter()  # of links that were not followed because of their ending
 
-    def read(self, fetched: FetchedResponse, item: ClaimedUrl) -> Page:
+    def read(self, fetched: FetchedResponse, item: ClaimedUrl) -> PageReading:
         status = fetched.head.status
         if status == 304 and conditions(item.last):
-            return Page("not_modified", [], Counter())
+            return PageReading("not_modified", [], Counter())
         if item.priority == PAGE_RESOURCE:
-            return self._read_requisite(fetched, item)
-        if status in REDIRECTS and (location := fetched.head.headers.get("Location")):
-            return self._read_redirect(location, item)
+            return self._read_resource(fetched, item)
+        if (target := redirect_target(item.url, fetched.head)) is not None:
+            return self._read_redirect(target, item)
         if status != 200:
-            return Page("page", [], Counter())
+            return PageReading("page", [], Counter())
         if self._rules.sitemaps and looks_like_sitemap(fetched.payload):
             return self._read_sitemap(fetched.payload, item, fetched.head.headers)
         return self._read_page(fetched, item)
 
-    def _read_redirect(self, location: str, item: ClaimedUrl) -> Page:
-        targets = redirected(item.url, location)
-        if not targets:
-            return Page("redirect", [], ASTRAY.refused)
-        if item.priority == SITEMAP:
-            return self._maps_below(self.sitemaps(targets, item.url), item, kind="sitemap")
-        return self._followed("redirect", targets, item.depth, REDIRECTED, redirects=item.redirects + 1)
-
-    def _read_sitemap(self, payload: bytes, item: ClaimedUrl, headers: Headers) -> Page:
-        try:
-            sitemap = read_sitemap(payload)
-        except BadInput as error:
-            return Page("page", [], Counter({error.reason: 1}))
-        entries = joined(item.url, (entry.loc for entry in sitemap.urls))
-        kind: Kind = "sitemap" if item.priority == SITEMAP else "page"  # feeds are pages that people link to
-        if kind == "page" and self._manners.obey_nofollow and robots_directives(headers, agent=AGENT).nofollow:
-            return Page(kind, [], Counter(nofollow=len(entries)))
-        pages = self._followed(kind, entries, item.depth + 1, LINKED)
-        maps = self._maps_below(self.sitemaps(sitemap.sitemaps, item.url), item, kind=kind)
-        return Page(kind, [*maps.links, *pages.links], pages.refused + maps.refused)
-
-    def _maps_below(self, urls: list[str], item: ClaimedUrl, *, kind: Kind) -> Page:
-        depth = item.sitemap_depth + item.redirects  # an index may be met as a page, behind redirects
-        if depth >= SITEMAPS_DEEP:
-            return Page(kind, [], Counter(sitemap_too_deep=len(urls)) if urls else Counter())
-        return Page(kind, [Link(url, item.depth, SITEMAP, sitemap_depth=depth + 1) for url in urls], Counter())
-
     def is_excluded(self, url: str) -> bool:
         return self._scope.excludes(url)
 
-    def hand_on(self, links: Iterable[Link]) -> None:
-        """They go into the frontier: a second look at them is not needed."""
+    def mark_queued(self, links: Iterable[Link]) -> None:
+        """The links go into the frontier: they need not be looked at again."""
         for link in links:
             self._recent.add(link.url)
-            if self._rules.requisites:
+            if self._rules.page_resources:
                 if link.priority != PAGE_RESOURCE:
-                    self._bare.link(link.url)
+                    self._embedded.add_link(link.url)
                 elif not link.resource_share:
-                    self._bare.name(link.url)
+                    self._embedded.add_resource(link.url)
 
-    def sitemaps(self, urls: Iterable[str], base: str) -> list[str]:
-        """Those that may be read."""
-        return [url for url in joined(base, urls) if self._scope.decide_sitemap(url) is None]
+    # --- redirects and sitemaps ---
 
-    def _read_page(self, fetched: FetchedResponse, item: ClaimedUrl) -> Page:
+    def _read_redirect(self, target: str, item: ClaimedUrl) -> PageReading:
+        if not target:
+            return PageReading("redirect", [], NOWHERE.refused)
+        if item.priority == SITEMAP:
+            return self._sitemap_links(self.allowed_sitemaps([target], item.url), item, kind="sitemap")
+        return self._links_in_scope("redirect", [target], item.depth, REDIRECTED, redirects=item.redirects + 1)
+
+    def _read_sitemap(self, payload: bytes, item: ClaimedUrl, headers: Headers) -> PageReading:
+        try:
+            sitemap = read_sitemap(payload)
+        except BadInput as error:
+            return PageReading("page", [], Counter({error.reason: 1}))
+        entries = join_urls(item.url, (entry.loc for entry in sitemap.urls))
+        kind: AnswerKind = "sitemap" if item.priority == SITEMAP else "page"  # feeds are pages that people link to
+        if kind == "page" and self._politeness.obey_nofollow and self._is_nofollow(headers):
+            return PageReading(kind, [], Counter(nofollow=len(entries)))
+        pages = self._links_in_scope(kind, entries, item.depth + 1, LINKED)
+        sitemaps = self._sitemap_links(self.allowed_sitemaps(sitemap.sitemaps, item.url), item, kind=kind)
+        return PageReading(kind, [*sitemaps.links, *pages.links], pages.refused + sitemaps.refused)
+
+    def _sitemap_links(self, urls: list[str], item: ClaimedUrl, *, kind: AnswerKind) -> PageReading:
+        depth = item.sitemap_depth + item.redirects  # an index may be met as a page, behind redirects
+        if depth >= MOST_SITEMAP_LEVELS:
+            return PageReading(kind, [], Counter(sitemap_too_deep=len(urls)) if urls else Counter())
+        return PageReading(kind, [Link(url, item.depth, SITEMAP, sitemap_depth=depth + 1) for url in urls], Counter())
+
+    def allowed_sitemaps(self, urls: Iterable[str], base: str) -> list[str]:
+        """Return the sitemaps that may be read."""
+        return [url for url in join_urls(base, urls) if self._scope.decide_sitemap(url) is None]
+
+    # --- links of pages ---
+
+    def _read_page(self, fetched: FetchedResponse, item: ClaimedUrl) -> PageReading:
         if not is_html(content_type_of(fetched), fetched.payload):
-            return Page("page", [], Counter())
-        self._bare.count()
-        page, requisites = self._taken_apart(fetched, item)
-        found = self._linked(fetched, item, page)
-        if not requisites:
+            return PageReading("page", [], Counter())
+        self._embedded.count_page()
+        page, resources = self._parse(fetched, item)
+        found = self._links_of_page(fetched, item, page)
+        if not resources:
             return found
-        needed = self._needed(requisites, item.depth, self._page)
-        return Page("page", [*needed.links, *found.links], found.refused + needed.refused)
+        needed = self._resource_links(resources, item.depth, self._page_share)
+        return PageReading("page", [*needed.links, *found.links], found.refused + needed.refused)
 
-    def _taken_apart(self, fetched: FetchedResponse, item: ClaimedUrl) -> tuple[PageLinks, list[Requisite]]:
-        if self._rules.requisites:
-            return read_page(fetched.payload, url=item.url, **fields_of(fetched))
-        return read_links(fetched.payload, url=item.url, **fields_of(fetched)), []
+    def _parse(self, fetched: FetchedResponse, item: ClaimedUrl) -> tuple[PageLinks, list[PageResource]]:
+        if self._rules.page_resources:
+            return read_page(fetched.payload, url=item.url, **html_headers(fetched))
+        return read_links(fetched.payload, url=item.url, **html_headers(fetched)), []
 
-    def _linked(self, fetched: FetchedResponse, item: ClaimedUrl, page: PageLinks) -> Page:
-        if self._manners.obey_nofollow and self._forbids(fetched, page):
-            return Page("page", [], Counter(nofollow=len(page.links)))
+    def _links_of_page(self, fetched: FetchedResponse, item: ClaimedUrl, page: PageLinks) -> PageReading:
+        if self._politeness.obey_nofollow and self._is_nofollow(fetched.head.headers, page.meta_robots):
+            return PageReading("page", [], Counter(nofollow=len(page.links)))
         links = page.links
         refused = Counter(flaw for flaw in page.flaws if flaw in CUT)
-        if self._manners.obey_nofollow and page.nofollow:
+        if self._politeness.obey_nofollow and page.nofollow:
             links = [url for url in links if url not in page.nofollow]
             refused["nofollow"] = len(page.links) - len(links)
-        found = self._followed("page", links, item.depth + 1, LINKED)
-        return Page("page", found.links, found.refused + refused)
+        found = self._links_in_scope("page", links, item.depth + 1, LINKED)
+        return PageReading("page", found.links, found.refused + refused)
 
-    def _forbids(self, fetched: FetchedResponse, page: PageLinks) -> bool:
-        return robots_directives(fetched.head.headers, page.meta_robots, agent=AGENT).nofollow
+    def _is_nofollow(self, headers: Headers, meta_robots: str = "") -> bool:
+        return robots_directives(headers, meta_robots, agent=ROBOTS_NAME).nofollow
 
-    def _followed(self, kind: Kind, urls: list[str], depth: int, priority: int, *, redirects: int = 0) -> Page:
+    def _links_in_scope(
+        self, kind: AnswerKind, urls: list[str], depth: int, priority: int, *, redirects: int = 0
+    ) -> PageReading:
         links: list[Link] = []
         refused: Counter[str] = Counter()
-        if self._rules.requisites:
+        if self._rules.page_resources:
             for url in urls:
                 if url in self._recent:
-                    more = self._left_out(url)
+                    more = self._resources_of_embedded(url)
                     links += more.links
                     refused += more.refused
-        for url in self._recent.without(urls):
+        for url in self._recent.drop_known(urls):
             reason = self._scope.decide(url, depth)
             if reason is None:
                 links.append(Link(url, depth, priority, redirects))
             else:
                 refused[reason] += 1
                 if reason == "extension":
-                    self.endings[extension_of(url)] += 1
-        return Page(kind, links, refused)
+                    self.skipped_endings[extension_of(url)] += 1
+        return PageReading(kind, links, refused)
 
-    # --- what pages need ---
+    # --- page resources ---
 
-    def _read_requisite(self, fetched: FetchedResponse, item: ClaimedUrl) -> Page:
+    def _read_resource(self, fetched: FetchedResponse, item: ClaimedUrl) -> PageReading:
         """A document in the scope of the crawl is a page as well: its links are followed. No others are."""
-        own, status = Belonging(item.resource_steps, item.resource_share), fetched.head.status
-        if status in REDIRECTS and (location := fetched.head.headers.get("Location")):
-            targets = [(url, own.share) for url in redirected(item.url, location)]
-            return self._brought(targets, item.depth, own) if targets else ASTRAY
+        own, status = ResourceShare(item.resource_steps, item.resource_share), fetched.head.status
+        if (target := redirect_target(item.url, fetched.head)) is not None:
+            return self._make_resource_links([(target, own.share)], item.depth, own) if target else NOWHERE
         if status != 200:
             return NOTHING
         if not is_html(content_type_of(fetched), fetched.payload):
-            return self._needed(self._embedded(fetched, item), item.depth, own)
+            return self._resource_links(self._resources_of_file(fetched, item), item.depth, own)
         if self._scope.decide(item.url, item.depth):
-            is_frame = own.share and self._rules.requisites
-            frame = read_requisites(fetched.payload, url=item.url, **fields_of(fetched)) if is_frame else []
-            return self._needed(frame, item.depth, own)
-        page, requisites = self._taken_apart(fetched, item)
-        found, needed = self._linked(fetched, item, page), self._of_frame(requisites, item, own)
-        return Page("requisite", [*needed.links, *found.links], found.refused + needed.refused)
+            is_frame = own.share and self._rules.page_resources
+            frame = read_resources(fetched.payload, url=item.url, **html_headers(fetched)) if is_frame else []
+            return self._resource_links(frame, item.depth, own)
+        page, resources = self._parse(fetched, item)
+        found, needed = self._links_of_page(fetched, item, page), self._resources_of_document(resources, item, own)
+        return PageReading("requisite", [*needed.links, *found.links], found.refused + needed.refused)
 
-    def _embedded(self, fetched: FetchedResponse, item: ClaimedUrl) -> list[Requisite]:
-        """Of what is no document."""
+    def _resources_of_file(self, fetched: FetchedResponse, item: ClaimedUrl) -> list[PageResource]:
+        """Return the resources of a style sheet or a module."""
         media_type = media_type_of(content_type_of(fetched))
-        if self._rules.requisites and media_type == SHEET:
-            return read_sheet_requisites(fetched.payload, url=item.url)
-        if self._rules.requisites and media_type in SCRIPTS and item.resource_share:  # a module
-            return read_module_requisites(fetched.payload, url=item.url)
+        if self._rules.page_resources and media_type == STYLE_SHEET:
+            return read_sheet_resources(fetched.payload, url=item.url)
+        is_module = media_type in SCRIPTS and item.resource_share
+        if self._rules.page_resources and is_module:
+            return read_module_resources(fetched.payload, url=item.url)
         return []
 
-    def _of_frame(self, requisites: list[Requisite], item: ClaimedUrl, own: Belonging) -> Page:
-        """Without a share it is hardly a frame: servers answer with a page, too, when they have no such picture."""
+    def _resources_of_document(
+        self, resources: list[PageResource], item: ClaimedUrl, own: ResourceShare
+    ) -> PageReading:
+        """Without a share it is hardly a frame: servers answer with a page, too, when they have no such image."""
         if own.share:
-            return self._needed(requisites, item.depth, own)
-        page = Bare(item.depth, requisites)
-        return self._whole(page) if self._bare.read(item.url, page) else NOTHING
+            return self._resource_links(resources, item.depth, own)
+        page = EmbeddedPage(item.depth, resources)
+        return self._expand(page) if self._embedded.add_page(item.url, page) else NOTHING
 
-    def _left_out(self, url: str) -> Page:
-        """What a page needs that was asked for as a picture, when a link to it is met."""
-        self._bare.link(url)
-        bare = self._bare.take(url)
-        return self._whole(bare) if bare else NOTHING
+    def _resources_of_embedded(self, url: str) -> PageReading:
+        """Return the resources of a page that was fetched as an image, when a link to it is met."""
+        self._embedded.add_link(url)
+        page = self._embedded.pop(url)
+        return self._expand(page) if page else NOTHING
 
-    def _whole(self, bare: Bare) -> Page:
-        if not self._bare.spend():
-            return Page("requisite", [], Counter(too_many_requisites=len(bare.requisites)))
-        return self._needed(bare.requisites, bare.depth, self._page)
+    def _expand(self, page: EmbeddedPage) -> PageReading:
+        if not self._embedded.may_expand():
+            return PageReading("requisite", [], Counter(too_many_requisites=len(page.resources)))
+        return self._resource_links(page.resources, page.depth, self._page_share)
 
-    def _needed(self, requisites: list[Requisite], depth: int, own: Belonging) -> Page:
-        dealt = deal(requisites, own.share)
-        page = self._brought(dealt.taken, depth, own)
-        return Page("requisite", page.links, page.refused + Counter(too_many_requisites=dealt.left_out))
+    def _resource_links(self, resources: list[PageResource], depth: int, own: ResourceShare) -> PageReading:
+        """Return links to as many of the resources as `own` may bring."""
+        shared = share_out(resources, own.share)
+        page = self._make_resource_links(shared.taken, depth, own)
+        return PageReading("requisite", page.links, page.refused + Counter(too_many_requisites=shared.left_out))
 
-    def _brought(self, shares: Sequence[tuple[str, int]], depth: int, own: Belonging) -> Page:
+    def _make_resource_links(self, shares: Sequence[tuple[str, int]], depth: int, own: ResourceShare) -> PageReading:
         if own.steps >= MOST_STEPS:
-            return Page("requisite", [], Counter(requisite_too_far=len(shares)))
+            return PageReading("requisite", [], Counter(requisite_too_far=len(shares)))
         links: list[Link] = []
         refused: Counter[str] = Counter()
         for url, share in shares:
             if url in self._recent:
                 continue
-            if reason := self._scope.decide_requisite(url):
+            if reason := self._scope.decide_resource(url):
                 refused[reason] += 1
             else:
                 link = Link(url, depth, PAGE_RESOURCE, resource_steps=own.steps + 1, resource_share=share)
                 links.append(link)
-        return Page("requisite", links, refused)
-
-
-def redirected(url: str, location: str) -> list[str]:
-    """Where a Location leads: one URL, or none. HTTP fields are Latin-1 to us. Browsers escape the bytes that are not
-    ASCII, whatever they mean (they should be UTF-8)."""
-    return joined(url, [_NOT_ASCII.sub(lambda found: f"%{ord(found[0]) & 255:02X}", location)])
-
-
-def joined(base: str, urls: Iterable[str]) -> list[str]:
-    found = []
-    for url in urls:
-        try:
-            found.append(without_user(join(base, url)))
-        except BadInput:
-            pass  # no link at all, as in a page
-    return found
+        return PageReading("requisite", links, refused)
 
 
 def content_type_of(fetched: FetchedResponse) -> str | None:
     return fetched.head.headers.get("Content-Type")
 
 
-class Fields(TypedDict):
-    """What a page is read with, beside its payload and its URL."""
+class HtmlHeaders(TypedDict):
+    """The header fields that a page is read with, beside its payload and its URL."""
 
     content_type: str | None
     link_field: str | None
 
 
-def fields_of(fetched: FetchedResponse) -> Fields:
+def html_headers(fetched: FetchedResponse) -> HtmlHeaders:
     link_field = ", ".join(fetched.head.headers.get_all("Link")) or None
-    return Fields(content_type=content_type_of(fetched), link_field=link_field)
+    return HtmlHeaders(content_type=content_type_of(fetched), link_field=link_field)
 
 
 def media_type_of(content_type: str | None) -> str:
-    """As the server calls it: browsers take nothing else for a sheet or a module."""
+    """Return the type as the server calls it: browsers take nothing else for a style sheet or a module."""
     return (content_type or "").partition(";")[0].strip().lower()
 
 
 def is_html(content_type: str | None, payload: bytes) -> bool:
-    """As the server calls it; where it says nothing, or "some bytes", as it looks."""
+    """Trust what the server says; where it says nothing, or "some bytes", look at the payload."""
     named = media_type_of(content_type)
     if named in ("text/html", "application/xhtml+xml"):
         return True
     return named in ("", "application/octet-stream") and b"<html" in payload[:1024].lower()
 
 
-def capture_of(fetched: FetchedResponse, item: ClaimedUrl, kind: Kind) -> Capture:
+def make_capture(fetched: FetchedResponse, item: ClaimedUrl, kind: AnswerKind) -> Capture:
+    """Return what is archived of a response."""
     subset: Subset = "warc" if fetched.head.status == 200 else "crawldiagnostics"
     if kind == "not_modified" and item.last:
-        return Capture(exchange=fetched.exchange, kind="not_modified", original=original_of(item.last), subset=subset)
+        return Capture(
+            exchange=fetched.exchange, kind="not_modified", original=archived_original(item.last), subset=subset
+        )
     extra = (("hopsFromSeed", str(item.depth)),)
     headers = fetched.head.headers
     return Capture(exchange=fetched.exchange, payload=fetched.payload, headers=headers, subset=subset, extra=extra)
 
 
-def original_of(last: LastVisit) -> OriginalCapture:
+def archived_original(last: LastVisit) -> OriginalCapture:
+    """Return the record that a revisit record of this URL refers to."""
     time = last.record_time or last.time
     return OriginalCapture(
         record_id=last.record_id,
@@ -309,21 +302,21 @@ def original_of(last: LastVisit) -> OriginalCapture:
 
 
 def conditions(last: LastVisit | None) -> tuple[tuple[str, str], ...]:
-    """Only "if it has changed", where we have what it would be compared with: a whole page, maybe of a visit before the
-    last one."""
+    """Return the header fields of a conditional request, where a whole page was archived to compare with: maybe by a
+    visit before the last one."""
     if last is None or not last.record_id:
         return ()
     return if_changed(last.etag, last.modified)
 
 
 def if_changed(etag: str, modified: str) -> tuple[tuple[str, str], ...]:
-    """The header fields that ask for a page only if it is another than the one these validators came with."""
+    """Return the header fields that ask for a page only if it is another than the one these validators came with."""
     if etag:
         return (("If-None-Match", etag),)
     return (("If-Modified-Since", modified),) if modified else ()
 
 
 def validators_of(headers: Headers) -> tuple[str, str]:
-    """ETag and Last-Modified, each empty where it is missing or too long to be kept."""
+    """Return ETag and Last-Modified, each empty where it is missing or too long to be kept."""
     etag, modified = headers.get("ETag") or "", headers.get("Last-Modified") or ""
     return etag if len(etag) <= MOST_ETAG else "", modified if len(modified) <= MOST_MODIFIED else ""

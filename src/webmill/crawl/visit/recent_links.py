@@ -1,18 +1,18 @@
-"""URLs of links that were handed on a short while ago. Most links of a page stand on the page before it, too.
+"""URLs of links that went into the frontier a short while ago. Most links of a page stand on the page before it, too.
 
-Such a link needs no second look: the page that had it first is settled together with it, or is fetched again.
+Such a link need not be looked at again: the page that had it first is settled together with it, or is fetched again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-KEPT = 100_000  # at least, and at most twice as many: some 30 MB
-LENGTH = 200  # characters of one, in the mean: longer ones are kept for less long
+KEPT_URLS = 100_000  # at least, and at most twice as many: some 30 MB
+MEAN_LENGTH = 200  # characters; longer URLs are kept for less long
 
 
-class Recent:
-    def __init__(self, kept: int = KEPT) -> None:
+class RecentLinks:
+    def __init__(self, kept: int = KEPT_URLS) -> None:
         self._kept = kept
         self._young: set[str] = set()
         self._old: set[str] = set()
@@ -21,8 +21,8 @@ class Recent:
     def __contains__(self, url: str) -> bool:
         return url in self._young or url in self._old
 
-    def without(self, urls: Iterable[str]) -> list[str]:
-        """Those that were not."""
+    def drop_known(self, urls: Iterable[str]) -> list[str]:
+        """Return the URLs that are not among the recent ones."""
         young, old = self._young, self._old
         return [url for url in urls if url not in young and url not in old]
 
@@ -30,5 +30,5 @@ class Recent:
         if url not in self._young:
             self._young.add(url)
             self._characters += len(url)
-        if len(self._young) >= self._kept or self._characters >= self._kept * LENGTH:
+        if len(self._young) >= self._kept or self._characters >= self._kept * MEAN_LENGTH:
             self._young, self._old, self._characters = set(), self._young, 0

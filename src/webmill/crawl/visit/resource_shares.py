@@ -1,8 +1,8 @@
-"""How far a requisite is from its page, and how many more it may bring.
+"""How far a page resource is from its page, and how many more it may bring.
 
-Steps are redirects, imports and frames. A page may bring so many requisites in all: what it does not need itself it
-deals out, in equal shares, to its documents and style sheets, which may have requisites of their own. So the limit
-holds for all that comes of a page, in whatever process it is fetched. Where a requisite is redirected is not counted.
+Steps are redirects, imports and frames. A page may bring so many resources in all: what it does not need itself it
+shares out, equally, among its documents and style sheets, which may have resources of their own. So the limit holds for
+all that comes of a page, in whatever process it is fetched. Redirects of a resource are not counted.
 """
 
 from __future__ import annotations
@@ -11,25 +11,27 @@ from collections.abc import Sequence
 
 import msgspec
 
-from webmill.crawl.page.resources import Requisite
+from webmill.crawl.page.resources import PageResource
 
 MOST_STEPS = 7  # from the page
 
 
-class Belonging(msgspec.Struct, frozen=True):
+class ResourceShare(msgspec.Struct, frozen=True):
+    """How many steps a resource is from its page, and how many resources it may bring itself."""
+
     steps: int = 0
-    share: int = 0  # requisites that it may bring
+    share: int = 0
 
 
-class Dealt(msgspec.Struct, frozen=True):
+class SharedOut(msgspec.Struct, frozen=True):
     taken: Sequence[tuple[str, int]]  # URL, share
     left_out: int
 
 
-def deal(requisites: Sequence[Requisite], share: int) -> Dealt:
-    """What may be brought of what a document has, and what that may bring in its turn."""
-    taken = requisites[:share]
-    holding = sum(requisite.may_hold_more for requisite in taken)
-    rest = (share - len(taken)) // holding if holding else 0
-    shares = [(requisite.url, rest if requisite.may_hold_more else 0) for requisite in taken]
-    return Dealt(shares, len(requisites) - len(taken))
+def share_out(resources: Sequence[PageResource], share: int) -> SharedOut:
+    """Return which resources of a document may be fetched, and what each may bring in its turn."""
+    taken = resources[:share]
+    holders = sum(resource.may_hold_more for resource in taken)
+    rest = (share - len(taken)) // holders if holders else 0
+    shares = [(resource.url, rest if resource.may_hold_more else 0) for resource in taken]
+    return SharedOut(shares, len(resources) - len(taken))

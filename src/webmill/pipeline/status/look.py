@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from webmill.crawl.status_file import Status, read_status, seats
+from webmill.crawl.status_file import CrawlStatus, node_slots, read_status
 from webmill.errors import NotFound, WebmillError
 from webmill.infra.lock import is_locked
 from webmill.pipeline.progress import format_count
@@ -84,10 +84,10 @@ def look(root: Path, wishes: Wishes, *, open_engine: Callable[[], SearchEngine])
     )
 
 
-def crawl_states(root: Path) -> list[Status]:
+def crawl_states(root: Path) -> list[CrawlStatus]:
     folder = root / "frontier"
     try:
-        return [read_status(folder, seat=seat) for seat in seats(folder)]
+        return [read_status(folder, slot=slot) for slot in node_slots(folder)]
     except NotFound:
         return []
 
@@ -100,7 +100,7 @@ class _Dues:
 
     def of(
         self,
-        crawls: list[Status],
+        crawls: list[CrawlStatus],
         archives: Found,
         indexes: list[Index],
         extract: Work | None,
@@ -118,7 +118,7 @@ class _Dues:
             reasons["index"] = reasons["extract"] = ""
         return [Due(stage, reasons[stage]) for stage in self._wishes.stages if reasons.get(stage)]
 
-    def _crawl(self, crawls: list[Status]) -> str:
+    def _crawl(self, crawls: list[CrawlStatus]) -> str:
         if not self._wishes.seeds or not self._wishes.seeds.is_file():
             return ""
         if not crawls:
@@ -133,7 +133,7 @@ class _Dues:
         return "nothing is indexed yet" if not search else "a newer version is live" if search.is_behind else ""
 
 
-def unfinished(crawls: list[Status], *, now: float) -> str:
+def unfinished(crawls: list[CrawlStatus], *, now: float) -> str:
     """What the last run left, in words, as far as it may be asked now. One that was killed may not have told what
     waits. What waits in a crawl that has come to its end is of domains that were excluded.
     """
@@ -146,9 +146,9 @@ def unfinished(crawls: list[Status], *, now: float) -> str:
     return "the last run was broken off" if "" in ends and "finished" not in ends else ""
 
 
-def first_wake(crawls: list[Status]) -> float:
+def first_wake(crawls: list[CrawlStatus]) -> float:
     """When anything may be asked: another run before that is over at once. 0 when none has told."""
-    return min((crawl.total.wake for crawl in crawls if crawl.total.wake is not None), default=0.0)
+    return min((crawl.total.next_due for crawl in crawls if crawl.total.next_due is not None), default=0.0)
 
 
 def behind(index: Index) -> Iterator[str]:

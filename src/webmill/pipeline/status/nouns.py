@@ -7,7 +7,7 @@ from pathlib import Path
 
 import msgspec
 
-from webmill.crawl.status_file import Status
+from webmill.crawl.status_file import CrawlStatus
 from webmill.infra.queue.base import QueueStats
 
 
@@ -123,7 +123,7 @@ class Look(msgspec.Struct, frozen=True, kw_only=True):
     root: str
     time: float
     is_running: bool  # `webmill run` is at it
-    crawls: list[Status]
+    crawls: list[CrawlStatus]
     archives: list[Archive]
     indexes: list[Index]
     extract: Work | None

@@ -15,8 +15,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from webmill.crawl.progress import Snapshot, added
-from webmill.crawl.status_file import ENDS, Status, read_status, seats
+from webmill.crawl.progress import CrawlProgress, sum_progress
+from webmill.crawl.status_file import ENDS, CrawlStatus, node_slots, read_status
 from webmill.errors import NotFound
 from webmill.serve.pages import charts
 from webmill.serve.pages.render import render
@@ -53,7 +53,7 @@ def routes(site: Site, threads: BoundedThreads) -> list[BaseRoute]:
         nodes = nodes_of(site)
         if not nodes:
             return render(site, request, "crawl.html", nodes=[])
-        total = added(node.total for node in nodes)
+        total = sum_progress(node.total for node in nodes)
         past = append_now(parse_past(request.query_params.get("past", "")), nodes, total)
         rates = rates_of(past)
         return render(
@@ -79,16 +79,16 @@ def routes(site: Site, threads: BoundedThreads) -> list[BaseRoute]:
     return [Route("/crawl", threads.endpoint(crawl))]
 
 
-def nodes_of(site: Site) -> list[Status]:
+def nodes_of(site: Site) -> list[CrawlStatus]:
     """The crawl of this folder, or each of its nodes that has it; none before the first."""
     folder = site.root / "frontier"
     try:
-        return [read_status(folder, seat=seat) for seat in seats(folder)]
+        return [read_status(folder, slot=slot) for slot in node_slots(folder)]
     except NotFound:
         return []
 
 
-def pages_of(nodes: Sequence[Status], total: Snapshot) -> int:
+def pages_of(nodes: Sequence[CrawlStatus], total: CrawlProgress) -> int:
     """Nodes of one crawl each know the pages of all."""
     known = [node.total.nodes.pages for node in nodes if node.total.nodes]
     return max([*known, total.pages])
@@ -124,7 +124,7 @@ def format_past(past: Sequence[ProgressPoint]) -> str:
     )
 
 
-def append_now(past: list[ProgressPoint], nodes: Sequence[Status], total: Snapshot) -> list[ProgressPoint]:
+def append_now(past: list[ProgressPoint], nodes: Sequence[CrawlStatus], total: CrawlProgress) -> list[ProgressPoint]:
     """A run that began after the last point has nothing to do with it."""
     now = ProgressPoint(round(max(node.time for node in nodes), 1), total.pages, total.bytes)
     if past and (past[-1].pages > now.pages or past[-1].bytes > now.bytes or past[-1].time > now.time):
@@ -147,7 +147,7 @@ def rates_of(past: Sequence[ProgressPoint]) -> list[tuple[float, float]]:
     ]
 
 
-def speed_of(past: Sequence[ProgressPoint], nodes: Sequence[Status], total: Snapshot) -> CrawlSpeed:
+def speed_of(past: Sequence[ProgressPoint], nodes: Sequence[CrawlStatus], total: CrawlProgress) -> CrawlSpeed:
     lately = [seen for seen in past if past[-1].time - seen.time <= LATELY]
     if len(lately) > 1:
         seconds = lately[-1].time - lately[0].time

@@ -8,34 +8,39 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webmill.crawl.visit.revisit_interval import Bounds, interval_after_error, interval_after_gone, next_interval
+from webmill.crawl.visit.revisit_schedule import (
+    RevisitSchedule,
+    interval_after_error,
+    interval_after_gone,
+    next_interval,
+)
 
-BOUNDS = Bounds(first=1000.0, least=100.0, most=10_000.0)
+BOUNDS = RevisitSchedule(first=1000.0, shortest=100.0, longest=10_000.0)
 
 
 def test_the_first_interval_is_the_given_one() -> None:
     for changed in (True, False):
-        assert next_interval(0.0, changed=changed, bounds=BOUNDS) == 1000.0
+        assert next_interval(0.0, changed=changed, schedule=BOUNDS) == 1000.0
 
 
 def test_a_change_makes_it_shorter_and_none_longer() -> None:
-    assert next_interval(1000.0, changed=True, bounds=BOUNDS) == 500.0
-    assert next_interval(1000.0, changed=False, bounds=BOUNDS) == 1500.0
+    assert next_interval(1000.0, changed=True, schedule=BOUNDS) == 500.0
+    assert next_interval(1000.0, changed=False, schedule=BOUNDS) == 1500.0
 
 
 def test_an_error_makes_it_longer() -> None:
-    assert interval_after_error(1000.0, bounds=BOUNDS) == 1500.0
-    assert interval_after_error(0.0, bounds=BOUNDS) == 1000.0
+    assert interval_after_error(1000.0, schedule=BOUNDS) == 1500.0
+    assert interval_after_error(0.0, schedule=BOUNDS) == 1000.0
 
 
 def test_a_page_that_is_gone_is_asked_for_once_more() -> None:
-    assert interval_after_gone(was_gone=False, bounds=BOUNDS) == 10_000.0
-    assert interval_after_gone(was_gone=True, bounds=BOUNDS) is None
+    assert interval_after_gone(was_gone=False, schedule=BOUNDS) == 10_000.0
+    assert interval_after_gone(was_gone=True, schedule=BOUNDS) is None
 
 
 @given(st.floats(), st.booleans())
 def test_it_stays_within_its_bounds_whatever_it_was(previous: float, changed: bool) -> None:
-    interval = next_interval(previous, changed=changed, bounds=BOUNDS)
+    interval = next_interval(previous, changed=changed, schedule=BOUNDS)
     assert 100.0 <= interval <= 10_000.0
     assert math.isfinite(interval)
 
@@ -46,6 +51,6 @@ def test_it_settles_near_the_pace_of_the_page(pace: float) -> None:
     now, last_change, interval, visits = 0.0, 0.0, 0.0, 0
     while now < 400 * pace:
         change = math.floor(now / pace)
-        interval = next_interval(interval, changed=change != last_change, bounds=BOUNDS)
+        interval = next_interval(interval, changed=change != last_change, schedule=BOUNDS)
         last_change, now, visits = change, now + interval, visits + 1
     assert 1.0 <= visits / 400 <= 4.0

@@ -1,6 +1,6 @@
--- A node shows that it lives, takes and gives back shards, tells of those that it has, and sees how all stands.
--- ARGV: prefix, node, its time, seconds of a life, its place, "1" if it rebuilds lost files, and JSON: take, drop (shards),
--- records, promised (by shard), bytes, starving, probe, end. Without a node: somebody who only looks.
+-- A node shows that it lives, takes and gives back shards, reports those that it has, and sees how all nodes stand.
+-- ARGV: prefix, node, its time, seconds of a life, the id of its folder, "1" if it rebuilds lost files, and JSON: take, drop
+-- (shards), records, promised (by shard), bytes, starving, probe, end. Without a node: somebody who only reads.
 --
 -- A node is dead when it was not heard of for a life, by one who was there all the time: where Redis itself was away, all
 -- have a life to come back.

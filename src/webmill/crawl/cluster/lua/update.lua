@@ -1,12 +1,12 @@
--- What became of bookings. ARGV: prefix, the caller's time, JSON: [[key, booked, until], ...]. What somebody else has booked
--- meanwhile is never made shorter.
+-- Record when reserved keys are free. ARGV: prefix, the caller's time, JSON: [[key, reserved, free], ...]. What somebody else
+-- has reserved meanwhile is never made shorter.
 local prefix = ARGV[1]
 local now = crawl_time(prefix, ARGV[2])
-for _, kept in ipairs(cjson.decode(ARGV[3])) do
-  local key, free = prefix .. 'gate:' .. kept[1], kept[3]
+for _, update in ipairs(cjson.decode(ARGV[3])) do
+  local key, free = prefix .. 'gate:' .. update[1], update[3]
   local found = redis.call('GET', key)
   local taken = found and tonumber(string.match(found, '%S+')) or 0
-  if taken ~= kept[2] then free = math.max(free, taken) end
+  if taken ~= update[2] then free = math.max(free, taken) end
   if free > now then
     redis.call('SET', key, string.format('%.17g %.17g', free, free), 'PX', math.ceil((free - now + 10) * 1000))
   elseif found then

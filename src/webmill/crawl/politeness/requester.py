@@ -1,0 +1,176 @@
+"""Send one request when it may be sent: times of its host, domain and address are reserved, durably, before it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Protocol
+from weakref import WeakValueDictionary
+
+import msgspec
+
+from webmill.crawl.fetch import (
+    AddressRules,
+    DnsResolver,
+    FetchedResponse,
+    FetchFailure,
+    FetchLimits,
+    FetchRequest,
+    HttpFetcher,
+)
+from webmill.crawl.frontier.base import domain_of
+from webmill.crawl.options import CrawlLimits, NetworkAccess, Politeness
+from webmill.crawl.politeness.host_schedule import Reservation, ReservationUpdate
+from webmill.crawl.progress import CrawlProgress, HostTimings
+from webmill.formats.url.normalise import host_of
+from webmill.infra.clock import SteadyClock
+
+Fields = tuple[tuple[str, str], ...]  # of an HTTP header
+
+
+class HostReservations(Protocol):
+    """How a requester reserves hosts."""
+
+    async def reserve(self, reservation: Reservation) -> float | None:
+        """Reserve durably and return None, or return when to try again."""
+        ...
+
+    def update(self, keys: dict[str, ReservationUpdate]) -> None:
+        """Record soon when reserved keys are free."""
+        ...
+
+
+class RequestPacing(msgspec.Struct, frozen=True):
+    """What a request is for, and the delay that the robots.txt of its host asks for."""
+
+    is_resource: bool = False
+    crawl_delay: float = 0.0
+
+    def delay(self, politeness: Politeness) -> float:
+        """Return the delay until the host may be asked for one more of this kind.
+
+        A robots.txt may ask for more than the operator, also where the operator asked for none.
+        """
+        return max(politeness.resource_delay if self.is_resource else politeness.delay, self.crawl_delay)
+
+
+class HostBusy(msgspec.Struct, frozen=True):
+    """The request was not sent: its host, domain or address was asked too short a time ago."""
+
+    until: float
+
+
+class RequestResult(msgspec.Struct, frozen=True):
+    """A request that was sent, or failed. `free` is when host, domain and address may all be asked again."""
+
+    answer: FetchedResponse | FetchFailure
+    sent: float
+    free: float
+
+
+def open_fetcher(
+    politeness: Politeness, limits: CrawlLimits, network: NetworkAccess, *, connections: int
+) -> HttpFetcher:
+    return HttpFetcher(
+        user_agent=politeness.user_agent,
+        limits=FetchLimits(body=limits.body, total=limits.deadline, connect=politeness.connect_time / 2),
+        address_rules=AddressRules(allow_private=network.allow_private),
+        resolver=DnsResolver(fixed=network.resolve),
+        tls=network.tls,
+        connections=connections,
+    )
+
+
+class Requester:
+    """Sends requests politely. `page_resources`: page resources are requested as well, with delays of their own."""
+
+    def __init__(
+        self,
+        fetcher: HttpFetcher,
+        politeness: Politeness,
+        reservations: HostReservations,
+        *,
+        clock: SteadyClock,
+        page_resources: bool = False,
+    ) -> None:
+        self._fetcher, self._reservations, self._clock = fetcher, reservations, clock
+        self.politeness = politeness
+        self._page_resources = page_resources
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()  # of hosts that are asked now
+        self._timings = HostTimings()
+        self._fetched = self._bytes = 0
+        self._seconds = 0.0
+
+    async def request(
+        self, url: str, *, headers: Fields = (), pacing: RequestPacing, at_least: int = 0
+    ) -> RequestResult | HostBusy:
+        """Send a request, or return until when its host is busy. `at_least`: bytes read whatever the limit says."""
+        async with self._host_lock(host_of(url)):
+            address = await self._fetcher.locate(url)
+            if isinstance(address, FetchFailure):
+                return RequestResult(address, self._clock(), self._clock())
+            delays = self._delays(url, address.ip, pacing)
+            reserved = await self._reserve(delays)
+            if isinstance(reserved, HostBusy):
+                return reserved
+            sent = self._clock()
+            answer = await self._fetcher.fetch(FetchRequest(url=url, headers=headers, at_least=at_least), address)
+        self._count(url, answer)
+        if isinstance(answer, FetchedResponse):  # connecting may have taken long
+            sent = max(sent, self._clock() - answer.exchange.seconds)
+        elif answer.sent:
+            sent = self._clock()
+        if reserved:
+            self._reservations.update(
+                {key: ReservationUpdate(until, sent + delays[key]) for key, until in reserved.items()}
+            )
+        return RequestResult(answer, sent, sent + max(delays.values(), default=0.0))
+
+    def hold_host(self, url: str, until: float) -> None:
+        """Keep the host of the URL reserved: its server has asked for it."""
+        keys = ("host", "soon-host") if self._page_resources else ("host",)
+        self._reservations.update({f"{key}:{host_of(url)}": ReservationUpdate(0.0, until) for key in keys})
+
+    def _host_lock(self, host: str) -> asyncio.Lock:
+        """A domain has one turn at a time; but a robots.txt may redirect to hosts whose turn somebody else has."""
+        return self._locks.setdefault(host, asyncio.Lock())
+
+    def _delays(self, url: str, ip: str, pacing: RequestPacing) -> dict[str, float]:
+        """Return the keys to reserve, each with its delay.
+
+        A domain is asked as often as the operator says, a host maybe less often, an address that many share more. A
+        page resource waits for the last request, whatever that was, and not for the time of the next page.
+        """
+        politeness, host, domain = self.politeness, host_of(url), domain_of(url)
+        delay = max(politeness.delay, pacing.crawl_delay)
+        delays = {f"addr:{ip}": min(delay, politeness.address_delay)}
+        if not pacing.is_resource:
+            domain_delay = politeness.delay if politeness.domain_delay is None else politeness.domain_delay
+            delays |= {f"host:{host}": delay, f"domain:{domain}": domain_delay}
+        if self._page_resources:
+            soon = politeness.resource_delay
+            delays |= {f"soon-host:{host}": max(soon, pacing.crawl_delay), f"soon-domain:{domain}": soon}
+        return {key: delay for key, delay in delays.items() if delay}
+
+    async def _reserve(self, delays: dict[str, float]) -> dict[str, float] | HostBusy:
+        """Return until when each key is reserved. A reservation holds for a request that is sent within its window:
+        not after a long pause of this process."""
+        if not delays:
+            return {}
+        window = self.politeness.window
+        reservation = Reservation(now=self._clock(), window=window, delays=delays)
+        until = await self._reservations.reserve(reservation)
+        if until is None and self._clock() - reservation.now >= window - self.politeness.connect_time:
+            until = self._clock()
+        return {key: reservation.until(key) for key in delays} if until is None else HostBusy(until)
+
+    def _count(self, url: str, answer: FetchedResponse | FetchFailure) -> None:
+        if isinstance(answer, FetchedResponse):
+            self._fetched += 1
+            self._bytes += len(answer.exchange.response)
+            self._seconds += answer.exchange.seconds
+            self._timings.add(host_of(url), answer.exchange.seconds)
+
+    def report(self, progress: CrawlProgress) -> None:
+        """Fill in what was fetched."""
+        progress.fetched, progress.bytes, progress.seconds = self._fetched, self._bytes, self._seconds
+        progress.slowest = self._timings.slowest()

@@ -1,0 +1,159 @@
+"""Run the crawl of a collection by its settings: on this machine, or as one of many nodes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from contextlib import closing
+from pathlib import Path
+
+import msgspec
+
+from webmill import collection as collections
+from webmill.crawl import stored_settings
+from webmill.crawl.archive import Archive
+from webmill.crawl.backends import crawl_backends, open_cluster
+from webmill.crawl.folder import CrawlFolder
+from webmill.crawl.options import (
+    CrawlBackends,
+    CrawlLimits,
+    CrawlOptions,
+    CrawlRules,
+    NetworkAccess,
+    Politeness,
+)
+from webmill.crawl.scheduler.coordinator import Coordinator
+from webmill.crawl.scope import check_patterns
+from webmill.crawl.seeds import Seeds, parse_domain
+from webmill.crawl.start import RunReport, Watcher, start_crawl
+from webmill.crawl.visit.revisit_schedule import RevisitSchedule
+from webmill.errors import BadInput, Misconfigured, WrongUse
+from webmill.infra.address import hide_secrets
+from webmill.infra.executor.pool import available_cores
+from webmill.infra.user_agent import user_agent
+from webmill.settings import Settings, Sources
+
+OpenArchive = Callable[[collections.Collection, Settings], Archive]
+
+
+class CrawlWatcher(Watcher, frozen=True, kw_only=True):
+    """Who follows a crawl. `notice` gets sentences for a person."""
+
+    notice: Callable[[str], None] = lambda _: None
+    verbosity: int = 0  # of the processes' logs
+
+
+class CollectionCrawl(msgspec.Struct, frozen=True, kw_only=True):
+    """What a run of a collection's crawl is given."""
+
+    root: Path
+    seeds: Seeds
+    sources: Sources
+    open_archive: OpenArchive
+    watcher: CrawlWatcher
+    forget: Collection[stored_settings.Name]
+
+    @property
+    def folder(self) -> Path:
+        return self.root / "frontier"
+
+
+def run_in_collection(
+    root: Path,
+    seeds: Seeds,
+    *,
+    sources: Sources,
+    open_archive: OpenArchive,
+    watcher: CrawlWatcher,
+    forget: Collection[stored_settings.Name] = (),
+) -> RunReport:
+    """Begin the crawl in `root`, or go on with it, until it ends or is stopped."""
+    crawl = CollectionCrawl(
+        root=root, seeds=seeds, sources=sources, open_archive=open_archive, watcher=watcher, forget=forget
+    )
+    settings, values = stored_settings.resolve_settings(sources, crawl.folder, forget=forget)
+    if settings.crawl.frontier and settings.crawl.processes:
+        raise WrongUse("--processes is for one machine: with --frontier say --shards")
+    if not settings.crawl.frontier and (settings.crawl.shards or settings.crawl.nodes > 1):
+        raise WrongUse("--shards and --nodes are for many machines: name a Redis with --frontier")
+    return run_on_nodes(crawl, settings) if settings.crawl.frontier else run_locally(crawl, settings, values)
+
+
+def run_locally(crawl: CollectionCrawl, settings: Settings, values: dict[str, object]) -> RunReport:
+    options = make_options(crawl, settings, backends=crawl_backends())
+    if not (crawl.seeds.are_given or options.folder.seeds.exists()):
+        raise WrongUse(f"there is no crawl in {crawl.root} yet: name a URL to begin with, or --seeds FILE")
+    processes = settings.crawl.processes
+    if processes is None and not options.folder.layout.exists():
+        processes = available_cores()
+    return start_crawl(options, crawl.seeds, processes=processes, watcher=storing(crawl, values))
+
+
+def run_on_nodes(crawl: CollectionCrawl, settings: Settings) -> RunReport:
+    from webmill.crawl.cluster.join import NodeTerms, crawl_as_node, dead_nodes_of
+
+    folder, redis = crawl.folder, settings.crawl.frontier
+    name = settings.crawl.name or collections.default_crawl_name(crawl.root)
+    with closing(open_cluster(redis, name=name)) as cluster:
+        running = cluster.run_limits(is_dead=dead_nodes_of(folder))
+        agreed = stored_settings.agree_on_settings(
+            crawl.sources, folder, stored=cluster.flags(), running=running, forget=crawl.forget
+        )
+        chosen = agreed.settings.crawl
+        durability = cluster.durability(strict=chosen.strict)
+        crawl.watcher.notice(f"Redis at {hide_secrets(cluster.server.place)}, if it dies: {durability}")
+        rebuild, backup = chosen.lost_files == "rebuild", chosen.backup or None
+        backends = crawl_backends(redis, name=name, strict=chosen.strict, rebuild=rebuild, backup=backup)
+        options = make_options(crawl, agreed.settings, backends=backends)
+        if not crawl.seeds.are_given and not any(cluster.seeds()):
+            raise WrongUse(f"there is no crawl {name} in this Redis yet: name a URL to begin with, or --seeds FILE")
+        terms = NodeTerms(
+            flags=agreed.crawl,
+            limits=agreed.run,
+            shards=chosen.shards,
+            min_nodes=chosen.nodes,
+            rebuilds=rebuild,
+        )
+        watcher = storing(crawl, {**agreed.node, "frontier": redis, "name": name})
+        return crawl_as_node(options, crawl.seeds, cluster=cluster, terms=terms, watcher=watcher)
+
+
+def storing(crawl: CollectionCrawl, values: dict[str, object]) -> Watcher:
+    """Return the crawl's watcher. When the run has started, its settings are stored: they count from now on."""
+
+    def started(coordinator: Coordinator) -> None:
+        stored_settings.store(values, crawl.folder)
+        crawl.watcher.started(coordinator)
+
+    return Watcher(show=crawl.watcher.show, started=started)
+
+
+def make_options(crawl: CollectionCrawl, settings: Settings, *, backends: CrawlBackends) -> CrawlOptions:
+    """Return what the processes of the crawl are told. Refuses what cannot be meant before anything is stored."""
+    chosen, contact = settings.crawl, settings.http.contact
+    if not contact:
+        raise Misconfigured(
+            "servers must be told whom to ask: give --contact me@example.org, or set [http] contact in webmill.toml"
+        )
+    check_patterns(*chosen.include, *chosen.exclude)
+    collection = collections.Collection(crawl.root, chosen.name or collections.default_crawl_name(crawl.root))
+    return CrawlOptions(
+        folder=CrawlFolder(collection),
+        archive=crawl.open_archive(collection, settings),
+        backends=backends,
+        settings=msgspec.structs.replace(chosen, exclude_domains=parse_domains(chosen.exclude_domains)),
+        politeness=Politeness.from_settings(chosen, user_agent=user_agent(contact)),
+        limits=CrawlLimits.from_settings(chosen),
+        network=NetworkAccess(allow_private=chosen.allow_private, resolve=chosen.resolve, tls=chosen.tls),
+        rules=CrawlRules.from_settings(chosen),
+        revisits=RevisitSchedule.from_settings(chosen),
+        verbosity=crawl.watcher.verbosity,
+        log_format=settings.log.format,
+    )
+
+
+def parse_domains(domains: Iterable[str]) -> tuple[str, ...]:
+    """Return registered domains. A typing error is refused: the domain that was meant must not be asked."""
+    try:
+        return tuple(map(parse_domain, domains))
+    except BadInput as error:
+        raise Misconfigured(f"exclude_domains: {error}: give registered domains") from error

@@ -1,0 +1,110 @@
+"""One batch of a shard's work, and the phases that it goes through.
+
+    Started ─▶ Booked ─▶ Durable ─▶ Archived ─▶ Committed ─▶ Claimed
+
+Each phase is durable before the next begins, and a batch that failed in one goes on from there: what a full disk has
+taken already it is not given again.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from webmill.crawl.frontier import base as frontier
+from webmill.crawl.politeness.host_schedule import Reservation, ReservationUpdate
+from webmill.crawl.scheduler.archived_payloads import PayloadRecord
+from webmill.crawl.visit.outcome import VisitResult
+
+
+class ClaimLimit(msgspec.Struct, frozen=True):
+    """How many turns to claim, each with how many URLs; only page resources when no page may be fetched."""
+
+    turns: int = 0
+    urls: int = 1
+    resources_only: bool = False
+
+
+class Started(msgspec.Struct):
+    """Nothing is done yet."""
+
+
+class WrittenRecords(msgspec.Struct):
+    """What was written to the archive since its last sync; lost when that sync fails."""
+
+    results: list[VisitResult] = []  # with the places of their records
+    payloads: list[PayloadRecord] = []
+    revisits: int = 0
+
+
+class Booked(msgspec.Struct):
+    """Hosts are reserved; records are being written."""
+
+    refused: dict[int, float]  # reservations that were refused: when to try again
+    written: WrittenRecords
+
+
+class Durable(msgspec.Struct):
+    """The records are durable."""
+
+    refused: dict[int, float]
+    written: WrittenRecords
+
+
+class Archived(msgspec.Struct):
+    """The payloads are known to later batches, and the pages are counted against their domains."""
+
+    refused: dict[int, float]
+    written: WrittenRecords
+
+
+class Committed(msgspec.Struct):
+    """The frontier has settled the URLs; commands from the inbox are being applied."""
+
+    refused: dict[int, float]
+    written: WrittenRecords
+    committed: frontier.CommitResult
+    lost: frozenset[int]  # turns whose lease was over
+    applied: int = 0  # commands
+
+
+class Claimed(msgspec.Struct):
+    """The next turns are claimed: the batch is done."""
+
+    refused: dict[int, float]
+    written: WrittenRecords
+    committed: frontier.CommitResult
+    lost: frozenset[int]
+    turns: list[frontier.DomainTurn]
+
+
+Phase = Started | Booked | Durable | Archived | Committed | Claimed
+
+
+class Batch(msgspec.Struct, kw_only=True):
+    """What came of URLs since the last batch, what is to be reserved and claimed, and how far that has come."""
+
+    results: list[VisitResult] = []
+    updates: list[dict[str, ReservationUpdate]] = []  # of earlier reservations
+    reservations: dict[int, Reservation] = {}
+    active_turns: list[int] = []  # tokens, whose leases are extended
+    claim: ClaimLimit = ClaimLimit()
+    is_last: bool = False
+    phase: Phase = msgspec.field(default_factory=Started)
+
+
+class BatchReply(msgspec.Struct, kw_only=True):
+    """What a shard learns from a batch that is done."""
+
+    turns: list[frontier.DomainTurn] = []
+    refused: dict[int, float] = {}  # reservations: when to try again
+    lost: frozenset[int] = frozenset()  # turns whose lease was over
+    pages: int = 0  # newly settled
+    added: int = 0  # links that were new
+    excluded: int = 0  # links of excluded domains
+    revisits: int = 0  # records that only say "unchanged"
+    over_budget: list[VisitResult] = []  # URLs beyond what their domain may give
+    stats: frontier.FrontierStats | None = None  # now and then
+    next_due: float | None = None  # when the next domain is due; None: nothing waits
+    resource_due: float | None = None  # when the next page resource is due
+    inbox_is_empty: bool = True
+    command_error: str = ""  # why the last command that failed did

@@ -1,0 +1,143 @@
+"""The parent of a crawl's processes: who may fetch how much, whether all is done, what a person sees.
+
+Every process has a shard: the domains whose hash falls to it, with files and a frontier of its own. The parent fetches
+nothing. It hands out the pages of `--max-pages` in small grants, so that the sum is exact whoever dies, starts again
+what died, and ends the crawl when it is over.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Protocol
+
+from webmill.crawl.options import CrawlOptions
+from webmill.crawl.progress import CrawlProgress
+from webmill.crawl.scheduler.completion import CompletionDetector, CrawlEnd, ShardState
+from webmill.crawl.scheduler.shard_processes import ShardHandle, ShardProcesses, StartProcess, start_process
+
+LARGEST_GRANT = 256  # pages handed out at once, at most
+UNLIMITED = 1 << 60
+
+Show = Callable[[CrawlProgress], None]
+
+
+class Coordinator(Protocol):
+    """Whoever runs the processes of a crawl: alone on its machine, or as a node of many."""
+
+    processes: ShardProcesses
+    is_stopping: bool
+
+    def start(self) -> None:
+        """Begin the run."""
+        ...
+
+    def on_exit(self, handle: ShardHandle) -> None:
+        """Decide what becomes of a shard whose process has ended."""
+        ...
+
+    def find_end(self) -> CrawlEnd | None: ...
+
+    def grant_pages(self) -> None: ...
+
+    def total(self) -> CrawlProgress:
+        """Return the progress to show."""
+        ...
+
+    def close(self) -> None:
+        """End the run: all processes have ended."""
+        ...
+
+    def stop(self) -> None:
+        """Ask for the end of the run, in good order. May be called from a signal handler."""
+        ...
+
+    def kill(self) -> None:
+        """End the run at once."""
+        ...
+
+
+def run_until_done(coordinator: Coordinator, *, show: Show) -> CrawlEnd:
+    """Run a crawl to its end. `show` is called about ten times a second with the progress."""
+    processes = coordinator.processes
+
+    def show_stopping() -> None:
+        if coordinator.is_stopping:
+            total = coordinator.total()
+            total.is_stopping = True
+            show(total)
+
+    try:
+        coordinator.start()
+        while True:
+            for handle in processes.poll():
+                coordinator.on_exit(handle)
+            show(coordinator.total())
+            if coordinator.is_stopping:
+                return "stopped"
+            if end := coordinator.find_end():
+                return end
+            coordinator.grant_pages()
+    finally:
+        processes.stop(on_tick=show_stopping)
+        coordinator.close()
+
+
+class LocalCoordinator:
+    """Runs a crawl on one machine."""
+
+    def __init__(self, options: CrawlOptions, shards: int, *, start: StartProcess = start_process) -> None:
+        self._limits, self._shards = options.limits, shards
+        self.processes = ShardProcesses(options, shards, start=start)
+        self._detector = CompletionDetector(options.limits, page_resources=options.rules.page_resources)
+        self._started = 0.0
+        self.is_stopping = False
+
+    def start(self) -> None:
+        self._started = time.monotonic()
+        for shard in range(self._shards):
+            self.processes.add(shard)
+
+    def close(self) -> None:
+        """Nothing is left to do."""
+
+    def stop(self) -> None:
+        self.is_stopping = True
+
+    def kill(self) -> None:
+        self.is_stopping = True
+        self.processes.kill()
+
+    def total(self) -> CrawlProgress:
+        return self.processes.total()
+
+    def on_exit(self, handle: ShardHandle) -> None:
+        if handle.failure or not self.is_stopping:
+            self.processes.restart(handle)
+
+    def grant_pages(self) -> None:
+        """Grant pages to shards that have due work; when none are left, take them back from those that have not."""
+        if not self.processes.have_reported:
+            return
+        limit = self._limits.pages
+        left = UNLIMITED if limit is None else limit - sum(handle.promised or 0 for handle in self.processes)
+        size = UNLIMITED if limit is None else max(1, min(LARGEST_GRANT, left // (2 * self._shards)))
+        for handle in self.processes:
+            if left > 0 and handle.wants_pages(size):
+                granted = min(size, left)
+                left -= granted
+                handle.grant((handle.promised or 0) + granted)
+        hungry = (handle for handle in self.processes if handle.progress.has_due_work)
+        if limit is not None and left <= 0 and any(handle.unused_pages <= 0 for handle in hungry):
+            for handle in self.processes:
+                handle.revoke_unused()
+
+    def find_end(self) -> CrawlEnd | None:
+        states = [ShardState((handle.shard, handle.starts), handle.progress) for handle in self.processes]
+        end = self._detector.find_end(
+            states if self.processes.have_reported else None,
+            seconds=time.monotonic() - self._started,
+            bytes_=self.processes.total().bytes,
+        )
+        self.processes.send_probe(self._detector.probe)
+        return end

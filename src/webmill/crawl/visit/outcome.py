@@ -1,0 +1,29 @@
+"""What came of visiting one URL."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from webmill.crawl.frontier.base import ClaimedUrl, Outcome, RobotsEntry
+from webmill.formats.warc.capture import Capture
+from webmill.model import Link
+
+
+class VisitResult(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of one URL of a turn. `next` ends the turn: the domain may be asked again from then on."""
+
+    token: int  # of the turn
+    outcome: Outcome | None
+    captures: Sequence[Capture] = ()  # of robots.txt files, and of the URL itself
+    links: Sequence[Link] = ()
+    robots: RobotsEntry | None = None  # a robots.txt that was fetched on the way
+    next: float | None = None
+    was_handed_out: bool = True  # it was given to a visitor
+    is_revisit: bool = False  # of a page that was archived before
+
+
+def was_archived(item: ClaimedUrl) -> bool:
+    """Tell whether the URL is a page that its domain has given already."""
+    return item.last is not None and item.last.status > 0

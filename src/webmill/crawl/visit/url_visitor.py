@@ -1,0 +1,340 @@
+"""Visit one URL of a turn: may it be requested, when, and what came of it. Others write down what follows from that."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from email.utils import formatdate
+from random import Random
+from typing import Any
+
+import msgspec
+
+from webmill.crawl.fetch import FetchedResponse, FetchFailure
+from webmill.crawl.frontier.base import (
+    MOST_HOPS,
+    PAGE_RESOURCE,
+    SITEMAP,
+    ClaimedUrl,
+    DomainTurn,
+    LastVisit,
+    NotTried,
+    RetryLater,
+    VisitDone,
+    domain_of,
+)
+from webmill.crawl.frontier.hops import reached_by
+from webmill.crawl.options import CrawlOptions
+from webmill.crawl.politeness.requester import HostBusy, Requester, RequestPacing, RequestResult
+from webmill.crawl.politeness.retries import (
+    Retry,
+    RetryDecision,
+    RetryPolicy,
+    decide_answer,
+    decide_failure,
+    retry_after,
+)
+from webmill.crawl.politeness.robots import RobotsVerdict
+from webmill.crawl.politeness.robots_fetcher import RobotsCheck, RobotsFetcher
+from webmill.crawl.progress import CrawlProgress
+from webmill.crawl.visit.outcome import VisitResult, was_archived
+from webmill.crawl.visit.page_reader import PageReader, PageReading, conditions, make_capture, validators_of
+from webmill.crawl.visit.revisit_schedule import interval_after_error, interval_after_gone, next_interval
+from webmill.formats.http.head import end_of_head
+from webmill.formats.url.normalise import origin_of
+from webmill.formats.warc import digest
+from webmill.infra.clock import SteadyClock
+from webmill.model import Link
+
+ARCHIVED_FIELDS = ("record_id", "record_url", "record_time", "digest", "etag", "modified")
+
+
+class UrlVisitor:
+    """Visits the URLs of one shard, any number at a time."""
+
+    def __init__(
+        self,
+        requester: Requester,
+        robots: RobotsFetcher,
+        reader: PageReader,
+        options: CrawlOptions,
+        *,
+        clock: SteadyClock,
+    ) -> None:
+        self._requester, self._robots, self._reader = requester, robots, reader
+        self._options, self._clock = options, clock
+        self._page_retries = RetryPolicy(
+            attempts=options.limits.attempts,
+            first_wait=options.limits.retry_wait,
+            longest_retry_after=options.politeness.max_retry_after,
+        )
+        # An image of a host that is gone does not hold up the end of a crawl.
+        attempts = min(2, self._page_retries.attempts)
+        self._resource_retries = msgspec.structs.replace(self._page_retries, attempts=attempts)
+        self._random = Random().random  # noqa: S311 - it spreads waits
+        self._errors: Counter[str] = Counter()
+        self.refused: Counter[str] = Counter()
+        self._statuses: Counter[str] = Counter()
+        self._resources = 0
+
+    async def visit(self, turn: DomainTurn, item: ClaimedUrl) -> VisitResult:
+        """Request the URL if and when it may be requested, and return what came of it."""
+        if self._reader.is_excluded(item.url):  # by a pattern that came later than the URL
+            return self._skip_excluded(turn, item)
+        robots = await self._check_robots(item)
+        if robots.verdict is None or (robots.free is not None and is_allowed(robots.verdict, item)):
+            free = robots.free or self._clock()
+            return self._result(turn, robots, outcome=NotTried(item.url, free), next=free)
+        if not is_allowed(robots.verdict, item):
+            return self._refuse(turn, item, robots)
+        pacing = self._pacing(item, robots.verdict)
+        request = await self._requester.request(item.url, headers=conditions(item.last), pacing=pacing)
+        if isinstance(request, HostBusy):
+            return self._result(turn, robots, outcome=NotTried(item.url, request.until), next=request.until)
+        self._robots.mark_used(origin_of(item.url))
+        if isinstance(request.answer, FetchFailure):
+            return self._handle_failure(turn, item, request, request.answer, robots)
+        return self._handle_answer(turn, item, request, request.answer, robots)
+
+    # --- robots ---
+
+    async def _check_robots(self, item: ClaimedUrl) -> RobotsCheck:
+        if not self._options.politeness.obey_robots:
+            return RobotsCheck(verdict=RobotsVerdict())
+        return await self._robots.check(origin_of(item.url), pacing=self._pacing(item, RobotsVerdict()))
+
+    def _retry_policy(self, item: ClaimedUrl) -> RetryPolicy:
+        return self._resource_retries if is_resource(item) else self._page_retries
+
+    def _refuse(self, turn: DomainTurn, item: ClaimedUrl, robots: RobotsCheck) -> VisitResult:
+        """The URL may not be requested: for good, or until its robots.txt can be fetched."""
+        assert robots.verdict
+        now, reason = self._clock(), "robots"
+        if robots.verdict.state == "unreachable":
+            reason = "robots_unreachable" + (f": {robots.failed.reason}" if robots.failed else "")
+            self._errors[robots.failed.reason if robots.failed else reason] += 1
+            if wait := self._wait_for_robots(item, robots):
+                later = RetryLater(item.url, max(now + wait, robots.not_before), reason)
+                return self._result(turn, robots, outcome=later, next=robots.free)
+        self.refused[reason.partition(":")[0]] += 1
+        return self._result(turn, robots, outcome=self._give_up(item, now, reason), next=robots.free)
+
+    def _skip_excluded(self, turn: DomainTurn, item: ClaimedUrl) -> VisitResult:
+        self.refused["excluded"] += 1
+        now = self._clock()
+        return VisitResult(token=turn.token, outcome=self._give_up(item, now, "excluded"), next=now)
+
+    def _give_up(self, item: ClaimedUrl, time: float, error: str) -> VisitDone:
+        """Return the outcome of a visit without a response. That says nothing of the page: it is visited again, and
+        what is known of it stays known. But what was never requested, and may not be, is left for good."""
+        visit = LastVisit(url=item.url, time=time, error=error, depth=item.depth, **reached_by(item))
+        if item.last is None and error in ("robots", "excluded"):
+            return VisitDone(visit, is_page=False)
+        interval = interval_after_error(item.last.interval if item.last else 0.0, schedule=self._options.revisits)
+        known = archived_fields(item.last) if item.last else {}
+        visit = msgspec.structs.replace(visit, interval=interval, **known)
+        return VisitDone(visit, revisit_due=time + interval, is_page=False)
+
+    def _wait_for_robots(self, item: ClaimedUrl, robots: RobotsCheck) -> float | None:
+        """Return the wait before robots.txt is fetched again; None when that is hopeless (a name that does not
+        exist)."""
+        retries = self._retry_policy(item)
+        if robots.failed:
+            decision = decide_failure(robots.failed.reason, item.attempts, random=self._random(), policy=retries)
+            return decision.delay if isinstance(decision, Retry) else None
+        if item.attempts < retries.attempts:
+            return retries.wait(item.attempts, random=self._random())
+        return None
+
+    # --- no response ---
+
+    def _handle_failure(
+        self, turn: DomainTurn, item: ClaimedUrl, request: RequestResult, failed: FetchFailure, robots: RobotsCheck
+    ) -> VisitResult:
+        self._errors[failed.reason] += 1
+        error = f"{failed.reason}: {failed.message}"[:500]
+        free = self._domain_free_at(item, request, robots) if failed.sent else None
+        retries = self._retry_policy(item)
+        decision = decide_failure(failed.reason, item.attempts, random=self._random(), policy=retries)
+        if isinstance(decision, Retry):
+            later = RetryLater(item.url, self._clock() + decision.delay, error)
+            return self._result(turn, robots, outcome=later, next=free)
+        return self._result(turn, robots, outcome=self._give_up(item, request.sent, error), next=free)
+
+    # --- a response ---
+
+    def _handle_answer(
+        self, turn: DomainTurn, item: ClaimedUrl, request: RequestResult, fetched: FetchedResponse, robots: RobotsCheck
+    ) -> VisitResult:
+        status, free = fetched.head.status, self._domain_free_at(item, request, robots)
+        self._statuses[f"{status // 100}xx"] += 1
+        self._resources += is_resource(item)
+        decision, wait = self._decide(item, fetched)
+        if wait:
+            free = max(free or 0.0, self._clock() + wait)
+            self._requester.hold_host(item.url, free)
+        if decision is not None:
+            self._errors[f"http_{status}" if status >= 400 else f"truncated_{fetched.exchange.truncated}"] += 1
+        if isinstance(decision, Retry):
+            later = RetryLater(item.url, self._clock() + decision.delay, f"status_{status}")
+            return self._result(turn, robots, outcome=later, next=free)
+        page = self._reader.read(fetched, item)
+        self.refused.update(page.refused)
+        visit, again = self._describe_visit(item, request, fetched, page)
+        links = self._links(item, page)
+        if not wait and any(link.priority == PAGE_RESOURCE and domain_of(link.url) == turn.domain for link in links):
+            free = self._domain_free_at(item, request, robots, is_resource_next=True)
+        result = self._result(
+            turn,
+            robots,
+            outcome=VisitDone(visit, revisit_due=again, is_page=page.kind != "sitemap" and not is_resource(item)),
+            captures=(*robots.captures, make_capture(fetched, item, page.kind)),
+            links=links,
+            next=free,
+            is_revisit=was_archived(item),
+        )
+        self._reader.mark_queued(result.links)
+        return result
+
+    def _decide(self, item: ClaimedUrl, fetched: FetchedResponse) -> tuple[RetryDecision | None, float]:
+        """Return what to do about a response, and how long the server wants to be left alone."""
+        status, longest = fetched.head.status, self._options.politeness.max_retry_after
+        wait = retry_after(fetched.head.headers.get("Retry-After"), now=self._clock(), longest=longest)
+        decision = decide_answer(
+            status,
+            item.attempts,
+            random=self._random(),
+            truncated=fetched.exchange.truncated,
+            retry_after=wait,
+            policy=self._retry_policy(item),
+        )
+        if status not in (429, 503):
+            return decision, 0.0
+        return decision, decision.delay if isinstance(decision, Retry) else wait or 0.0
+
+    def _domain_free_at(
+        self, item: ClaimedUrl, request: RequestResult, robots: RobotsCheck, *, is_resource_next: bool = False
+    ) -> float | None:
+        """Return when the domain may be asked again; None: at once. After a page resource the next may be one, too: if
+        it is not, it is told to wait when it reserves its time."""
+        assert robots.verdict
+        pacing = self._pacing(item, robots.verdict)
+        if is_resource_next:
+            pacing = msgspec.structs.replace(pacing, is_resource=True)
+        delay = pacing.delay(self._options.politeness)
+        return request.sent + delay if delay else None
+
+    def _pacing(self, item: ClaimedUrl, verdict: RobotsVerdict) -> RequestPacing:
+        """Resources that are left of a crawl that no longer fetches them are requested as pages are."""
+        return RequestPacing(self._options.rules.page_resources and is_resource(item), verdict.crawl_delay or 0.0)
+
+    def _links(self, item: ClaimedUrl, page: PageReading) -> list[Link]:
+        if page.kind == "redirect" and item.redirects >= min(self._options.limits.redirects, MOST_HOPS):
+            self.refused["too_many_redirects"] += 1
+            return []
+        return page.links
+
+    def _describe_visit(
+        self, item: ClaimedUrl, request: RequestResult, fetched: FetchedResponse, page: PageReading
+    ) -> tuple[LastVisit, float | None]:
+        """Return the visit as the frontier keeps it, and when to visit again."""
+        status, interval = fetched.head.status, self._revisit_interval(fetched, item.last)
+        visit = LastVisit(
+            url=item.url,
+            time=request.sent,
+            status=status,
+            depth=item.depth,
+            **reached_by(item),
+            interval=interval or 0.0,
+        )
+        if item.last and (page.kind == "not_modified" or is_server_error(status)):
+            visit = msgspec.structs.replace(visit, **archived_fields(item.last))
+        if page.kind == "not_modified" or is_whole_page(fetched):
+            visit = msgspec.structs.replace(visit, **next_validators(fetched, visit))
+        return visit, None if interval is None else request.sent + interval
+
+    def _revisit_interval(self, fetched: FetchedResponse, last: LastVisit | None) -> float | None:
+        status, previous, schedule = fetched.head.status, last.interval if last else 0.0, self._options.revisits
+        if status in (404, 410):
+            return interval_after_gone(was_gone=bool(last and last.status in (404, 410)), schedule=schedule)
+        if is_server_error(status):
+            return interval_after_error(previous, schedule=schedule)
+        return next_interval(previous, changed=_is_changed(fetched, last), schedule=schedule)
+
+    def handle_crash(self, turn: DomainTurn, item: ClaimedUrl, error: Exception) -> VisitResult:
+        """Return the outcome of a visit that failed by our own fault: it is tried again as if the server had failed."""
+        self._errors["internal"] += 1
+        reason, now = f"internal: {error!r}"[:500], self._clock()
+        retries = self._retry_policy(item)
+        until = now + max(self._options.politeness.delay, retries.wait(item.attempts, random=self._random()))
+        if item.attempts < retries.attempts:
+            return VisitResult(token=turn.token, outcome=RetryLater(item.url, until, reason), next=until)
+        return VisitResult(token=turn.token, outcome=self._give_up(item, now, reason), next=until)
+
+    def _result(
+        self, turn: DomainTurn, robots: RobotsCheck, *, links: Sequence[Link] = (), **fields: Any
+    ) -> VisitResult:
+        """Return a result with what was fetched on the way; a new robots.txt may name sitemaps."""
+        if robots.fetched and robots.verdict and self._options.rules.sitemaps:
+            sitemaps = self._reader.allowed_sitemaps(robots.verdict.sitemaps, robots.fetched.origin)
+            links = [*(Link(url, 0, SITEMAP) for url in sitemaps), *links]
+        fields = {"captures": robots.captures, "robots": robots.fetched, **fields}
+        return VisitResult(token=turn.token, links=links, **fields)
+
+    def report(self, progress: CrawlProgress) -> None:
+        """Fill in what was visited."""
+        self._requester.report(progress)
+        progress.robots, progress.page_resources = self._robots.requests, self._resources
+        progress.errors, progress.refused = dict(self._errors), dict(self.refused)
+        progress.statuses, progress.endings = dict(self._statuses), dict(self._reader.skipped_endings)
+
+
+def is_resource(item: ClaimedUrl) -> bool:
+    return item.priority == PAGE_RESOURCE
+
+
+def is_allowed(verdict: RobotsVerdict, item: ClaimedUrl) -> bool:
+    return verdict.allows(robots_path(item.url))
+
+
+def is_server_error(status: int) -> bool:
+    """Tell whether a response says nothing of the page: the server could not, or would not, answer."""
+    return status >= 400 and status not in (404, 410)
+
+
+def is_whole_page(fetched: FetchedResponse) -> bool:
+    """Tell whether a later visit may be compared with this response."""
+    return fetched.head.status == 200 and fetched.exchange.truncated is None
+
+
+def next_validators(fetched: FetchedResponse, before: LastVisit) -> dict[str, str]:
+    """Return what the next visit asks "has it changed since" with. Where the server gives nothing, or what is too long
+    to be kept, it is the time of this visit."""
+    headers = fetched.head.headers
+    etag, modified = validators_of(headers)
+    etag = etag if headers.get("ETag") else before.etag
+    modified = modified if headers.get("Last-Modified") else before.modified
+    if not etag and not modified:
+        modified = formatdate(fetched.exchange.date.timestamp(), usegmt=True)
+    return {"etag": etag, "modified": modified}
+
+
+def archived_fields(last: LastVisit) -> dict[str, Any]:
+    """Return what describes the page as it was archived, for visits that bring nothing newer."""
+    return {name: getattr(last, name) for name in ARCHIVED_FIELDS}
+
+
+def _is_changed(fetched: FetchedResponse, last: LastVisit | None) -> bool:
+    """Compare the payloads. A page that was never archived counts as changed."""
+    if last is None or not last.digest:
+        return True
+    if fetched.head.status == 304:
+        return False
+    response = fetched.exchange.response
+    return digest.compute(memoryview(response)[end_of_head(response) or len(response) :]) != last.digest
+
+
+def robots_path(url: str) -> str:
+    """Return what robots.txt rules are about: exactly what is requested. `/x?` is not `/x`."""
+    at = url.find("/", 8)  # behind `https://`
+    return url[at:] if at >= 0 else "/"
