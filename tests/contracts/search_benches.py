@@ -44,7 +44,7 @@ class Bench:
 
 def discard_search(url: str) -> None:
     """Delete an index of a server, whoever made it."""
-    (meilisearch_server if url.startswith("meilisearch") else opensearch_server).discard(url)
+    (meilisearch_server if url.startswith("meilisearch") else opensearch_server).delete_index(url)
 
 
 def bench_of(kind: str, request: pytest.FixtureRequest, folder: Path) -> Bench:

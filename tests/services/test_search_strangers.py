@@ -33,7 +33,7 @@ def place(request: pytest.FixtureRequest) -> Iterator[str]:
 def server_of(url: str) -> tuple[JsonServer, SearchAddress]:
     module: Any = meilisearch_server if url.startswith("meilisearch") else opensearch_server
     address = SearchAddress.of(url, port=module.PORT)
-    return module.server_of(address), address
+    return module.connect(address), address
 
 
 def put_stranger(url: str) -> None:
@@ -64,7 +64,7 @@ def rebuild(url: str) -> None:
 
 def test_a_strangers_index_is_not_replaced(place: str) -> None:
     put_stranger(place)
-    with pytest.raises(Misconfigured, match="webmill has not made: name another, or delete it"):
+    with pytest.raises(Misconfigured, match="webmill did not make: name another one, or delete it"):
         rebuild(place)
     assert is_there(place)
 
@@ -74,7 +74,7 @@ def test_a_strangers_index_beside_ours_is_not_deleted(place: str) -> None:
     rebuild(place)
     rebuild(place)
     put_stranger(beside)
-    with pytest.raises(Misconfigured, match="webmill has not made"):
+    with pytest.raises(Misconfigured, match="webmill did not make"):
         rebuild(place)
     assert is_there(beside)
     with closing(open_search(place, create=False)) as engine:

@@ -26,9 +26,7 @@ class SourceStatus(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     """A source as `meta/sources.json` lists it. `since` is when its stale items were last seen."""
 
     source: str
-    status: (
-        str  # fresh (maybe without items), stale (items are kept from before), missing (failed, with nothing to keep)
-    )
+    status: str  # fresh (maybe empty), stale (items are kept from before), missing (failed, nothing to keep)
     items: int
     stale: int = 0
     since: datetime | None = None

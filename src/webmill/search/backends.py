@@ -1,4 +1,4 @@
-"""Which search engine an address names.
+"""The search engine that an address names.
 
     a folder · meilisearch(s)://KEY@HOST:PORT/INDEX · opensearch(s)://USER:PASSWORD@HOST:PORT/INDEX
 
@@ -38,7 +38,7 @@ ENGINES = Registry[OpenEngine](
     forms="a folder, meilisearch://KEY@HOST:PORT/INDEX or opensearch://USER:PASSWORD@HOST:PORT/INDEX; with an s after "
     "the scheme, over TLS",
 )
-# Engines that can put an index in another's place at once.
+# Engines that can replace an index atomically.
 REPLACERS = Registry[ReplaceIndex](
     "search engine",
     {
@@ -52,7 +52,7 @@ REPLACERS = Registry[ReplaceIndex](
 
 
 def search_address(url: str, root: Path) -> str:
-    """Return where the index of the collection in `root` is: at `url`, which may be a path in it; else in `search/`."""
+    """Return the address of the index of the collection in `root`: `url`, which may be a path in it; else `search/`."""
     if not url:
         return str(PublishFolders(root).search)
     scheme, path = scheme_of(url)
@@ -60,15 +60,15 @@ def search_address(url: str, root: Path) -> str:
 
 
 def open_search(url: str, *, create: bool = True) -> SearchEngine:
-    """Open an index. `create`: also where there is none yet; else `NotFound`."""
+    """Open an index; with `create`, make it where there is none, else `NotFound`."""
     return ENGINES.find(scheme_of(url)[0])(url, create=create)
 
 
 @contextmanager
 def replacing_search(url: str) -> Iterator[str]:
-    """Give an address to make an index at. It takes the place of the one at `url` when the block ends well.
+    """Yield an address to build an index at. It replaces the one at `url` when the block ends well.
 
-    An engine that cannot do so is emptied and filled again, in sight of whoever searches.
+    An engine that cannot do that is emptied and filled again, while others search it.
     """
     replacing = REPLACERS.get(scheme_of(url)[0]) or empty_first
     with replacing(url) as fresh:

@@ -1,12 +1,12 @@
-"""The seam of every search engine: documents go in under a cursor, requests get answers.
+"""The interface of every search engine: documents go in under a cursor, requests get answers.
 
 What every backend promises (`tests/contracts/test_search.py`)
-- Documents are found by their id: adding one that is there replaces it, removing one that is not does nothing. So a
-  change that is applied twice, or late, leaves what applying it once leaves.
+- Documents are identified by id: adding one that is there replaces it, removing one that is not does nothing. So a
+  change that is applied twice, or late, has the effect of applying it once.
 - The cursor says up to which version everything was applied. It is durable only together with all that was applied
   before it: killed at any moment, the index is one that some cursor led to, or is on the way from it to the next.
-- `keys` tells what is in the index, so that a reconciliation can find what notifications have lost.
-- A search has no way to fail because of what a stranger typed: `query.parse` makes a query of any text.
+- `keys` lists what is in the index, so that a reconciliation can find what notifications have missed.
+- A search cannot fail because of what somebody typed: `query.parse` makes a query of any text.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from webmill.search.query import SearchQuery
 DEFAULT_LIMIT = 10
 MAX_HITS = 100  # in one answer
 MAX_OFFSET = 10_000  # hits that can be paged through
-FACET_VALUES = 20  # told for each facet
+FACET_VALUES = 20  # returned for each facet
 TEXT_KEPT = 100_000  # characters of a text that snippets are cut from
 TEXT_INDEXED = 1_000_000
 LONGEST_KEY = 1000
@@ -32,14 +32,14 @@ _PLAIN = re.compile("[^#\x00-\x1f][^\x00-\x1f]*|#[0-9a-f]{32}")
 
 
 class IndexedDocument(Document, frozen=True, kw_only=True, omit_defaults=True):
-    """A document as a version has it: `id` and `hash` are those of the published item, its name and its blob;
-    `version` is the one that brought it. All its other columns are a document's.
+    """A published document: `id` and `hash` are those of its item, `version` is the one that brought it. All other
+    columns are those of a document.
     """
 
     url: str = ""
     hash: str
     version: str
-    label: str = ""  # changes with what the item says beside its content: facets, metadata
+    label: str = ""  # changes with the facets and metadata of the item
     facets: dict[str, str] = msgspec.field(default_factory=dict)
 
     @property
@@ -48,7 +48,7 @@ class IndexedDocument(Document, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def revision(self) -> str:
-        """Changes with whatever can be found or shown, but not with the version."""
+        """Return what changes with whatever can be found or shown, but not with the version."""
         return revision_of(self.hash, self.label)
 
 
@@ -57,19 +57,19 @@ def revision_of(hash_: str, label: str) -> str:
 
 
 def key_of(id_: str) -> str:
-    """The id, where an engine can have it as a key; else its hash. A key is its own key."""
+    """Return the id if every engine can use it as a key; else its hash. A key is its own key."""
     if len(id_) <= LONGEST_KEY and _PLAIN.fullmatch(id_):
         return id_
     return f"#{blake2b(id_.encode(errors='surrogatepass'), digest_size=16).hexdigest()}"
 
 
 class SearchFilters(msgspec.Struct, frozen=True, kw_only=True):
-    """All must hold; of the values of one name any."""
+    """Filters that must all hold; of the values of one name, any."""
 
     languages: Sequence[str] = ()
     sites: Sequence[str] = ()  # a host, or a domain with all its hosts
     facets: Mapping[str, Sequence[str]] = {}
-    since: int | None = None  # `date`, seconds since 1970
+    since: int | None = None  # of `date`, in seconds since 1970
     until: int | None = None  # not included
 
 
@@ -79,18 +79,18 @@ class SearchRequest(msgspec.Struct, frozen=True, kw_only=True):
     sort: Literal["relevance", "newest", "oldest"] = "relevance"
     limit: int = DEFAULT_LIMIT
     offset: int = 0
-    facets: Sequence[str] = ()  # to count: language, site, or one of the documents' own
+    facets: Sequence[str] = ()  # to count: language, site, or a facet of the documents
 
 
 class HighlightedText(msgspec.Struct, frozen=True):
-    """Plain text, to be escaped by whoever shows it, and where in it the words are that were asked for."""
+    """Plain text, to be escaped by whoever shows it, and the positions of the words that were searched for."""
 
     text: str
     marks: Sequence[tuple[int, int]] = ()
 
 
 class Hit(msgspec.Struct, frozen=True, kw_only=True):
-    """`document` is what was found, without its text."""
+    """A document that was found; `document` is without its text."""
 
     document: IndexedDocument
     score: float
@@ -109,7 +109,7 @@ class FacetCount(msgspec.Struct, frozen=True):
 
 
 class SearchAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """`suggestion`: nothing was found by these words, but by similar ones; the hits are theirs."""
+    """`suggestion`: a corrected query, if nothing matched the original; the hits are those of the correction."""
 
     total: int
     hits: list[Hit]
@@ -119,15 +119,15 @@ class SearchAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 class SearchEngine(Protocol):
     def apply(self, changed: Iterable[IndexedDocument], removed: Iterable[str], *, cursor: str | None) -> None:
-        """`removed`: ids or keys. Durable when it returns. With a cursor: all of it and before it is up to there."""
+        """Add or replace documents and remove others (ids or keys), durably. `cursor`: all up to it is applied."""
         ...
 
     def cursor(self) -> str | None:
-        """None: nothing was applied whole yet."""
+        """Return the last cursor; None if none was applied yet."""
         ...
 
     def keys(self) -> Iterator[tuple[str, str]]:
-        """`key` and `revision` of every document, in any order."""
+        """Yield `key` and `revision` of every document, in any order."""
         ...
 
     def count(self) -> int: ...
@@ -135,7 +135,7 @@ class SearchEngine(Protocol):
     def search(self, request: SearchRequest) -> SearchAnswer: ...
 
     def clear(self) -> None:
-        """Of documents and cursor."""
+        """Remove all documents and the cursor."""
         ...
 
     def close(self) -> None: ...

@@ -1,5 +1,5 @@
-"""Whether a document holds what a part of a query says, for engines that can only narrow it down: Meilisearch knows
-which words a document has, but not which follow on one another."""
+"""Checks documents against a query, for engines that only narrow it down: Meilisearch knows which words a document
+has, but not which are adjacent."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from webmill.search.term_words import TermWords, words_of_term
 
 
 class DocumentChecker:
-    """Of one document. `matching`: the words that a term of one word is found by, and whether by their beginning."""
+    """Checks one document. `matching` returns the words of the index that match a term of one word."""
 
     def __init__(self, document: IndexedDocument, *, matching: Callable[[str, str, Term], Collection[str]]) -> None:
         self._document = document
@@ -22,11 +22,11 @@ class DocumentChecker:
         self._words = {field: tokenize(text) for field, text in self._texts.items()}
         self._matching = matching
 
-    def holds(self, part: Part) -> bool:
+    def matches(self, part: Part) -> bool:
         if isinstance(part, Not):
-            return not self.holds(part.term)
+            return not self.matches(part.term)
         if isinstance(part, AnyOf):
-            return any(self.holds(term) for term in part.terms)
+            return any(self.matches(term) for term in part.terms)
         if part.field in self._texts or not part.field:
             return any(self._is_in(field, part) for field in ((part.field,) if part.field else self._texts))
         return self._has_value(part)
@@ -40,24 +40,24 @@ class DocumentChecker:
         return bool(period and period[0] <= to_seconds(getattr(self._document, term.field)) < period[1])
 
     def _is_in(self, field: str, term: Term) -> bool:
-        what = words_of_term(term, field=field)
+        wanted = words_of_term(term, field=field)
         return (
-            bool(what)
-            and all(run in self._texts[field] for run in what.runs)
-            and (not what.following or _follow(what.following, bigrams(self._texts[field]).split()))
-            and self._has_words(field, what, term)
+            bool(wanted)
+            and all(run in self._texts[field] for run in wanted.runs)
+            and (not wanted.following or _is_adjacent(wanted.following, bigrams(self._texts[field]).split()))
+            and self._has_words(field, wanted, term)
         )
 
-    def _has_words(self, field: str, what: TermWords, term: Term) -> bool:
-        if not what.words:
+    def _has_words(self, field: str, wanted: TermWords, term: Term) -> bool:
+        if not wanted.words:
             return True
-        if len(what.words) > 1:
-            return _follow(what.words, self._words[field])
+        if len(wanted.words) > 1:
+            return _is_adjacent(wanted.words, self._words[field])
         if term.is_prefix:
-            return any(word.startswith(what.words[0]) for word in self._words[field])
-        return not {*self._matching(field, what.words[0], term)}.isdisjoint(self._words[field])
+            return any(word.startswith(wanted.words[0]) for word in self._words[field])
+        return not {*self._matching(field, wanted.words[0], term)}.isdisjoint(self._words[field])
 
 
-def _follow(few: Collection[str], many: Collection[str]) -> bool:
-    """No word has a space in it."""
+def _is_adjacent(few: Collection[str], many: Collection[str]) -> bool:
+    """Whether the few words stand next to each other among the many; no word holds a space."""
     return f" {' '.join(few)} " in f" {' '.join(many)} "

@@ -1,6 +1,6 @@
-"""What all engines find documents by: which columns they search, which words a text has, which sites an address.
+"""What all engines search by: the columns, the words of a text, the sites of a URL.
 
-Every engine makes its schema of these lists, which come from the declaration of `Document`'s columns.
+Every engine makes its schema of these lists, which come from the declaration of the columns of `Document`.
 """
 
 from __future__ import annotations
@@ -19,27 +19,27 @@ from webmill.search.query import TIME_COLUMNS, WORD_COLUMNS
 from webmill.search.segmentation import mask_runs, to_nfc
 
 LONGEST_WORD = 80
-WEIGHTS = {"title": 3.0, "url": 0.5}  # what a find counts for, in all engines; one in the text: 1
-ADJACENT_BOOST = 2.0  # more, for words that were typed one after the other and stand so
-FORM_WEIGHT = 0.8  # of another form of the word
-SEARCHED_COLUMNS = tuple(sorted(WORD_COLUMNS, key=lambda name: -WEIGHTS.get(name, 1.0)))  # what counts for most first
-TEXT_COLUMNS = tuple(name for name in SEARCHED_COLUMNS if name != "url")  # an address has no runs of paired characters
+WEIGHTS = {"title": 3.0, "url": 0.5}  # of a match, in all engines; in the text: 1
+ADJACENT_BOOST = 2.0  # for query words that are adjacent in the document
+FORM_WEIGHT = 0.8  # of a match by another form of the word
+SEARCHED_COLUMNS = tuple(sorted(WORD_COLUMNS, key=lambda name: -WEIGHTS.get(name, 1.0)))  # by weight
+TEXT_COLUMNS = tuple(name for name in SEARCHED_COLUMNS if name != "url")  # a URL has no bigrams
 FACET_COLUMNS = tuple(column.name for column in columns() if column.facet)
 SHOWN_COLUMNS = tuple(column for column in columns() if column.shown)
-COUNTABLE_FIELDS = {"language": "language", "site": "domain"}  # what can be counted besides facets, and its field
+COUNTABLE_FIELDS = {"language": "language", "site": "domain"}  # what can be counted beside facets, with its field
 _INDEXED_COLUMNS = tuple(column for column in columns() if column.searchable or column.facet or column.shown)
 
 
 def fingerprint(format_: int) -> str:
-    """Return what changes with the columns that an index is made of, and with the engine's own format."""
-    said = repr(
+    """Return a string that changes with the columns of an index and with the format of its engine."""
+    columns_used = repr(
         [(each.name, each.name in TIME_COLUMNS, each.searchable, each.facet, each.shown) for each in _INDEXED_COLUMNS]
     )
-    return f"{format_}-{blake2b(said.encode(), digest_size=8).hexdigest()}"
+    return f"{format_}-{blake2b(columns_used.encode(), digest_size=8).hexdigest()}"
 
 
 def texts_of(document: IndexedDocument) -> dict[str, str]:
-    """Return its searched columns, as they are indexed."""
+    """Return the searched columns of a document, as they are indexed."""
     texts = {name: to_nfc((getattr(document, name) or "")[:TEXT_INDEXED]) for name in TEXT_COLUMNS}
     return {name: texts.get(name, document.url) for name in SEARCHED_COLUMNS}
 
@@ -49,14 +49,14 @@ def times_of(document: IndexedDocument) -> dict[str, int]:
 
 
 def to_seconds(moment: datetime | None) -> int:
-    """Return the seconds since 1970; 0: not known."""
+    """Return the seconds since 1970; 0 if unknown."""
     return max(0, int(moment.timestamp())) if moment else 0
 
 
 def facets_of(document: IndexedDocument) -> list[str]:
-    """Return NAME=VALUE of those that it was published with, and of the columns that are facets."""
-    own = {name: value for name in FACET_COLUMNS if (value := getattr(document, name))}
-    return [f"{name}={value}" for name, value in {**own, **document.facets}.items()]
+    """Return NAME=VALUE of the facets it was published with, and of the columns that are facets."""
+    from_columns = {name: value for name in FACET_COLUMNS if (value := getattr(document, name))}
+    return [f"{name}={value}" for name, value in {**from_columns, **document.facets}.items()]
 
 
 def domains_of(host: str) -> list[str]:
@@ -71,12 +71,12 @@ def word_analyzer() -> tantivy.TextAnalyzer:
 
 
 def tokenize(text: str) -> list[str]:
-    """The words of a text in their order; a run of paired characters is a hole among them."""
+    """Return the words of a text in order, with a placeholder for each run of bigram characters."""
     return [*word_analyzer().analyze(mask_runs(to_nfc(text)))]
 
 
 def host_of(text: str) -> str:
-    """Of a URL, or of what was typed for one; empty when it has none."""
+    """Return the host of a URL, or of what was typed for one; empty if it has none."""
     text = text.removeprefix("*.")
     try:
         return (urlsplit(text if "://" in text else f"//{text}").hostname or "").strip(".")
@@ -85,7 +85,7 @@ def host_of(text: str) -> str:
 
 
 def sites_of(host: str) -> list[str]:
-    """`www.news.example.org`, `news.example.org`, `example.org`: what `site:` may say."""
+    """Return what `site:` may say: `www.news.example.org`, `news.example.org`, `example.org`."""
     labels = host.split(".")
     if ":" in host or labels[-1].isdigit():
         return [host]

@@ -1,4 +1,4 @@
-"""A document that was found, as it is shown to people and told to programs."""
+"""Search hits, for people and for programs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from webmill.search.snippets import HighlightPattern, highlight, make_snippet
 
 _HINTS = get_type_hints(Document, include_extras=True)
 _REPLY_COLUMNS = [(column.name, _HINTS[column.name]) for column in SHOWN_COLUMNS if column.name != "title"]
-# What programs are told of a hit: whatever column of a document is shown is part of it.
+# A hit as JSON: it has every column of a document that is shown.
 HitReply = msgspec.defstruct(
     "HitReply",
     [
@@ -35,7 +35,7 @@ HitReply = msgspec.defstruct(
 
 
 class AnswerReply(msgspec.Struct, frozen=True, kw_only=True):
-    """What `webmill search --json` tells."""
+    """The JSON of `webmill search --json`."""
 
     total: int
     hits: list[HitReply]  # type: ignore[valid-type]  # which fields it has is known when it is made

@@ -1,4 +1,4 @@
-"""Codes of languages that mean the same, of two letters and of three, and what their stemmer is called."""
+"""Language codes that mean the same, of two letters and of three, and the names of their stemmers."""
 
 from __future__ import annotations
 
@@ -30,5 +30,5 @@ _CODES = {code: codes.split() for _, codes in _SAME for code in codes.split()}
 
 
 def codes_of(code: str) -> list[str]:
-    """All that mean this language; of one that we do not know, its own."""
+    """Return all codes of the language; of an unknown one, its own."""
     return _CODES.get(code.lower(), [code.lower()])

@@ -1,7 +1,7 @@
 """The query language: words, "phrases", -not, OR, field:value, prefix*. Any text is a query; none is an error.
 
 annual report -draft            all words, without another
-"annual report" OR budget       a phrase or a word; OR holds closer than a space
+"annual report" OR budget       a phrase or a word; OR binds closer than a space
 title:budget site:example.org lang:kor report*
 date:2024 date:2024-05..2024-07     in a period, or from one to another
 """
@@ -18,9 +18,9 @@ from webmill.errors import BadInput
 from webmill.formats.timestamps import earliest, latest, to_datetime
 from webmill.model import columns
 
-MAX_QUERY = 2_000  # characters that are looked at
+MAX_QUERY = 2_000  # characters; the rest is ignored
 MAX_TERMS = 64
-# Of the columns that can be searched: those in which words are found, and those that are times.
+# The searchable columns: those that hold times, and those that hold words.
 TIME_COLUMNS = tuple(each.name for each in columns() if each.searchable and each.is_time)
 WORD_COLUMNS = tuple(each.name for each in columns() if each.searchable and not each.is_time)
 QUERY_FIELDS = (*(name for name in WORD_COLUMNS if name != "text"), *TIME_COLUMNS, "site", "lang")
@@ -35,13 +35,13 @@ _HAS_WORD = re.compile(r"[^\W_]")
 
 
 class Term(msgspec.Struct, frozen=True, tag=True):
-    """One word as it was typed, or several that follow on one another (`is_phrase`). `field`: "" is title and text."""
+    """A word as it was typed, or adjacent words (`is_phrase`). `field`: "" is title and text."""
 
     text: str
     field: str = ""
     is_phrase: bool = False
     is_prefix: bool = False
-    is_exact: bool = False  # without its other forms
+    is_exact: bool = False  # other forms of the word do not match
 
 
 class Not(msgspec.Struct, frozen=True, tag=True):
@@ -56,14 +56,14 @@ Part: TypeAlias = Term | Not | AnyOf
 
 
 class SearchQuery(msgspec.Struct, frozen=True):
-    """All parts must hold; no part: everything is found. `was_cut`: it was longer than is looked at."""
+    """All parts must match; without parts, everything does. `was_cut`: it was too long, and cut."""
 
     parts: Sequence[Part] = ()
     was_cut: bool = False
 
     @property
     def terms(self) -> list[Term]:
-        """What is to be found, so what is to be marked."""
+        """The terms to find, and so to highlight."""
         found: list[Term] = []
         for part in self.parts:
             found += [part] if isinstance(part, Term) else part.terms if isinstance(part, AnyOf) else ()
@@ -96,7 +96,7 @@ def parse(text: str) -> SearchQuery:
 
 
 def replace_surrogates(text: str) -> str:
-    """With a question mark for each byte of an argument that is none: no engine takes it."""
+    """Replace lone surrogates (bytes of an argument that are not UTF-8) by question marks: no engine takes them."""
     return text.encode(errors="replace").decode()
 
 
@@ -114,7 +114,7 @@ def _term(match: re.Match[str]) -> Term | None:
 
 
 def parse_period(text: str) -> tuple[int, int] | None:
-    """Return the first second of a period and the one after its last: `2024`, `2024-05..2024-07`; None: it is none."""
+    """Return the first second of a period and the one after its last (`2024`, `2024-05..2024-07`), or None."""
     first, _, last = text.partition("..")
     try:
         since, until = (to_datetime(each).timestamp() for each in (earliest(first), latest(last or first)))
@@ -124,14 +124,14 @@ def parse_period(text: str) -> tuple[int, int] | None:
 
 
 def format_query(query: SearchQuery) -> str:
-    """As somebody would type it."""
-    return " ".join(_typed(part) for part in query.parts)
+    """Return the query as somebody would type it."""
+    return " ".join(_format_part(part) for part in query.parts)
 
 
-def _typed(part: Part) -> str:
+def _format_part(part: Part) -> str:
     if isinstance(part, Not):
-        return f"-{_typed(part.term)}"
+        return f"-{_format_part(part.term)}"
     if isinstance(part, AnyOf):
-        return " OR ".join(map(_typed, part.terms))
+        return " OR ".join(map(_format_part, part.terms))
     text = f'"{part.text}"' if part.is_phrase else part.text + "*" * part.is_prefix
     return f"{part.field}:{text}" if part.field else text

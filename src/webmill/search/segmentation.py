@@ -1,5 +1,5 @@
-"""Words of a text. Scripts that put no spaces between words, and Korean, whose words carry their particles, are cut
-into pairs of characters: whatever part of a sentence is asked for is found."""
+"""Splits text into words. Scripts without spaces between words, and Korean, whose words carry particles, are split
+into bigrams: so any part of a sentence can be found."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ BIGRAM_SCRIPTS = (
 )
 # All but spaces and punctuation: the vowel signs of India and the points of Hebrew belong to their words.
 WORD_CHARACTER = rf"[^\s\x00-/:-@\[-`{{-\xa9\xab-\xb4\xb6-\xb9\xbb-\xbf\u2000-\u206f\u3000-\u303f{BIGRAM_SCRIPTS}]"
-RUN_PLACEHOLDER = "\ua78f"  # a letter that nobody writes: it keeps the place of a run among words
+RUN_PLACEHOLDER = "\ua78f"  # a letter that nobody writes; stands for a run among words
 _RUN = re.compile(f"[{BIGRAM_SCRIPTS}]+")
 _WORD = re.compile(f"{WORD_CHARACTER}+")
 _PIECE = re.compile(f"(?P<run>[{BIGRAM_SCRIPTS}]+)|[^{BIGRAM_SCRIPTS}]+")
 
 
 class _Doubled(dict[int, str]):
-    """`abc` becomes `a ab bc c`."""
+    """Doubles each character: `abc` becomes `a ab bc c`."""
 
     def __missing__(self, code: int) -> str:
-        twice = self[code] = f"{chr(code)} {chr(code)}"
-        return twice
+        doubled = self[code] = f"{chr(code)} {chr(code)}"
+        return doubled
 
 
 _DOUBLED = _Doubled()
@@ -36,7 +36,7 @@ def to_nfc(text: str) -> str:
 
 
 def bigrams(text: str) -> str:
-    """`서울은 東京` as `서울 울은 은 東京 京`: overlapping pairs, and the last character, to be asked for alone."""
+    """Return `서울은 東京` as `서울 울은 은 東京 京`: overlapping bigrams, and the last character alone."""
     return " ".join([run.translate(_DOUBLED)[2:] for run in _RUN.findall(text)])
 
 
@@ -45,7 +45,7 @@ def mask_runs(text: str) -> str:
 
 
 def split_runs(text: str) -> list[tuple[bool, str]]:
-    """Runs that are to be asked for in pairs (True), and what stands between them."""
+    """Return the runs that are searched as bigrams (True), and the text between them (False)."""
     return [(match["run"] is not None, match[0]) for match in _PIECE.finditer(to_nfc(text))]
 
 
@@ -54,5 +54,5 @@ def uses_bigrams(character: str) -> bool:
 
 
 def split_words(text: str) -> list[str]:
-    """As they are written, lower-cased."""
+    """Return the words as they are written, in lower case."""
     return [word.lower() for word in _WORD.findall(text)]

@@ -1,4 +1,4 @@
-"""Where in a text the words are that were asked for, and the part of it that shows most of them."""
+"""Highlights: where in a text the words of a query are, and the part that shows most of them."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from webmill.search.query import Term
 from webmill.search.segmentation import WORD_CHARACTER, split_runs, split_words, uses_bigrams
 
 LENGTH = 240  # characters of a snippet
-BEFORE = 60  # of them before the first mark
+BEFORE = 60  # characters before the first highlight
 _WORD = re.compile(WORD_CHARACTER)
-MOST_MARKS = 1000  # that are looked at
+MOST_MARKS = 1000  # highlights of a text
 # Controls, and marks that turn the direction of what stands around them: a snippet is cut out of its own surroundings.
 _UNSHOWN = re.compile("[\x00-\x1f\x7f-\x9f\u200e\u200f\u061c\u202a-\u202e\u2066-\u2069\ufeff]+")
 
 
 class _BaseLetters(dict[int, int]):
-    """Characters to their base letters, one for one, so that positions stay."""
+    """Maps characters to their base letters, one to one, so that positions stay."""
 
     def __missing__(self, code: int) -> int:
         if uses_bigrams(chr(code)):  # these are not letters with accents
@@ -41,47 +41,47 @@ def fold(text: str) -> str:
 
 
 class HighlightPattern(msgspec.Struct, frozen=True):
-    """Literals only: looking around each word by one pattern for all takes longer to compile than to search."""
+    """What to highlight. Literals only: one pattern with look-around takes longer to compile than to search."""
 
     words: re.Pattern[str] | None
-    beginnings: re.Pattern[str] | None
+    prefixes: re.Pattern[str] | None
     runs: re.Pattern[str] | None
 
     def spans(self, folded: str) -> Iterator[tuple[int, int]]:
-        """In their order, the longest first; they may lie over one another."""
+        """Yield the spans in order, the longest first; they may overlap."""
         found = (
             (
                 span
-                for span in _places(self.words, folded)
+                for span in _spans_of(self.words, folded)
                 if not (_is_word(folded, span[0] - 1) or _is_word(folded, span[1]))
             ),
-            (span for span in _places(self.beginnings, folded) if not _is_word(folded, span[0] - 1)),
-            _places(self.runs, folded),
+            (span for span in _spans_of(self.prefixes, folded) if not _is_word(folded, span[0] - 1)),
+            _spans_of(self.runs, folded),
         )
         return merge(*found, key=lambda span: (span[0], -span[1]))
 
 
 def highlight_pattern(terms: Iterable[Term], *, also: Iterable[str] = ()) -> HighlightPattern | None:
-    """`also`: other forms of the words, which the engine has found instead of them."""
-    words, beginnings, runs = {fold(word) for word in also}, set[str](), set[str]()
+    """Return what to highlight for these terms. `also`: other forms that the engine matched."""
+    words, prefixes, runs = {fold(word) for word in also}, set[str](), set[str]()
     for term in terms:
         if term.field not in ("", "title"):
             continue
-        for in_pairs, piece in split_runs(term.text):
-            if in_pairs:
+        for is_run, piece in split_runs(term.text):
+            if is_run:
                 runs.add(fold(piece))
             else:
-                (beginnings if term.is_prefix else words).update(map(fold, split_words(piece)))
-    if not (words or beginnings or runs):
+                (prefixes if term.is_prefix else words).update(map(fold, split_words(piece)))
+    if not (words or prefixes or runs):
         return None
-    return HighlightPattern(_any(words), _any(beginnings), _any(runs))
+    return HighlightPattern(_any(words), _any(prefixes), _any(runs))
 
 
 def _any(texts: set[str]) -> re.Pattern[str] | None:
     return re.compile("|".join(map(re.escape, sorted(texts, key=len, reverse=True)))) if texts else None
 
 
-def _places(pattern: re.Pattern[str] | None, text: str) -> Iterator[tuple[int, int]]:
+def _spans_of(pattern: re.Pattern[str] | None, text: str) -> Iterator[tuple[int, int]]:
     return (match.span() for match in pattern.finditer(text)) if pattern else iter(())
 
 
@@ -95,12 +95,12 @@ def highlight(text: str, pattern: HighlightPattern | None) -> HighlightedText:
 
 
 def make_snippet(text: str, pattern: HighlightPattern | None, *, length: int = LENGTH) -> HighlightedText:
-    """The stretch with most different words; the beginning when there are none."""
+    """Return the part with most different words; the beginning if there are none."""
     text = " ".join(_UNSHOWN.sub(" ", text).split())
     spans = _spans(text, pattern) if pattern else []
-    start = _best(text, spans, length) if spans else 0
+    start = _best_start(text, spans, length) if spans else 0
     end = min(len(text), start + length)
-    if start > 0 and (space := text.find(" ", start, start + 20)) >= 0 and not _cuts(spans, start, space + 1):
+    if start > 0 and (space := text.find(" ", start, start + 20)) >= 0 and not _overlaps(spans, start, space + 1):
         start = space + 1
     if end < len(text) and (space := text.rfind(" ", end - 20, end)) > start:
         end = space
@@ -121,7 +121,7 @@ def _spans(text: str, pattern: HighlightPattern) -> list[tuple[int, int]]:
     return spans
 
 
-def _best(text: str, spans: Sequence[tuple[int, int]], length: int) -> int:
+def _best_start(text: str, spans: Sequence[tuple[int, int]], length: int) -> int:
     best, best_score = 0, -1
     for number, (first, _) in enumerate(spans[:200]):
         start = max(0, first - BEFORE)
@@ -132,5 +132,5 @@ def _best(text: str, spans: Sequence[tuple[int, int]], length: int) -> int:
     return best
 
 
-def _cuts(spans: Sequence[tuple[int, int]], start: int, end: int) -> bool:
+def _overlaps(spans: Sequence[tuple[int, int]], start: int, end: int) -> bool:
     return any(first < end and last > start for first, last in spans)

@@ -1,4 +1,4 @@
-"""Which of some words was meant by one that is not there: few letters wrong, and the one that is used most."""
+"""Spelling correction: words of the index that are close to one that is not in it."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ SHORTEST = 4  # letters; a shorter word is similar to everything
 
 
 def max_edits(word: str) -> int:
-    """How many a word may have."""
+    """Return how many letters of a word may be wrong."""
     return 0 if len(word) < SHORTEST else 1 if len(word) < 2 * SHORTEST else 2
 
 
 def best_correction(word: str, others: Iterable[str], *, uses: Callable[[str], int]) -> str:
-    """Empty: none of them."""
+    """Return the closest of the other words, the most used first; empty if none is close."""
     most = max_edits(word)
     near = {other: edit_distance(word, other, most=most) for other in others if abs(len(other) - len(word)) <= most}
     good = [other for other, wrong in near.items() if 0 < wrong <= most]
@@ -24,7 +24,7 @@ def best_correction(word: str, others: Iterable[str], *, uses: Callable[[str], i
 
 
 def edit_distance(one: str, two: str, *, most: int) -> int:
-    """Letters put in, left out, replaced, or swapped with the next; more than `most` when it is more."""
+    """Return the number of letters inserted, left out, replaced or swapped; `most + 1` if there are more."""
     before: list[int] = []
     last = list(range(len(two) + 1))
     for i, a in enumerate(one, 1):
@@ -43,17 +43,17 @@ def edit_distance(one: str, two: str, *, most: int) -> int:
 def correct_query(
     query: SearchQuery, *, near: Callable[[str], Iterable[str]], uses: Callable[[str], int]
 ) -> SearchQuery | None:
-    """With words that are in the index instead of those that are not; None: there are no similar ones.
+    """Return the query with words of the index instead of those that are not in it; None if none is close.
 
-    `near`: words of documents that have one like it; `uses`: how many documents have this one.
+    `near` returns words of documents that have a similar one; `uses`, how many documents have a word.
     """
 
-    def other(term: Term) -> Term:
+    def correct(term: Term) -> Term:
         found = tokenize(term.text)
         if term.field not in ("", "title") or len(found) != 1 or uses(found[0]):
             return term
         word = best_correction(found[0], near(found[0]), uses=uses)
         return Term(word, term.field, is_prefix=term.is_prefix) if word else term
 
-    parts: list[Part] = [other(part) if isinstance(part, Term) else part for part in query.parts]
+    parts: list[Part] = [correct(part) if isinstance(part, Term) else part for part in query.parts]
     return SearchQuery(parts) if parts != list(query.parts) else None

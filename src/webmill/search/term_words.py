@@ -1,4 +1,4 @@
-"""What a term asks for in a field, for all engines: words that follow on one another, and runs of paired characters."""
+"""The words and runs of bigrams that a term looks for in a field, the same for all engines."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ from webmill.search.segmentation import RUN_PLACEHOLDER, bigrams, split_runs
 
 
 class TermWords(msgspec.Struct, frozen=True):
-    """All of it must be there. Nothing of it at all: such a term is nowhere."""
+    """What a field must hold, all of it, to match a term. Empty: the term matches nothing."""
 
-    words: Sequence[str] = ()  # one after the other, with a hole for each run among them
-    runs: Sequence[str] = ()  # each somewhere
-    following: Sequence[str] = ()  # pairs one after the other: runs of a phrase
+    words: Sequence[str] = ()  # adjacent, with a placeholder for each run among them
+    runs: Sequence[str] = ()  # each anywhere
+    following: Sequence[str] = ()  # adjacent bigrams: the runs of a phrase
 
     def __bool__(self) -> bool:
         return bool(self.words or self.runs)
 
 
 def words_of_term(term: Term, *, field: str) -> TermWords:
-    """Addresses have no runs: they are words only."""
+    """Return what a term looks for in a field. URLs have no runs: they are words only."""
     found: list[str] = []
     runs: list[str] = []
-    for in_pairs, piece in split_runs(term.text):
-        if not in_pairs:
+    for is_run, piece in split_runs(term.text):
+        if not is_run:
             found += word_analyzer().analyze(piece)
         elif field != "url":
             runs.append(piece)
@@ -39,12 +39,12 @@ def words_of_term(term: Term, *, field: str) -> TermWords:
 
 
 def bigrams_of_run(run: str) -> list[str]:
-    """Those that follow on one another wherever the run stands, whatever comes after it."""
+    """Return the bigrams of a run that are adjacent wherever the run stands, whatever follows it."""
     return bigrams(run).split()[:-1]
 
 
 def adjacent_words(query: SearchQuery) -> list[str]:
-    """Words without anything special: where they stand one after the other they count for more."""
+    """Return the plain words of a query: documents where they are adjacent rank higher."""
     plain = [part.text for part in query.parts if isinstance(part, Term) and not (part.field or part.is_prefix)]
     found = [word for text in plain for word in tokenize(text) if word != RUN_PLACEHOLDER]
     return found if len(found) > 1 else []

@@ -1,4 +1,4 @@
-"""Other forms of a word that are in an index: those with the same stem in one of its languages."""
+"""Other forms of a word in an index: words with the same stem in one of its languages."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import tantivy
 
 from webmill.search.languages import STEMMERS
 
-SHORTEST = 3  # letters that a word and its forms begin with
+MIN_PREFIX = 3  # letters that a word and its forms share
 
 
 @lru_cache
@@ -22,16 +22,16 @@ def stem(word: str, language: str) -> str:
 
 
 def find_word_forms(word: str, dictionary: Callable[[str], Iterable[str]], *, languages: Iterable[str]) -> set[str]:
-    """`dictionary` gives the words of the index that begin with some letters. The word itself is left out."""
+    """Return other forms of a word. `dictionary` returns the words of the index that begin with some letters."""
     stems = {name: stem(word, name) for name in {STEMMERS[code] for code in languages if code in STEMMERS}}
-    starts = {_common(word, each) for each in stems.values()}
-    starts = {start for start in starts if len(start) >= SHORTEST}
+    starts = {_common_prefix(word, each) for each in stems.values()}
+    starts = {start for start in starts if len(start) >= MIN_PREFIX}
     found = {other for start in starts for other in dictionary(start)}
     found.discard(word)
     return {other for other in found if any(stem(other, name) == each for name, each in stems.items())}
 
 
-def _common(word: str, stem: str) -> str:
-    """What all forms begin with: the stem without its last letter, which may change (happy, happiness)."""
+def _common_prefix(word: str, stem: str) -> str:
+    """Return what all forms begin with: the stem without its last letter, which may change (happy, happiness)."""
     length = next((at for at, (a, b) in enumerate(zip(word, stem, strict=False)) if a != b), min(len(word), len(stem)))
-    return word[: min(length, max(SHORTEST, len(stem) - 1))]
+    return word[: min(length, max(MIN_PREFIX, len(stem) - 1))]

@@ -56,7 +56,7 @@ def test_a_full_disk_is_told_as_such_and_the_index_goes_on_when_there_is_room(tm
     for _ in range(2):
         assert (
             apply_in_process(folder, "second", disk)
-            == f"Unavailable the disk under the search index in {folder} is full: make room"
+            == f"Unavailable the disk under the search index in {folder} is full: free some space"
         )
     assert disk.refusals()
     assert apply_in_process(folder, "second") == ""
@@ -72,7 +72,7 @@ def test_a_full_disk_is_told_as_such_also_when_the_writer_has_died_of_it(tmp_pat
     assert apply_in_process(folder, "first") == ""
     disk = Refusing("full", each=1, under=folder)
     told = apply_in_process(folder, "second", disk, documents="endless")
-    assert told == f"Unavailable the disk under the search index in {folder} is full: make room"
+    assert told == f"Unavailable the disk under the search index in {folder} is full: free some space"
 
 
 def test_an_index_that_loses_its_files_while_it_is_written_is_told_by_an_error_of_ours(tmp_path: Path) -> None:

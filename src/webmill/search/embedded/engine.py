@@ -1,8 +1,8 @@
-"""The engine that comes along: tantivy, in this process, in one folder. One process writes at a time, any number read.
+"""The built-in engine: tantivy, in this process, in one folder. One process writes at a time, any number read.
 
-The cursor is a document of its own, so that it changes in the same commit as the documents it speaks of. Other forms
-of a word (reports, reported) are looked up in the index's own dictionary when it is asked for, by the stems of its
-languages: nothing is stored for it, and a phrase stays the phrase.
+The cursor is a document of its own, so that it changes in the same commit as the documents before it. Other forms of a
+word (reports, reported) are looked up in the dictionary of the index when it is searched, by the stems of its
+languages: nothing is stored for them, and a phrase stays exact.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ from webmill.search.hits import make_hit
 from webmill.search.query import SearchQuery, format_query
 from webmill.search.snippets import highlight_pattern
 
-FORMAT = fingerprint(3)  # of the schema: an index of another one is built anew
-HEAP = 128 << 20  # bytes that wait to be written, all threads together
+FORMAT = fingerprint(3)  # of the schema; an index of another format must be rebuilt
+HEAP = 128 << 20  # bytes buffered before they are written, by all threads
 CURSOR = "\x00cursor"  # of the document that holds it; no key has a NUL
-LANGUAGES = 100  # whose forms of words are known
-FACETS_AT_ONCE = 10_000  # values that are counted
+MAX_LANGUAGES = 100  # whose word forms are looked up
+FACETS_AT_ONCE = 10_000  # facet values counted
 DISK_FULL = {errno.ENOSPC, errno.EDQUOT}
 EXHAUSTED = {errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EIO}
-_SYSTEM_ERROR = re.compile(r"\(os error ([0-9]+)\)|\bcode: ([0-9]+)")  # as Rust tells it, in words or in a panic
+_SYSTEM_ERROR = re.compile(r"\(os error ([0-9]+)\)|\bcode: ([0-9]+)")  # as Rust writes it, in an error or in a panic
 _WRITER_DIED = "index writer was killed"
 
 
@@ -56,7 +56,7 @@ def open_embedded(url: str, *, create: bool) -> EmbeddedEngine:
 
 @contextmanager
 def replacing_embedded(url: str) -> Iterator[str]:
-    """Give a folder to make an index in, which takes the place of the one at `url` when the block ends well."""
+    """Yield a folder to build an index in, which replaces the one at `url` when the block ends well."""
     folder = Path(scheme_of(url)[1])
     with replacing(folder, beside=folder.parent / ".search-aside") as fresh:
         yield str(fresh)
@@ -119,24 +119,28 @@ class EmbeddedEngine:
         """Return the error for what is no fault of the files; None if it is one."""
         message = str(error)
         if "PermissionDenied" in message:
-            return Misconfigured(f"{self._folder}: searching takes a lock there: allow it to write, or search a copy")
+            return Misconfigured(
+                f"{self._folder}: searching needs to write a lock file there; allow that, or search a copy"
+            )
         found = _SYSTEM_ERROR.search(message)
         number = int(found[1] or found[2]) if found else getattr(error, "errno", None)
         if number in DISK_FULL:
-            return Unavailable(f"the disk under the search index in {self._folder} is full: make room")
+            return Unavailable(f"the disk under the search index in {self._folder} is full: free some space")
         return Unavailable(f"{self._folder} cannot be used now: {error}") if number in EXHAUSTED else None
 
     def _outdated(self) -> BadInput:
-        message = f"{self._folder} was made by another webmill, of other columns: run `webmill search rebuild DIR`"
+        message = f"{self._folder} was made by another version of webmill: run `webmill search rebuild DIR`"
         return BadInput(message, reason="bad_search_index")
 
     def _damaged(self, error: BaseException) -> BadInput:
         if "schema" in str(error).lower():
             return self._outdated()
-        return BadInput(f"{self._folder} is damaged ({error}): `webmill search rebuild`", reason="bad_search_index")
+        return BadInput(
+            f"{self._folder} is damaged ({error}): run `webmill search rebuild DIR`", reason="bad_search_index"
+        )
 
     def _refused(self, error: BaseException) -> Unavailable:
-        return Unavailable(f"the search index in {self._folder} takes nothing: {error}")
+        return Unavailable(f"cannot write to the search index in {self._folder}: {error}")
 
     # --- changes ---
 
@@ -168,8 +172,10 @@ class EmbeddedEngine:
             except ValueError as error:
                 if "LockBusy" not in str(error):
                     raise
-                raise Conflict(f"another process writes to the search index in {self._folder}") from error
-            self._writer.garbage_collect_files()  # of one that was killed: their names would be given again
+                raise Conflict(
+                    f"another process is writing to the search index in {self._folder}: wait for it"
+                ) from error
+            self._writer.garbage_collect_files()  # left by a writer that was killed: their names would be reused
         return self._writer
 
     def close(self) -> None:
@@ -178,7 +184,7 @@ class EmbeddedEngine:
             with self._writing():
                 writer.wait_merging_threads()
 
-    # --- what is there ---
+    # --- contents ---
 
     def cursor(self) -> str | None:
         with self._guarded():
@@ -196,13 +202,13 @@ class EmbeddedEngine:
             return _total(self._index.searcher().search(self._term("is_document", True), limit=1))
 
     def keys(self) -> Iterator[tuple[str, str]]:
-        """Memory: the names of a bucket."""
+        """Yield keys and revisions; the names of one bucket are in memory at a time."""
         searcher = self._index.searcher()
-        most = max(1, searcher.num_docs)
+        limit = max(1, searcher.num_docs)
         for bucket in range(BUCKETS):
             with self._guarded():
-                some = searcher.search(self._term("bucket", bucket), limit=most, order_by_field="name").hits
-            for name, _ in some:
+                names = searcher.search(self._term("bucket", bucket), limit=limit, order_by_field="name").hits
+            for name, _ in names:
                 key, _, revision = name.partition("\x00")
                 yield key, revision
 
@@ -214,20 +220,20 @@ class EmbeddedEngine:
     def search(self, request: SearchRequest) -> SearchAnswer:
         with self._guarded():
             searcher = self._index.searcher()
-            languages = [language for language, _ in searcher.terms_with_prefix("language", "", limit=LANGUAGES)]
+            languages = [language for language, _ in searcher.terms_with_prefix("language", "", limit=MAX_LANGUAGES)]
             translator = TantivyTranslator(self._schema, searcher, languages=languages)
             answer = _answer(searcher, translator, request, request.query)
-            if answer.total == 0 and (meant := translator.corrected(request.query)):
-                other = _answer(searcher, translator, request, meant)
-                if other.total:
-                    return msgspec.structs.replace(other, suggestion=format_query(meant))
+            if answer.total == 0 and (correction := translator.corrected(request.query)):
+                corrected = _answer(searcher, translator, request, correction)
+                if corrected.total:
+                    return msgspec.structs.replace(corrected, suggestion=format_query(correction))
             return answer
 
 
 def _answer(
     searcher: tantivy.Searcher, translator: TantivyTranslator, request: SearchRequest, query: SearchQuery
 ) -> SearchAnswer:
-    wanted = translator.whole(query, request.filters)
+    wanted = translator.translate(query, request.filters)
     limit, offset = max(1, min(request.limit, MAX_HITS)), max(0, min(request.offset, MAX_OFFSET))
     order: dict[str, Any] = {}
     if request.sort != "relevance":
@@ -247,16 +253,16 @@ def _is_tantivy_error(error: BaseException) -> bool:
 
 
 def _total(found: tantivy.SearchResult) -> int:
-    return int(found.count)  # type: ignore[attr-defined]  # it is there, but not in the stubs
+    return int(found.count)  # type: ignore[attr-defined]  # missing in the stubs
 
 
 def _counts(searcher: tantivy.Searcher, wanted: tantivy.Query, names: Sequence[str]) -> dict[str, list[FacetCount]]:
     fields = {COUNTABLE_FIELDS.get(name, "facet") for name in names}
-    asked = {
+    aggregations = {
         field: {"terms": {"field": field, "size": FACETS_AT_ONCE if field == "facet" else FACET_VALUES}}
         for field in fields
     }
-    found = searcher.aggregate(wanted, asked) if asked else {}
+    found = searcher.aggregate(wanted, aggregations) if aggregations else {}
     counts = {}
     for name in names:
         field, start = COUNTABLE_FIELDS.get(name, "facet"), "" if name in COUNTABLE_FIELDS else f"{name}="

@@ -1,4 +1,4 @@
-"""Queries of ours as tantivy's."""
+"""Translates queries to those of tantivy."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from webmill.search.spelling import correct_query, max_edits
 from webmill.search.term_words import adjacent_words, bigrams_of_run, words_of_term
 from webmill.search.word_forms import find_word_forms
 
-FORMS_AT_ONCE = 1000  # words with the same beginning that are looked at
-LOOKED_AT = 20  # documents, for words that were meant
+FORMS_AT_ONCE = 1000  # words with the same prefix that are checked
+CORRECTION_DOCUMENTS = 20  # searched for similar words
 FAR = 1 << 40  # seconds since 1970
 
 Must, Should, MustNot = tantivy.Occur.Must, tantivy.Occur.Should, tantivy.Occur.MustNot
@@ -28,14 +28,14 @@ Clause = tuple[tantivy.Occur, tantivy.Query]
 
 
 class TantivyTranslator:
-    """`forms`: the words that were asked for beside those that were typed."""
+    """Translates queries. `forms` collects other forms of the words, for highlighting."""
 
     def __init__(self, schema: tantivy.Schema, searcher: tantivy.Searcher, *, languages: Sequence[str]) -> None:
         self._schema, self._searcher, self._languages = schema, searcher, languages
         self.forms: set[str] = set()
 
-    def whole(self, query: SearchQuery, filters: SearchFilters) -> tantivy.Query:
-        clauses: list[Clause] = [(Must, _silent(self._exact("is_document", True)))]
+    def translate(self, query: SearchQuery, filters: SearchFilters) -> tantivy.Query:
+        clauses: list[Clause] = [(Must, _unscored(self._exact("is_document", True)))]
         for part in query.parts:
             if isinstance(part, Not):
                 clauses.append((MustNot, self._one(msgspec.structs.replace(part.term, is_exact=True))))
@@ -45,7 +45,7 @@ class TantivyTranslator:
                 clauses.append((Must, self._one(part)))
         if together := self._together(query):
             clauses.append((Should, together))
-        clauses += ((Must, _silent(each)) for each in self._filtered(filters))
+        clauses += ((Must, _unscored(each)) for each in self._filtered(filters))
         return tantivy.Query.boolean_query(clauses)
 
     def _one(self, term: Term) -> tantivy.Query:
@@ -65,14 +65,14 @@ class TantivyTranslator:
         return tantivy.Query.range_query(self._schema, field, kind, since, until, include_upper=False)
 
     def _in(self, field: str, term: Term) -> tantivy.Query:
-        what = words_of_term(term, field=field)
-        clauses: list[Clause] = [(Must, self._run(f"{field}_pairs", run)) for run in what.runs]
-        if what.following:
-            clauses.append((Must, self._phrase(f"{field}_pairs", what.following)))
-        if len(what.words) > 1:
-            clauses.append((Must, self._phrase(field, what.words)))
-        elif what.words:
-            clauses.append((Must, self._word(field, what.words[0], term)))
+        wanted = words_of_term(term, field=field)
+        clauses: list[Clause] = [(Must, self._run(f"{field}_pairs", run)) for run in wanted.runs]
+        if wanted.following:
+            clauses.append((Must, self._phrase(f"{field}_pairs", wanted.following)))
+        if len(wanted.words) > 1:
+            clauses.append((Must, self._phrase(field, wanted.words)))
+        elif wanted.words:
+            clauses.append((Must, self._word(field, wanted.words[0], term)))
         return tantivy.Query.boolean_query(clauses) if clauses else tantivy.Query.empty_query()
 
     def _run(self, field: str, run: str) -> tantivy.Query:
@@ -84,15 +84,15 @@ class TantivyTranslator:
     def _word(self, field: str, word: str, term: Term) -> tantivy.Query:
         if term.is_prefix:
             return tantivy.Query.regex_query(self._schema, field, f"{re.escape(word)}.*")
-        own = self._exact(field, word)
+        typed = self._exact(field, word)
         if term.is_phrase or term.is_exact or field == "url":
-            return own
+            return typed
         forms = find_word_forms(word, self._words_with(field), languages=self._languages)
         if not forms:
-            return own
+            return typed
         self.forms |= forms
         others = _any(self._exact(field, form) for form in sorted(forms))
-        return tantivy.Query.disjunction_max_query([own, tantivy.Query.boost_query(others, FORM_WEIGHT)])
+        return tantivy.Query.disjunction_max_query([typed, tantivy.Query.boost_query(others, FORM_WEIGHT)])
 
     def _words_with(self, field: str) -> Callable[[str], list[str]]:
         return lambda start: [word for word, _ in self._searcher.terms_with_prefix(field, start, limit=FORMS_AT_ONCE)]
@@ -127,7 +127,7 @@ class TantivyTranslator:
             until = FAR if filters.until is None else filters.until
             yield self._within("date", since, until)
 
-    # --- what was meant ---
+    # --- corrections ---
 
     def corrected(self, query: SearchQuery) -> SearchQuery | None:
         return correct_query(query, near=self._near, uses=self._uses)
@@ -136,14 +136,14 @@ class TantivyTranslator:
         return sum(self._searcher.doc_freq(field, word) for field in TEXT_COLUMNS)
 
     def _near(self, word: str) -> set[str]:
-        """Words of documents that have one like it."""
+        """Return the words of documents that have a similar one."""
         most = max_edits(word)
         if not most:
             return set()
         like = _any(tantivy.Query.fuzzy_term_query(self._schema, field, word, distance=most) for field in TEXT_COLUMNS)
-        hits = self._searcher.search(like, limit=LOOKED_AT, count=False).hits
+        hits = self._searcher.search(like, limit=CORRECTION_DOCUMENTS, count=False).hits
         near: set[str] = set()
-        for _, address in islice(hits, LOOKED_AT):
+        for _, address in islice(hits, CORRECTION_DOCUMENTS):
             document = read_stored(self._searcher, address)
             near.update(split_words(" ".join(getattr(document, name) or "" for name in TEXT_COLUMNS)))
         return near
@@ -157,6 +157,6 @@ def _any(queries: Iterable[tantivy.Query]) -> tantivy.Query:
     return tantivy.Query.boolean_query([(Should, each) for each in queries])
 
 
-def _silent(query: tantivy.Query) -> tantivy.Query:
-    """It counts for nothing."""
+def _unscored(query: tantivy.Query) -> tantivy.Query:
+    """Make the query a filter: it does not change the score."""
     return tantivy.Query.const_score_query(query, 0.0)

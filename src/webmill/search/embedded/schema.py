@@ -1,10 +1,10 @@
-"""What tantivy keeps of a document, under which fields, and how it cuts text into words.
+"""The fields of a document in tantivy, and how text is split into words.
 
-title, text, url…          searched columns: words, lower-cased and without accents; runs of paired scripts are left out
-title_pairs, text_pairs…   those runs, as overlapping pairs of characters
+title, text, url…          searched columns: words in lower case, without accents; runs of bigram scripts are left out
+title_pairs, text_pairs…   those runs, as overlapping bigrams
 date…                      columns that are times, in seconds since 1970
 key, site, domain, language, facet, bucket, is_document    as they are
-name                       key and mark, which can be read without what is stored
+name                       key and revision, which can be read without the stored document
 stored                     the document, for hits
 """
 
@@ -31,7 +31,7 @@ from webmill.search.fields import (
 from webmill.search.query import TIME_COLUMNS
 from webmill.search.segmentation import bigrams, mask_runs
 
-BUCKETS = 64  # of keys, to go through them in parts
+BUCKETS = 64  # of keys, to list them in parts
 
 _decode = msgspec.msgpack.Decoder(IndexedDocument).decode
 
@@ -77,8 +77,8 @@ def to_entry(document: IndexedDocument) -> tantivy.Document:
         "stored": [msgspec.msgpack.encode(msgspec.structs.replace(document, **kept))],
     }
     for name in TEXT_COLUMNS:
-        if not texts[name].isascii() and (cut := bigrams(texts[name])):
-            fields[f"{name}_pairs"] = [cut]
+        if not texts[name].isascii() and (pairs := bigrams(texts[name])):
+            fields[f"{name}_pairs"] = [pairs]
     return tantivy.Document(**fields)
 
 

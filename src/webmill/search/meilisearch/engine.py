@@ -1,7 +1,7 @@
-"""Meilisearch by its address: one index of its own making.
+"""The engine for a Meilisearch server, with one index that webmill makes.
 
-A change is a task: it is waited for. Tasks of an index are done in the order they came, each as a whole. The cursor is
-a document of its own, sent with the last of the documents it speaks of, once all before it are in.
+A change is a task, which we wait for. Tasks of an index run in order, each atomically. The cursor is a document of its
+own, sent with the last documents before it, once all others are in.
 """
 
 from __future__ import annotations
@@ -61,12 +61,12 @@ from webmill.search.spelling import correct_query, max_edits
 BATCH, BATCH_BYTES = 5000, 32 << 20
 REMOVED_AT_ONCE = 10_000
 KEYS_AT_ONCE = 5000
-FORMS_AT_ONCE = 1000  # words with the same beginning that are looked at
-LOOKED_AT = 20  # documents, for words that were meant
-CHECKED = 2000  # documents that are looked through, of what a filter cannot decide; for more, the total is not exact
-CHECKED_AT_ONCE = 50  # whole texts, so that an answer of the longest is not refused
-MOST_WAYS = 10  # alternatives that are put in order
-LAST = 0.001  # the weight of what is found only by a filter; what Meilisearch finds by itself has up to 1
+FORMS_AT_ONCE = 1000  # words with the same prefix that are checked
+CORRECTION_DOCUMENTS = 20  # searched for similar words
+CHECKED = 2000  # documents checked where a filter cannot decide; with more, the total is not exact
+CHECKED_AT_ONCE = 50  # whole texts, so that an answer with the longest is not refused
+MOST_WAYS = 10  # alternatives that are ranked
+LAST = 0.001  # weight of what only a filter finds; what Meilisearch finds itself has up to 1
 
 
 class _MeilisearchReply(msgspec.Struct, rename="camel"):
@@ -81,7 +81,7 @@ class _FetchReply(msgspec.Struct):
 
 
 class MeilisearchEngine:
-    """`create`: make the index where there is none; else `NotFound`. And wait for what was sent to it before."""
+    """`create`: make the index where there is none, else `NotFound`; then wait for its pending tasks."""
 
     def __init__(self, url: str, *, create: bool = True, policy: BackoffPolicy = WRITE_RETRIES) -> None:
         self._address = SearchAddress.of(url, port=PORT)
@@ -89,7 +89,7 @@ class MeilisearchEngine:
         self._patient = self._server.with_patience(policy)
         self._path = f"/indexes/{self._address.index}"
         if create:
-            self._settle()
+            self._wait_for_pending()
         try:
             self._check(create=create)
         except NotFound:
@@ -99,24 +99,24 @@ class MeilisearchEngine:
             self._check(create=create)
 
     def _check(self, *, create: bool) -> None:
-        """Of an index that is still empty the settings may be missing: whoever made it was killed."""
+        """Check the settings of the index. An empty one may lack them: whoever made it was killed."""
         about = self._server.ask("GET", self._path, answer=dict[str, Any])
         others = changed_settings(self._server.ask("GET", f"{self._path}/settings", answer=dict[str, Any]))
         if others and create and self._total(None) == 0:
             self._wait(self._server.ask("PATCH", f"{self._path}/settings", SETTINGS, answer=MeilisearchTask))
             others = []
         if others or about.get("primaryKey") != "id":
-            said = ", ".join(others) or "primaryKey"
+            names = ", ".join(others) or "primaryKey"
             raise Misconfigured(
-                f"{self._address.name}: there is an index with other settings than webmill's ({said}): name another "
-                "index, or make this one anew: run `webmill search rebuild DIR`"
+                f"{self._address.name} has other settings than webmill's ({names}): name another index, or run "
+                "`webmill search rebuild DIR`"
             )
         self.cursor()
 
     # --- changes ---
 
     def apply(self, changed: Iterable[IndexedDocument], removed: Iterable[str], *, cursor: str | None) -> None:
-        sent = [self._remove(some) for some in _some(map(entry_id, map(key_of, removed)), REMOVED_AT_ONCE)]
+        sent = [self._remove(some) for some in _batches(map(entry_id, map(key_of, removed)), REMOVED_AT_ONCE)]
         lines = (msgspec.json.encode(to_entry(document)) + b"\n" for document in changed)
         last: list[bytes] = []
         for batch in batches(lines, len, count=BATCH, size=BATCH_BYTES):
@@ -141,8 +141,8 @@ class MeilisearchEngine:
     def _wait(self, task: MeilisearchTask) -> None:
         wait_for(self._patient, task, name=self._address.name)
 
-    def _settle(self) -> None:
-        """What somebody sent who was killed is done, before it is looked at what there is."""
+    def _wait_for_pending(self) -> None:
+        """Wait for tasks that were sent before, perhaps by a process that was killed."""
         wanted = f"/tasks?indexUids={self._address.index}&statuses=enqueued,processing&limit=1"
         for task in self._server.ask("GET", wanted, answer=dict[str, Any])["results"]:
             self._wait(MeilisearchTask(task_uid=task["uid"]))
@@ -150,7 +150,7 @@ class MeilisearchEngine:
     def close(self) -> None:
         self._server.close()
 
-    # --- what is there ---
+    # --- contents ---
 
     def cursor(self) -> str | None:
         try:
@@ -167,7 +167,7 @@ class MeilisearchEngine:
         return self._total(EVERYTHING)
 
     def keys(self) -> Iterator[tuple[str, str]]:
-        self._settle()
+        self._wait_for_pending()
         offset = 0
         while True:
             some = self._fetch(EVERYTHING, ["key", "mark"], offset=offset, limit=KEYS_AT_ONCE).results
@@ -191,23 +191,23 @@ class MeilisearchEngine:
 
     def search(self, request: SearchRequest) -> SearchAnswer:
         answer = self._answer(request, request.query)
-        if answer.total == 0 and (meant := correct_query(request.query, near=self._near, uses=self._uses)):
-            other = self._answer(request, meant)
-            if other.total:
-                return replace(other, suggestion=format_query(meant))
+        if answer.total == 0 and (correction := correct_query(request.query, near=self._near, uses=self._uses)):
+            corrected = self._answer(request, correction)
+            if corrected.total:
+                return replace(corrected, suggestion=format_query(correction))
         return answer
 
     def _answer(self, request: SearchRequest, query: SearchQuery) -> SearchAnswer:
-        translator = MeilisearchTranslator(self._beginning, languages=self._languages() if query.parts else ())
-        narrowed = translator.narrowed(query, request.filters)
+        translator = MeilisearchTranslator(self._words_with_prefix, languages=self._languages() if query.parts else ())
+        filtered = translator.translate(query, request.filters)
         limit, offset = max(1, min(request.limit, MAX_HITS)), max(0, min(request.offset, MAX_OFFSET))
-        search = _RankedQuery(narrowed, query, request.sort, self._weighed(query, translator))
-        counted = self._counted(narrowed.filters, request.facets)
-        if narrowed.unsure:
-            found, left_out = self._checked(search, translator, shown=range(offset, offset + limit))
+        search = _RankedQuery(filtered, query, request.sort, self._weigh(query, translator))
+        counted = self._count(filtered.filters, request.facets)
+        if filtered.unsure:
+            found, left_out = self._check_documents(search, translator, shown=range(offset, offset + limit))
             total = counted.estimated_total_hits - left_out
-            if total == len(found):  # all were looked at: so others are not counted either
-                counted = self._counted([_those(found)], request.facets) if request.facets else counted
+            if total == len(found):  # all were checked, so that facets can be counted exactly
+                counted = self._count([_filter_by_ids(found)], request.facets) if request.facets else counted
             found = found[offset : offset + limit]
         else:
             total, found = counted.estimated_total_hits, self._page(search, offset=offset, limit=limit)
@@ -215,38 +215,38 @@ class MeilisearchEngine:
         hits = [make_hit(document, score=score, pattern=pattern) for score, document in found]
         return SearchAnswer(total=total, hits=hits, facets=_counts(counted, request.facets))
 
-    def _counted(self, filters: list[str], names: Sequence[str]) -> _MeilisearchReply:
+    def _count(self, filters: list[str], names: Sequence[str]) -> _MeilisearchReply:
         fields = sorted({COUNTABLE_FIELDS.get(name, "facet") for name in names})
         return self._ask({"q": "", "filter": filters, "limit": 0, "facets": fields})
 
     def _page(
         self, search: _RankedQuery, *, offset: int, limit: int, fields: Sequence[str] = HIT_FIELDS
     ) -> list[tuple[float, IndexedDocument]]:
-        wanted = search.wanted(self._address.index, offset=offset, limit=limit, fields=fields)
+        wanted = search.request(self._address.index, offset=offset, limit=limit, fields=fields)
         if search.sort != "relevance":
             return [(0.0, from_entry(hit)) for hit in self._ask(wanted).hits]
         hits = self._server.ask("POST", "/multi-search", wanted, answer=_MeilisearchReply).hits
         return [(float(hit["_federation"]["weightedRankingScore"]), from_entry(hit)) for hit in hits]
 
-    def _checked(
+    def _check_documents(
         self, search: _RankedQuery, translator: MeilisearchTranslator, *, shown: range
     ) -> tuple[list[tuple[float, IndexedDocument]], int]:
-        """Those that are shown, with others before and after them, without their texts; and how many were none."""
+        """Return the matching documents, with texts only for those shown; and how many did not match."""
         found: list[tuple[float, IndexedDocument]] = []
         seen = 0
         while seen < MAX_OFFSET + MAX_HITS and (len(found) < shown.stop or seen < CHECKED):
             some = self._page(search, offset=seen, limit=CHECKED_AT_ONCE, fields=WHOLE_FIELDS)
             for score, document in some:
                 checker = DocumentChecker(document, matching=translator.matching)
-                if all(checker.holds(part) for part in search.narrowed.unsure):
+                if all(checker.matches(part) for part in search.filtered.unsure):
                     found.append((score, document if len(found) in shown else replace(document, text=None)))
             seen += len(some)
             if len(some) < CHECKED_AT_ONCE:
                 break
         return found, seen - len(found)
 
-    def _weighed(self, query: SearchQuery, translator: MeilisearchTranslator) -> list[tuple[str, float]]:
-        """What to put first, and how far: rare words before common ones, which Meilisearch does not do by itself."""
+    def _weigh(self, query: SearchQuery, translator: MeilisearchTranslator) -> list[tuple[str, float]]:
+        """Return the alternatives with their weights: rare words first, which Meilisearch does not do itself."""
         found = list(islice(alternatives(query), MOST_WAYS))
         if len(found) < 2:
             return [(text, 1.0) for _, text in found]
@@ -259,10 +259,10 @@ class MeilisearchEngine:
         return [(text, each / max(rarity)) for (_, text), each in zip(found, rarity, strict=True)]
 
     def _languages(self) -> list[str]:
-        return [*map(decode_value, self._counted([EVERYTHING], ["language"]).facet_distribution.get("language", ()))]
+        return [*map(decode_value, self._count([EVERYTHING], ["language"]).facet_distribution.get("language", ()))]
 
-    def _beginning(self, field: str, start: str) -> list[str]:
-        """Meilisearch finds similar ones too."""
+    def _words_with_prefix(self, field: str, start: str) -> list[str]:
+        """Return the words of a field that begin so; Meilisearch returns similar ones too."""
         wanted = {"facetName": f"words.{field}", "facetQuery": encode_value(start)}
         found = self._server.ask("POST", f"{self._path}/facet-search", wanted, answer=dict[str, Any])["facetHits"]
         words = (decode_value(each["value"]) for each in found)
@@ -272,22 +272,24 @@ class MeilisearchEngine:
         return self._total(" OR ".join(f'words.{name} = "{encode_value(word)}"' for name in TEXT_COLUMNS))
 
     def _near(self, word: str) -> set[str]:
-        """Words of documents that have one like it."""
+        """Return the words of documents that have a similar one."""
         if not max_edits(word):
             return set()
-        found = self._ask({"q": to_plain_text([Term(word)]), "limit": LOOKED_AT, "attributesToRetrieve": TEXT_COLUMNS})
+        found = self._ask(
+            {"q": to_plain_text([Term(word)]), "limit": CORRECTION_DOCUMENTS, "attributesToRetrieve": TEXT_COLUMNS}
+        )
         return {each for hit in found.hits for name in TEXT_COLUMNS for each in split_words(hit.get(name, ""))}
 
 
 class _RankedQuery(msgspec.Struct, frozen=True):
-    narrowed: MeilisearchFilter
+    filtered: MeilisearchFilter
     query: SearchQuery
     sort: str
     weighed: list[tuple[str, float]]
 
-    def wanted(self, index: str, *, offset: int, limit: int, fields: Sequence[str]) -> dict[str, object]:
-        """What Meilisearch puts first by its own rules, and after it the rest of what is found."""
-        one = {"filter": self.narrowed.filters, "attributesToRetrieve": fields}
+    def request(self, index: str, *, offset: int, limit: int, fields: Sequence[str]) -> dict[str, object]:
+        """Return the request: first what Meilisearch ranks by its own rules, then the rest of what matches."""
+        one = {"filter": self.filtered.filters, "attributesToRetrieve": fields}
         if self.sort != "relevance":
             order = "date:asc" if self.sort == "oldest" else "date:desc"
             return {**one, "q": "", "sort": [order], "offset": offset, "limit": limit}
@@ -298,7 +300,7 @@ class _RankedQuery(msgspec.Struct, frozen=True):
         return {"federation": {"offset": offset, "limit": limit}, "queries": queries}
 
 
-def _those(found: list[tuple[float, IndexedDocument]]) -> str:
+def _filter_by_ids(found: list[tuple[float, IndexedDocument]]) -> str:
     names = ", ".join(f'"{entry_id(document.key)}"' for _, document in found)
     return f"id IN [{names}]"
 
@@ -313,7 +315,7 @@ def _counts(found: _MeilisearchReply, names: Sequence[str]) -> dict[str, list[Fa
     return counts
 
 
-def _some(values: Iterable[str], most: int) -> Iterator[list[str]]:
+def _batches(values: Iterable[str], most: int) -> Iterator[list[str]]:
     every = iter(values)
     while some := [*islice(every, most)]:
         yield some

@@ -1,8 +1,8 @@
-"""Queries of ours as filters of Meilisearch.
+"""Translates queries to filters of Meilisearch.
 
-Its own query language has neither OR nor fields, so what is found is said by a filter over our words and pairs. A
-filter knows nothing of order: of a phrase, and of a run of three characters and more, it finds all documents that have
-the pieces, and more than were asked for. Such parts are `unsure`: what was found is checked (`checking`).
+Its own query language has neither OR nor fields, so documents are found by a filter over our words and bigrams. A
+filter knows nothing of order: for a phrase, and for a run of three characters and more, it finds all documents that
+have the pieces, which may be too many. Such parts are `unsure`: their hits are checked (`document_check`).
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ from webmill.search.word_forms import find_word_forms
 
 NOTHING = "is_document = false"
 EVERYTHING = "is_document = true"
-PIECES = 40  # of one phrase that are looked for: what was found is checked in any case
+PIECES = 40  # of one phrase in the filter: its hits are checked anyway
 _NO_WORD = re.compile(r"[^\w\s]|_")
 
 
 class MeilisearchFilter(msgspec.Struct):
-    filters: list[str]  # all hold of what is wanted, …
-    unsure: list[Part] = []  # … which these parts narrow further
+    filters: list[str]  # all of them hold, …
+    unsure: list[Part] = []  # … and documents must also match these parts
 
 
 class MeilisearchTranslator:
-    """`forms`: words that were asked for beside those that were typed. `dictionary`: a field's words that begin so."""
+    """Translates queries. `forms` collects other forms of words. `dictionary` returns words of a field by prefix."""
 
     def __init__(self, dictionary: Callable[[str, str], Sequence[str]], *, languages: Sequence[str]) -> None:
         self._dictionary, self._languages = dictionary, languages
         self._known: dict[tuple[str, str], list[str]] = {}
         self.forms: set[str] = set()
 
-    def narrowed(self, query: SearchQuery, filters: SearchFilters) -> MeilisearchFilter:
-        whole = MeilisearchFilter([EVERYTHING, *_filtered(filters)])
+    def translate(self, query: SearchQuery, filters: SearchFilters) -> MeilisearchFilter:
+        whole = MeilisearchFilter([EVERYTHING, *_translate_filters(filters)])
         for part in query.parts:
             text, is_sure = self._part(part)
             if isinstance(part, Not):
@@ -58,7 +58,7 @@ class MeilisearchTranslator:
         return _any(self.one(term) for term in part.terms)
 
     def one(self, term: Term) -> tuple[str, bool]:
-        """Of a term. False: documents are found by it that do not hold it."""
+        """Return the filter of a term, and whether it is exact."""
         if term.field == "site":
             return _one_of("site", [host_of(term.text)]), True
         if term.field == "lang":
@@ -69,17 +69,17 @@ class MeilisearchTranslator:
         return _any(self._in(field, term) for field in ((term.field,) if term.field else SEARCHED_COLUMNS))
 
     def _in(self, field: str, term: Term) -> tuple[str, bool]:
-        what = words_of_term(term, field=field)
-        if not what:
+        wanted = words_of_term(term, field=field)
+        if not wanted:
             return NOTHING, True
         pieces: list[str] = []
-        for run in what.runs:
+        for run in wanted.runs:
             pieces += (_is(f"pairs.{field}", each) for each in ([run] if len(run) < 3 else bigrams_of_run(run)))
-        if len(what.words) > 1:
-            pieces += (_is(f"words.{field}", word) for word in what.words)
-        elif what.words:
-            pieces.append(self._word(field, what.words[0], term))
-        is_sure = not what.following and len(what.words) < 2 and all(len(run) < 3 for run in what.runs)
+        if len(wanted.words) > 1:
+            pieces += (_is(f"words.{field}", word) for word in wanted.words)
+        elif wanted.words:
+            pieces.append(self._word(field, wanted.words[0], term))
+        is_sure = not wanted.following and len(wanted.words) < 2 and all(len(run) < 3 for run in wanted.runs)
         return " AND ".join(list(dict.fromkeys(pieces))[: None if is_sure else PIECES]), is_sure
 
     def _word(self, field: str, word: str, term: Term) -> str:
@@ -88,7 +88,7 @@ class MeilisearchTranslator:
         return _one_of(f"words.{field}", self.matching(field, word, term))
 
     def matching(self, field: str, word: str, term: Term) -> list[str]:
-        """The word and its other forms, if those are found by it."""
+        """Return the word, with its other forms where they match too."""
         if term.is_phrase or term.is_exact or field == "url":
             return [word]
         if (field, word) not in self._known:
@@ -99,13 +99,13 @@ class MeilisearchTranslator:
 
 
 def to_plain_text(terms: Iterable[Term]) -> str:
-    """What Meilisearch is to put first: words, and phrases as such. Nothing of it is syntax."""
+    """Return what Meilisearch ranks by: words, and quoted phrases, without any other syntax."""
     texts = ((_NO_WORD.sub(" ", term.text).strip(), term) for term in terms if term.field in ("", "title"))
     return " ".join(f'"{text}"' if term.is_phrase else text for text, term in texts if text)
 
 
 def alternatives(query: SearchQuery) -> Iterator[tuple[Term | None, str]]:
-    """Each alternative with all that is wanted beside it; None and all of it, when there is no alternative."""
+    """Yield each alternative of the query, with its text; without alternatives, None and the whole text."""
     always = [part for part in query.parts if isinstance(part, Term)]
     choices = [term for part in query.parts if isinstance(part, AnyOf) for term in part.terms]
     if not choices:
@@ -114,7 +114,7 @@ def alternatives(query: SearchQuery) -> Iterator[tuple[Term | None, str]]:
         yield term, to_plain_text([term, *always])
 
 
-def _filtered(filters: SearchFilters) -> Iterator[str]:
+def _translate_filters(filters: SearchFilters) -> Iterator[str]:
     if filters.languages:
         yield _one_of("language", [code for each in filters.languages for code in codes_of(each)])
     if filters.sites:

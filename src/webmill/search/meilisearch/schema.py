@@ -1,13 +1,13 @@
-"""What Meilisearch keeps of a document. It finds by `words` and `bigrams`, which are ours and exact: all engines find
-the same. Its own reading of title and text is for the order of what was found only.
+"""The fields of a document in Meilisearch. It matches by `words` and `pairs`, which we make, so that all engines find
+the same. Its own analysis of title and text only ranks what was found.
 
 title, text, rest, url…    searched columns as they are; of a long text the beginning, for hits, and the rest apart
-words.title, .text, .url…  words, lower-cased and without accents, with a hole for runs of paired scripts; each once
-pairs.title, .text…        pairs of characters of those runs, and each character alone
-site, domain, language, facet, date…    to narrow, to count, to sort
+words.title, .text, .url…  words in lower case, without accents, with a placeholder for bigram runs; each once
+pairs.title, .text…        bigrams of those runs, and each character alone
+site, domain, language, facet, date…    to filter, count and sort
 key, mark, about           for hits
 
-Values to narrow by are spelled (`encode_value`): Meilisearch takes É for e, and one Chinese character for another.
+Values to filter by are encoded (`encode_value`): Meilisearch takes É for e, and one Chinese character for another.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ from webmill.search.fields import (
 from webmill.search.query import TIME_COLUMNS
 from webmill.search.segmentation import bigrams
 
-FORMAT = fingerprint(3)  # of the fields: an index of another one is built anew
+FORMAT = fingerprint(3)  # of the fields; an index of another format must be rebuilt
 CURSOR = "cursor"  # the id of the document that holds it; others have only letters a-f
-LONGEST_VALUE = 400  # bytes of a spelled value: Meilisearch cuts at 468
+LONGEST_VALUE = 400  # bytes of an encoded value: Meilisearch cuts at 468
 HIT_FIELDS = [*SEARCHED_COLUMNS, "about"]  # for hits: 100 of the longest are 40 MB; with their rests they would be 400
 WHOLE_FIELDS = [*HIT_FIELDS, "rest"]
 _NO_RANGE = {"equality": True, "comparison": False}
@@ -62,11 +62,11 @@ SETTINGS: dict[str, Any] = {
     "faceting": {"maxValuesPerFacet": 10_000, "sortFacetValuesBy": {"*": "count"}},
 }
 _OTHER = re.compile(r"[^a-z0-9=:/._-]")
-_SPELLED = re.compile(r"~([0-9a-f]+)\.")
+_ENCODED = re.compile(r"~([0-9a-f]+)\.")
 
 
 def changed_settings(found: dict[str, Any], ours: dict[str, Any] = SETTINGS, *, where: str = "") -> list[str]:
-    """The names of our settings that are not as we have made them."""
+    """Return the names of our settings that differ from those found."""
     names: list[str] = []
     for name, value in ours.items():
         other = found.get(name)
@@ -104,7 +104,7 @@ def to_entry(document: IndexedDocument) -> dict[str, Any]:
 
 
 def from_entry(found: dict[str, Any]) -> IndexedDocument:
-    """With the rest of its text, if that was asked for."""
+    """Return the document, with the rest of its text if that was requested."""
     texts = {name: found[name] for name in SEARCHED_COLUMNS if found[name]}
     if rest := found.get("rest"):
         texts["text"] += rest
@@ -127,8 +127,7 @@ def encode_unique(values: Iterable[str]) -> list[str]:
 
 
 def encode_value(value: str) -> str:
-    """Every character that Meilisearch could take for another by its number; one after the other, so that a beginning
-    is spelled as the beginning."""
+    """Encode every character that Meilisearch could take for another as its number, so that a prefix stays one."""
     code = value if value.isascii() and value.isalnum() and value.islower() else _OTHER.sub(_number, value)
     return code if len(code) <= LONGEST_VALUE else f"{code[:LONGEST_VALUE]}~{entry_id(code)}"
 
@@ -138,5 +137,5 @@ def _number(match: re.Match[str]) -> str:
 
 
 def decode_value(code: str) -> str:
-    """What was spelled; of one that was cut, its beginning."""
-    return _SPELLED.sub(lambda match: chr(int(match[1], 16)), code)
+    """Return what was encoded; of a value that was cut, its beginning."""
+    return _ENCODED.sub(lambda match: chr(int(match[1], 16)), code)

@@ -1,4 +1,4 @@
-"""A Meilisearch server, its tasks, and its indexes as wholes: made, put in another's place, deleted."""
+"""A Meilisearch server: its tasks, and creating, swapping and deleting its indexes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from webmill.search.meilisearch.schema import CURSOR
 PORT = 7700
 TASK_PATIENCE = 3600.0  # seconds
 READ_RETRIES = BackoffPolicy(attempts=3)
-WRITE_RETRIES = BackoffPolicy(attempts=8)  # a server that restarts is waited for
+WRITE_RETRIES = BackoffPolicy(attempts=8)  # long enough for a server that restarts
 
 
 class MeilisearchTask(msgspec.Struct, rename="camel"):
@@ -33,7 +33,7 @@ class _TaskState(msgspec.Struct):
 def connect(address: SearchAddress) -> JsonServer:
     key = address.password or address.user
     if not key.isascii():
-        raise Misconfigured(f"{address.name}: the key has characters that no key has: copy it again")
+        raise Misconfigured(f"{address.name}: the key has characters that no key has; copy it again")
     headers = {"Authorization": f"Bearer {key}"} if key else {}
     return JsonServer(address.server, headers=headers, policy=READ_RETRIES)
 
@@ -45,7 +45,7 @@ def wait_for(server: JsonServer, task: MeilisearchTask, *, name: str) -> None:
             state = server.ask("GET", f"/tasks/{task.task_uid}", answer=_TaskState)
         except NotFound:
             raise Unavailable(
-                f"{name} does not show the task it was given: give a key for all indexes; or its data was lost"
+                f"{name} does not show the task it was given: use a key for all indexes; or its data was lost"
             ) from None
         if state.status == "succeeded":
             return
@@ -53,21 +53,21 @@ def wait_for(server: JsonServer, task: MeilisearchTask, *, name: str) -> None:
             raise _failure(state, name=name)
         time.sleep(pause)
         pause = min(0.5, pause * 1.5)
-    raise Unavailable(f"{name} has not done its task {task.task_uid} for an hour")
+    raise Unavailable(f"{name} has not finished its task {task.task_uid} within an hour")
 
 
 def _failure(state: _TaskState, *, name: str) -> Exception:
     error = state.error or {}
-    code, said = str(error.get("code", "")), f"{name}: {str(error.get('message', state.status))[:300]}"
+    code, message = str(error.get("code", "")), f"{name}: {str(error.get('message', state.status))[:300]}"
     if code.endswith("_already_exists"):
-        return Conflict(said)
+        return Conflict(message)
     if code.endswith("_not_found"):
-        return NotFound(said)
-    return Unavailable(said) if error.get("type") != "invalid_request" else Misconfigured(said)
+        return NotFound(message)
+    return Unavailable(message) if error.get("type") != "invalid_request" else Misconfigured(message)
 
 
 def create_index(server: JsonServer, address: SearchAddress) -> None:
-    """One that is there stays."""
+    """Create the index; one that exists stays."""
     try:
         task = server.ask("POST", "/indexes", {"uid": address.index, "primaryKey": "id"}, answer=MeilisearchTask)
         wait_for(server, task, name=address.name)
@@ -77,16 +77,16 @@ def create_index(server: JsonServer, address: SearchAddress) -> None:
 
 @contextmanager
 def replacing_index(url: str) -> Iterator[str]:
-    """Give an address to make an index at, which takes the place of the one at `url` when the block ends well."""
+    """Yield an address to build an index at, which replaces the one at `url` when the block ends well."""
     aside = prepare_replacement(url)
     yield aside
     swap_in(url, aside)
 
 
 def prepare_replacement(url: str) -> str:
-    """Where to make an index anew: what lies there is left over, and deleted.
+    """Return where to build a replacement; what a killed process left there is deleted.
 
-    `Misconfigured` when there is one, here or there, that webmill has not made: it is not ours to delete.
+    `Misconfigured` when webmill did not make the index at one of the two: it is not ours to delete.
     """
     aside = f"{url.rstrip('/')}-new"
     for address in (SearchAddress.of(url, port=PORT), SearchAddress.of(aside, port=PORT)):
@@ -97,7 +97,7 @@ def prepare_replacement(url: str) -> str:
 
 
 def refuse_foreign_index(server: JsonServer, address: SearchAddress) -> None:
-    """One of ours has a cursor from its first change on."""
+    """Raise `Misconfigured` for an index that webmill did not make: ours has a cursor after its first change."""
     path = f"/indexes/{address.index}/documents"
     try:
         if not server.ask("GET", f"{path}?limit=1&fields=id", answer=dict[str, Any])["results"]:
@@ -113,18 +113,18 @@ def refuse_foreign_index(server: JsonServer, address: SearchAddress) -> None:
 
 
 def swap_in(url: str, aside: str) -> None:
-    """At once: whoever searches meanwhile finds the one or the other."""
+    """Swap the indexes atomically: a search meanwhile sees the one or the other."""
     place, fresh = SearchAddress.of(url, port=PORT), SearchAddress.of(aside, port=PORT)
     with closing(connect(place)) as server:
         create_index(server, place)
-        once = server.with_patience(BackoffPolicy(attempts=1))  # done twice it is undone
+        once = server.with_patience(BackoffPolicy(attempts=1))  # swapping twice would undo it
         task = once.ask("POST", "/swap-indexes", [{"indexes": [place.index, fresh.index]}], answer=MeilisearchTask)
         wait_for(server, task, name=place.name)
     delete_index(aside)
 
 
 def delete_index(url: str) -> None:
-    """Delete the index; none is right too."""
+    """Delete the index if there is one."""
     address = SearchAddress.of(url, port=PORT)
     with closing(connect(address)) as server:
         try:

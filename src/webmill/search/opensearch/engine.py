@@ -1,7 +1,7 @@
-"""OpenSearch, and Elasticsearch 7, by their address: one index of their own making.
+"""The engine for an OpenSearch or Elasticsearch 7 server, with one index that webmill makes.
 
-A batch is durable when it is answered, item by item. The cursor is written after all that it speaks of: it is part of
-what the index says of itself (`_meta`), and changes as a whole.
+A batch is durable when it is answered, item by item. The cursor is written after everything before it: it is part of
+the metadata of the index (`_meta`), and changes atomically.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ from webmill.search.spelling import correct_query, max_edits
 
 BATCH, BATCH_BYTES = 500, 8 << 20
 KEYS_AT_ONCE = 5000
-FORMS_AT_ONCE = 1000  # words with the same beginning that are looked at
-LANGUAGES = 100  # whose forms of words are known
+FORMS_AT_ONCE = 1000  # words with the same prefix that are checked
+MAX_LANGUAGES = 100  # whose word forms are looked up
 LONGEST_NAME = 1000  # of a facet
-LOOKED_AT = 20  # documents, for words that were meant
+CORRECTION_DOCUMENTS = 20  # searched for similar words
 
 
 class _BulkItem(msgspec.Struct):
@@ -86,7 +86,7 @@ class OpenSearchEngine:
         try:
             self._server.ask("PUT", self._path, index_body(), answer=dict)
         except BadInput as error:
-            if "resource_already_exists" not in str(error):  # somebody was first, or the answer before was lost
+            if "resource_already_exists" not in str(error):  # another process was first, or our first answer was lost
                 raise
             self.cursor()
 
@@ -100,15 +100,15 @@ class OpenSearchEngine:
             self._patient.ask("PUT", f"{self._path}/_mapping", cursor_meta(cursor), answer=dict)
 
     def _send(self, batch: list[bytes]) -> None:
-        """Every document may be sent again: what is there already is replaced by itself."""
+        """Send a batch. It may be sent again: a document replaces itself."""
         done = self._patient.ask("POST", f"{self._path}/_bulk", b"".join(batch), answer=_BulkReply)
         if not done.errors:
             return
         failed = [item for each in done.items for item in each.values() if item.status not in (200, 201, 404)]
         if failed:
-            said = f"{self._address.name} refuses documents: {str(failed[0].error)[:300]}"
+            message = f"{self._address.name} refuses documents: {str(failed[0].error)[:300]}"
             may_pass = all(item.status == 429 or item.status >= 500 for item in failed)
-            raise Unavailable(said) if may_pass else Misconfigured(said)
+            raise Unavailable(message) if may_pass else Misconfigured(message)
 
     def clear(self) -> None:
         delete_real_indexes(self._patient, self._address)
@@ -117,7 +117,7 @@ class OpenSearchEngine:
     def close(self) -> None:
         self._server.close()
 
-    # --- what is there ---
+    # --- contents ---
 
     def cursor(self) -> str | None:
         found = self._server.ask("GET", f"{self._path}/_mapping", answer=dict[str, Any])
@@ -146,24 +146,24 @@ class OpenSearchEngine:
             after = {"search_after": hits[-1]["sort"]}
 
     def _ask(self, wanted: Mapping[str, object], **options: str) -> _OpenSearchReply:
-        asked_for = f"?{urlencode(options)}" if options else ""
-        return self._server.ask("POST", f"{self._path}/_search{asked_for}", wanted, answer=_OpenSearchReply)
+        parameters = f"?{urlencode(options)}" if options else ""
+        return self._server.ask("POST", f"{self._path}/_search{parameters}", wanted, answer=_OpenSearchReply)
 
     # --- search ---
 
     def search(self, request: SearchRequest) -> SearchAnswer:
         answer = self._answer(request, request.query)
-        if answer.total == 0 and (meant := correct_query(request.query, near=self._near, uses=self._uses)):
-            other = self._answer(request, meant)
-            if other.total:
-                return msgspec.structs.replace(other, suggestion=format_query(meant))
+        if answer.total == 0 and (correction := correct_query(request.query, near=self._near, uses=self._uses)):
+            corrected = self._answer(request, correction)
+            if corrected.total:
+                return msgspec.structs.replace(corrected, suggestion=format_query(correction))
         return answer
 
     def _answer(self, request: SearchRequest, query: SearchQuery) -> SearchAnswer:
-        translator = OpenSearchTranslator(self._beginning, languages=self._languages() if query.parts else ())
+        translator = OpenSearchTranslator(self._words_with_prefix, languages=self._languages() if query.parts else ())
         found = self._ask(
             {
-                "query": translator.whole(query, request.filters),
+                "query": translator.translate(query, request.filters),
                 "size": max(1, min(request.limit, MAX_HITS)),
                 "from": max(0, min(request.offset, MAX_OFFSET)),
                 "track_total_hits": True,
@@ -184,13 +184,13 @@ class OpenSearchEngine:
         return SearchAnswer(total=found.total, hits=hits, facets=facets)
 
     def _languages(self) -> list[str]:
-        return self._words("language", "", most=LANGUAGES, query={"match_all": {}})
+        return self._words("language", "", most=MAX_LANGUAGES, query={"match_all": {}})
 
-    def _beginning(self, start: str) -> list[str]:
+    def _words_with_prefix(self, start: str) -> list[str]:
         return self._words("words", start, most=FORMS_AT_ONCE, query={"prefix": {"words": {"value": start}}})
 
     def _words(self, field: str, start: str, *, most: int, query: Clause) -> list[str]:
-        """The server keeps the answer until the index changes."""
+        """Return words of a field by prefix. The server caches the answer until the index changes."""
         terms = {"field": field, "include": prefix_pattern(start), "size": most, "order": {"_key": "asc"}}
         found = self._ask({"size": 0, "query": query, "aggs": {"found": {"terms": terms}}}, request_cache="true")
         return [value for value, _ in found.values("found")]
@@ -199,24 +199,24 @@ class OpenSearchEngine:
         return self._ask({"size": 0, "query": with_word(word), "track_total_hits": True}).total
 
     def _near(self, word: str) -> set[str]:
-        """Words of documents that have one like it."""
+        """Return the words of documents that have a similar one."""
         most = max_edits(word)
         if not most:
             return set()
         near: set[str] = set()
-        for hit in self._ask({"size": LOOKED_AT, "query": similar_words(word, letters=most)}).hits["hits"]:
+        for hit in self._ask({"size": CORRECTION_DOCUMENTS, "query": similar_words(word, letters=most)}).hits["hits"]:
             document = hit["_source"]["document"]
             near.update(split_words(" ".join(document.get(name, "") for name in TEXT_COLUMNS)))
         return near
 
 
 def _lines(changed: Iterable[IndexedDocument], removed: Iterable[str]) -> Iterator[bytes]:
-    """An order and what it needs, each in one piece. Of one document the last order holds."""
+    """Yield bulk actions, each with its document. Of one document the last action holds."""
     for id_ in removed:
         yield msgspec.json.encode({"delete": {"_id": entry_id(key_of(id_))}}) + b"\n"
     for document in changed:
-        order = msgspec.json.encode({"index": {"_id": entry_id(document.key)}})
-        yield order + b"\n" + msgspec.json.encode(to_entry(document)) + b"\n"
+        action = msgspec.json.encode({"index": {"_id": entry_id(document.key)}})
+        yield action + b"\n" + msgspec.json.encode(to_entry(document)) + b"\n"
 
 
 def _order(request: SearchRequest) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""Queries of ours as OpenSearch's."""
+"""Translates queries to those of OpenSearch."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from webmill.search.word_forms import find_word_forms
 
 Clause: TypeAlias = Mapping[str, Any]
 NOTHING: Clause = {"match_none": {}}
-FORMS_SCORED = 20  # each for itself; more of them, or those of a long query, are found but count alike
+FORMS_SCORED = 20  # one by one; more of them, or those of a long query, all score the same
 LONG = 8  # terms
 _SPECIAL = re.compile(r"([^\w])")
 
 
 class OpenSearchTranslator:
-    """`forms`: the words that were asked for beside those that were typed. `dictionary`: words that begin so."""
+    """Translates queries. `forms` collects other forms of the words. `dictionary` returns words by prefix."""
 
     def __init__(self, dictionary: Callable[[str], Sequence[str]], *, languages: Sequence[str]) -> None:
         self._dictionary, self._languages = dictionary, languages
         self._is_long = False
         self.forms: set[str] = set()
 
-    def whole(self, query: SearchQuery, filters: SearchFilters) -> Clause:
+    def translate(self, query: SearchQuery, filters: SearchFilters) -> Clause:
         self._is_long = len(query.terms) > LONG
         must: list[Clause] = []
         must_not: list[Clause] = []
@@ -52,7 +52,7 @@ class OpenSearchTranslator:
             "must": must or [{"match_all": {}}],
             "must_not": must_not,
             "should": should,
-            "filter": [*_filtered(filters)],
+            "filter": [*_translate_filters(filters)],
         }
         return {"bool": whole}
 
@@ -69,32 +69,32 @@ class OpenSearchTranslator:
         return {"dis_max": {"queries": places, "tie_breaker": 0.2}}
 
     def _in(self, field: str, term: Term) -> Clause:
-        what = words_of_term(term, field=field)
-        clauses = [_run(f"{field}_pairs", run) for run in what.runs]
-        if what.following:
-            clauses.append(_phrase(f"{field}_pairs", what.following))
-        if len(what.words) > 1:
-            clauses.append(_phrase(field, what.words))
-        elif what.words:
-            clauses.append(self._word(field, what.words[0], term))
+        wanted = words_of_term(term, field=field)
+        clauses = [_run(f"{field}_pairs", run) for run in wanted.runs]
+        if wanted.following:
+            clauses.append(_phrase(f"{field}_pairs", wanted.following))
+        if len(wanted.words) > 1:
+            clauses.append(_phrase(field, wanted.words))
+        elif wanted.words:
+            clauses.append(self._word(field, wanted.words[0], term))
         return {"bool": {"must": clauses}} if clauses else NOTHING
 
     def _word(self, field: str, word: str, term: Term) -> Clause:
         if term.is_prefix:
             return _beginning(field, word)
-        own = _exact(field, word)
+        typed = _exact(field, word)
         if term.is_phrase or term.is_exact or field == "url":
-            return own
+            return typed
         forms = sorted(find_word_forms(word, self._dictionary, languages=self._languages))
         if not forms:
-            return own
+            return typed
         self.forms.update(forms)
         count_alike = self._is_long or len(forms) > FORMS_SCORED
         others = {"terms": {field: forms}} if count_alike else _any(_exact(field, form) for form in forms)
-        return {"dis_max": {"queries": [own, _boosted(others, FORM_WEIGHT)]}}
+        return {"dis_max": {"queries": [typed, _boosted(others, FORM_WEIGHT)]}}
 
 
-def _filtered(filters: SearchFilters) -> Iterator[Clause]:
+def _translate_filters(filters: SearchFilters) -> Iterator[Clause]:
     if filters.languages:
         yield {"terms": {"language": [shorten(code) for each in filters.languages for code in codes_of(each)]}}
     if filters.sites:
@@ -111,7 +111,7 @@ def _within(field: str, since: int, until: int | None) -> Clause:
 
 
 def similar_words(word: str, *, letters: int) -> Clause:
-    """Words of title and text with some letters wrong."""
+    """Match words of title and text with some letters wrong."""
     return _any({"fuzzy": {field: {"value": word, "fuzziness": letters}}} for field in TEXT_COLUMNS)
 
 
@@ -120,7 +120,7 @@ def with_word(word: str) -> Clause:
 
 
 def prefix_pattern(text: str) -> str:
-    """As a regular expression of Lucene."""
+    """Return a Lucene regular expression for words with this prefix."""
     return _SPECIAL.sub(r"\\\1", text) + ".*"
 
 
@@ -140,7 +140,7 @@ def _exact(field: str, value: str) -> Clause:
 
 
 def _phrase(field: str, following: Sequence[str], *, boost: float = 1.0) -> Clause:
-    """Tokens as they are: nothing in them is a space."""
+    """Match adjacent tokens, none of which holds a space."""
     return {"match_phrase": {field: {"query": " ".join(following), "boost": boost}}}
 
 

@@ -1,9 +1,9 @@
-"""What OpenSearch keeps of a document, under which fields. It cuts nothing itself: it gets words and pairs with spaces
-between them, as the engine that comes along cuts them, so that all engines find the same.
+"""The fields of a document in OpenSearch. It analyses nothing itself: it gets words and bigrams separated by spaces, as
+the built-in engine splits them, so that all engines find the same.
 
-title, text, url…          searched columns: words, lower-cased, without accents, with holes for runs of paired scripts
-title_pairs, text_pairs…   those runs, as overlapping pairs of characters
-words                      all words of these but addresses, to look up which ones begin so
+title, text, url…          searched columns: words in lower case, without accents, with placeholders for bigram runs
+title_pairs, text_pairs…   those runs, as overlapping bigrams
+words                      all words of these but of URLs, to look them up by prefix
 key, mark, site, domain, language, facet, date…   as they are
 document                   for hits; not searched
 """
@@ -32,7 +32,7 @@ from webmill.search.fields import (
 from webmill.search.query import TIME_COLUMNS
 from webmill.search.segmentation import RUN_PLACEHOLDER, bigrams
 
-FORMAT = fingerprint(2)  # of the fields: an index of another one is built anew
+FORMAT = fingerprint(2)  # of the fields; an index of another format must be rebuilt
 LONGEST_VALUE = 2000  # characters of a facet or a language; Lucene has terms of 32 KiB
 
 _WORDS: dict[str, object] = {"type": "text", "analyzer": "whitespace", "index_options": "positions"}
@@ -47,7 +47,7 @@ FIELDS: dict[str, dict[str, object]] = {
 
 
 def index_body(cursor: str | None = None) -> dict[str, object]:
-    """Of the request that makes an index. An answered write is on the disk, whatever the server's own default is."""
+    """Return the request that creates an index. Answered writes are on disk, whatever the server's default is."""
     settings = {
         "index.translog.durability": "request",
         "index.max_result_window": MAX_OFFSET + MAX_HITS,
@@ -58,12 +58,12 @@ def index_body(cursor: str | None = None) -> dict[str, object]:
 
 
 def cursor_meta(cursor: str | None) -> dict[str, object]:
-    """The cursor is what the index says of itself: no document has to be told apart from the others."""
+    """Return the metadata that hold the cursor, so that no document has to."""
     return {"_meta": {"webmill": {"format": FORMAT, "cursor": cursor}}}
 
 
 def has_our_fields(properties: Mapping[str, Mapping[str, object]]) -> bool:
-    """Whether all fields are of the kinds that we have made."""
+    """Whether all our fields are there with our types."""
     kinds = ("type", "analyzer", "enabled", "index")
     return all(
         properties.get(name, {}).get(kind, "object" if kind == "type" else None) == field.get(kind)
@@ -73,7 +73,7 @@ def has_our_fields(properties: Mapping[str, Mapping[str, object]]) -> bool:
 
 
 def entry_id(key: str) -> str:
-    """An id has at most 512 bytes."""
+    """Return the hash of a key: an id has at most 512 bytes."""
     return blake2b(key.encode(errors="surrogatepass"), digest_size=20).hexdigest()
 
 

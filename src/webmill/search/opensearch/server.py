@@ -1,4 +1,4 @@
-"""An OpenSearch server, and its indexes as wholes: put in another's place, deleted. A name may be an alias."""
+"""An OpenSearch server: replacing and deleting its indexes. A name may be an alias."""
 
 from __future__ import annotations
 
@@ -14,27 +14,27 @@ from webmill.search.address import SearchAddress
 
 PORT = 9200
 READ_RETRIES = BackoffPolicy(attempts=3)
-WRITE_RETRIES = BackoffPolicy(attempts=8)  # a server that restarts is waited for
+WRITE_RETRIES = BackoffPolicy(attempts=8)  # long enough for a server that restarts
 
 
 def connect(address: SearchAddress) -> JsonServer:
-    known = b64encode(f"{address.user}:{address.password}".encode()).decode()
-    headers = {"Authorization": f"Basic {known}"} if address.user else {}
+    credentials = b64encode(f"{address.user}:{address.password}".encode()).decode()
+    headers = {"Authorization": f"Basic {credentials}"} if address.user else {}
     return JsonServer(address.server, headers=headers, policy=READ_RETRIES)
 
 
 @contextmanager
 def replacing_index(url: str) -> Iterator[str]:
-    """Give an address to make an index at, which takes the place of the one at `url` when the block ends well."""
+    """Yield an address to build an index at, which replaces the one at `url` when the block ends well."""
     aside = prepare_replacement(url)
     yield aside
     swap_in(url, aside)
 
 
 def prepare_replacement(url: str) -> str:
-    """Where to make an index anew: the one of two names that is not in use. What lies there is left over: deleted.
+    """Return where to build a replacement: the unused one of two names. What a killed process left there is deleted.
 
-    `Misconfigured` when there is one, here or there, that webmill has not made: it is not ours to delete.
+    `Misconfigured` when webmill did not make the index at one of the two: it is not ours to delete.
     """
     address = SearchAddress.of(url, port=PORT)
     with closing(connect(address)) as server:
@@ -46,7 +46,7 @@ def prepare_replacement(url: str) -> str:
 
 
 def swap_in(url: str, aside: str) -> None:
-    """At once: whoever searches meanwhile finds the one or the other."""
+    """Move the alias atomically: a search meanwhile sees the one or the other."""
     place, fresh = SearchAddress.of(url, port=PORT), SearchAddress.of(aside, port=PORT)
     with closing(connect(place)) as server:
         actions: list[object] = [{"remove_index": {"index": name}} for name in own_index_names(server, place)]
@@ -55,7 +55,7 @@ def swap_in(url: str, aside: str) -> None:
 
 
 def delete_index(url: str) -> None:
-    """Delete the index; none is right too."""
+    """Delete the index if there is one."""
     address = SearchAddress.of(url, port=PORT)
     with closing(connect(address)) as server:
         delete_real_indexes(server, address)
@@ -82,7 +82,7 @@ def index_names(server: JsonServer, address: SearchAddress) -> list[str]:
 
 
 def describe_indexes(server: JsonServer, address: SearchAddress) -> dict[str, dict[str, Any]]:
-    """By its real name, what the server says of each index that the name stands for."""
+    """Return the description of each index behind a name, by its real name."""
     try:
         return server.ask("GET", f"/{address.index}", answer=dict[str, dict[str, Any]])
     except NotFound:
