@@ -7,7 +7,8 @@ from pathlib import Path
 
 from webmill.crawl.frontier import local, memory
 from webmill.crawl.frontier.base import Frontier
-from webmill.crawl.frontier.local import FrontierLimits, LocalFrontier
+from webmill.crawl.frontier.file_frontier import FrontierLimits
+from webmill.crawl.frontier.local import LocalFrontier
 from webmill.crawl.frontier.memory import MemoryFrontier
 
 # Everything happens often: checkpoints, merges, full files, files that are closed and opened again, wrong "maybe"s.

@@ -24,7 +24,8 @@ from webmill.crawl.frontier.base import (
     TurnOutcomes,
     VisitDone,
 )
-from webmill.crawl.frontier.local import FrontierLimits, LocalFrontier
+from webmill.crawl.frontier.file_frontier import FrontierLimits
+from webmill.crawl.frontier.local import LocalFrontier
 from webmill.model import Link
 
 LIMITS = FrontierLimits(table=20, journal=4000, file=400, open_files=4, waiting=600, fan=2)

@@ -10,7 +10,7 @@ import redis
 
 from tests.contracts.frontier_benches import Bench
 from webmill.crawl.frontier.base import Frontier
-from webmill.crawl.frontier.local import FrontierLimits
+from webmill.crawl.frontier.file_frontier import FrontierLimits
 from webmill.crawl.frontier.redis import backup as redis_backup
 from webmill.crawl.frontier.redis.frontier import RedisFrontier
 

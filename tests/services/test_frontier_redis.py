@@ -28,7 +28,7 @@ from webmill.crawl.frontier.base import (
     TurnOutcomes,
     VisitDone,
 )
-from webmill.crawl.frontier.local import FrontierLimits
+from webmill.crawl.frontier.file_frontier import FrontierLimits
 from webmill.crawl.frontier.redis.filter import BitmapFilter, BloomFilter, segment_of_hash
 from webmill.crawl.frontier.redis.frontier import RedisFrontier
 from webmill.crawl.frontier.redis.server import Promise, Server, pack, source

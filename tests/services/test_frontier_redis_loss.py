@@ -16,7 +16,7 @@ from tests.faults.matrix import record, seed
 from tests.services.base import Running
 from tests.services.redis_kinds import private_redis
 from webmill.crawl.frontier.base import CommitResult, FrontierUpdate
-from webmill.crawl.frontier.local import FrontierLimits
+from webmill.crawl.frontier.file_frontier import FrontierLimits
 from webmill.crawl.frontier.redis.backup import restore
 from webmill.crawl.frontier.redis.frontier import RedisFrontier
 from webmill.crawl.frontier.redis.server import Promise

@@ -29,7 +29,7 @@ from webmill.crawl.frontier.base import (
     TurnOutcomes,
     VisitDone,
 )
-from webmill.crawl.frontier.local import FrontierLimits
+from webmill.crawl.frontier.file_frontier import FrontierLimits
 from webmill.crawl.frontier.redis.backup import restore
 from webmill.crawl.frontier.redis.frontier import RedisFrontier
 from webmill.crawl.frontier.redis.server import source as script

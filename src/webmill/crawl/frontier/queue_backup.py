@@ -1,4 +1,4 @@
-"""The lanes of a frontier in one file: what waits, without what was consumed. A million files would take too long."""
+"""The queues of a frontier in one file: what waits, without what was consumed. A million files would take too long."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from webmill.crawl.frontier.framed_file import read_frames, write_frames
-from webmill.crawl.frontier.sqlite_state import DomainRow
+from webmill.crawl.frontier.state import DomainRow
 from webmill.crawl.frontier.url_queue_files import UrlQueue, UrlQueueFiles, hash_domain
 from webmill.errors import BadInput
 
@@ -20,7 +20,7 @@ PART_SIZE = 1 << 20  # bytes in one frame
 
 
 class QueuePart(msgspec.Struct, array_like=True):
-    """Of a lane: its bytes from a position on. They may end inside a line."""
+    """Of a queue: its bytes from a position on. They may end inside a line."""
 
     domain: str
     priority: int
@@ -32,16 +32,16 @@ _part = msgspec.msgpack.Decoder(QueuePart)
 _encode = msgspec.msgpack.Encoder().encode
 
 
-def write_queues(path: Path, domains: Iterable[DomainRow], lanes: UrlQueueFiles) -> None:
-    write_frames(path, (_encode(part) for domain in domains for part in read_parts(domain, lanes)))
+def write_queues(path: Path, domains: Iterable[DomainRow], queues: UrlQueueFiles) -> None:
+    write_frames(path, (_encode(part) for domain in domains for part in read_parts(domain, queues)))
 
 
-def read_parts(domain: DomainRow, lanes: UrlQueueFiles) -> Iterator[QueuePart]:
+def read_parts(domain: DomainRow, queues: UrlQueueFiles) -> Iterator[QueuePart]:
     try:
-        for priority, (start, end) in domain.lanes.items():
-            lane = UrlQueue(domain.hash, priority)
+        for priority, (start, end) in domain.queues.items():
+            queue = UrlQueue(domain.hash, priority)
             for at in range(start, end, PART_SIZE):
-                yield QueuePart(domain.name, priority, at, lanes.bytes_of(lane, at, min(end, at + PART_SIZE)))
+                yield QueuePart(domain.name, priority, at, queues.bytes_of(queue, at, min(end, at + PART_SIZE)))
     except BadInput as error:
         if not domain.excluded:  # else its operator knows, and the copy is damaged as the original is
             raise
@@ -49,12 +49,12 @@ def read_parts(domain: DomainRow, lanes: UrlQueueFiles) -> Iterator[QueuePart]:
 
 
 def restore_queues(path: Path, folder: Path, *, size: int) -> None:
-    """As files of a frontier, each lane at its positions. Not synced."""
-    lanes = UrlQueueFiles(folder, size=size)
+    """As files of a frontier, each queue at its positions. Not synced."""
+    queues = UrlQueueFiles(folder, size=size)
     try:
         for frame in read_frames(path):
             part = _part.decode(frame)
-            lanes.write(UrlQueue(hash_domain(part.domain), part.priority), part.position, part.data)
-        lanes.flush()
+            queues.write(UrlQueue(hash_domain(part.domain), part.priority), part.position, part.data)
+        queues.flush()
     finally:
-        lanes.close()
+        queues.close()

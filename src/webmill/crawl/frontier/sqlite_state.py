@@ -1,4 +1,4 @@
-"""The coordination of a local frontier, in one SQLite file: whose turn it is, and where its URLs lie.
+"""The state of a local frontier in one SQLite file: whose turn it is, and where its URLs lie.
 
 docs/reference/frontier.md explains the tables. Every lookup goes by an index, every change is a row of its own.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,17 @@ import msgspec
 from webmill.crawl.frontier.base import PAGE_RESOURCE, PRIORITIES, ClaimRequest, FrontierStats, LastVisit
 from webmill.crawl.frontier.hops import pack_hops
 from webmill.crawl.frontier.seen_urls import hash_url
+from webmill.crawl.frontier.state import (
+    DomainRow,
+    MadeVisit,
+    PostponedRevisit,
+    Retry,
+    TurnRow,
+    UrlRow,
+    earliest,
+    encode_json,
+    stats_from,
+)
 from webmill.crawl.frontier.url_queue_files import hash_domain
 from webmill.infra import sqlite
 
@@ -99,11 +111,11 @@ SCHEMA = sqlite.Schema(
     ),
 )
 PAGE = 1000
-COLUMNS = "id, name, excluded, token, next, due, again, retries, revisits, lanes, errand"
-
-SELECT_DOMAIN = f"SELECT {COLUMNS} FROM domain WHERE "  # noqa: S608  our own names
+SELECT_DOMAIN = (
+    "SELECT id, name, excluded, token, next, due, again, errand, retries, revisits, lanes FROM domain WHERE "
+)
 # A seek for each priority, where a scan would read all revisits of a domain.
-EARLIEST_AGAIN = """
+EARLIEST_REVISIT = """
     WITH RECURSIVE priority (number) AS (SELECT -1 UNION ALL SELECT number + 1 FROM priority WHERE number < 9)
     SELECT min((SELECT min(again) FROM visit WHERE domain = ? AND priority = number AND again IS NOT NULL))
     FROM priority
@@ -111,45 +123,14 @@ EARLIEST_AGAIN = """
 LEASES_END = "SELECT min(max(until, next)) FROM turn JOIN domain ON domain.id = turn.domain WHERE NOT excluded"
 
 
-class UrlRow(msgspec.Struct, frozen=True, array_like=True):
-    """A URL in hand. `visit` is the row of its last visit, or 0."""
-
-    url: str
-    depth: int
-    priority: int
-    attempts: int
-    place: int
-    visit: int
-    hops: int = 0
-
-
-class DomainRow:
-    """A row of `domain`, while a transaction works on it."""
-
-    def __init__(
-        self, id_: int, name: str, excluded: int, token: int, next_: float, due: float | None, again: float | None,
-        retries: int, revisits: int, lanes: str, errand: float | None = None,
-    ) -> None:  # fmt: skip
-        self.id, self.name, self.excluded, self.token = id_, name, excluded, token
-        self.next, self.due, self.again, self.errand = next_, due, again, errand
-        self.retries, self.revisits = retries, revisits
-        self.lanes = _lanes.decode(lanes)
-        self.hash = hash_domain(name)
-        self.new = False
-
-    @property
-    def has_lines(self) -> bool:
-        return any(read < end for read, end in self.lanes.values())
-
-
-_lanes = msgspec.json.Decoder(dict[int, tuple[int, int]])
-_held = msgspec.json.Decoder(list[UrlRow])
+_queues = msgspec.json.Decoder(dict[int, tuple[int, int]])
+_urls = msgspec.json.Decoder(list[UrlRow])
 _visit = msgspec.json.Decoder(LastVisit)
-_encode = msgspec.json.Encoder().encode
 
 
-def encode_json(value: Any) -> str:
-    return _encode(value).decode()
+def decode_domain(row: Sequence[Any]) -> DomainRow:
+    """Return a domain from its columns, as `SELECT_DOMAIN` names them."""
+    return DomainRow(*(*row[:-1], _queues.decode(row[-1])))
 
 
 def decode_visit(body: str) -> LastVisit:
@@ -162,59 +143,57 @@ def key_of(hash_: bytes) -> int:
 
 
 class SqliteState:
-    """The statements. All but those that only read are called inside a `write` block of the database."""
+    """A `FrontierState` in SQLite."""
 
     def __init__(self, path: Path) -> None:
         self.database = sqlite.Database(path, schema=SCHEMA)
         self.database.read("PRAGMA cache_size=-32768")  # KiB
         self.database.read("PRAGMA wal_autocheckpoint=8192")  # pages: less often, so that pages are written once
 
+    def write(self) -> AbstractContextManager[sqlite.Run]:
+        return self.database.write()
+
     def close(self) -> None:
         self.database.close()
 
     # Domains
 
-    def named(self, names: Iterable[str]) -> dict[str, DomainRow]:
-        """Those that exist."""
+    def find_domains(self, names: Iterable[str]) -> dict[str, DomainRow]:
         keys = {key_of(hash_domain(name)) for name in names}
         rows = self.database.many(SELECT_DOMAIN + "key = ?", ((key,) for key in keys))
-        return {row[1]: DomainRow(*row) for row in rows}
+        return {row[1]: decode_domain(row) for row in rows}
 
-    def numbered(self, ids: Iterable[int]) -> dict[int, DomainRow]:
+    def load_domains(self, ids: Iterable[int]) -> dict[int, DomainRow]:
         rows = self.database.many(SELECT_DOMAIN + "id = ?", ((id_,) for id_ in ids))
-        return {row[0]: DomainRow(*row) for row in rows}
+        return {row[0]: decode_domain(row) for row in rows}
 
-    def each(self) -> Iterator[DomainRow]:
-        """All of them, as they are when their page is read."""
+    def all_domains(self) -> Iterator[DomainRow]:
         last = 0
         while rows := self.database.read(SELECT_DOMAIN + "id > ? ORDER BY id LIMIT ?", (last, PAGE)):
-            yield from (DomainRow(*row) for row in rows)
+            yield from (decode_domain(row) for row in rows)
             last = rows[-1][0]
 
-    def reread(self, domain: DomainRow) -> DomainRow:
-        return self.numbered([domain.id])[domain.id]
+    def reload_domain(self, domain: DomainRow) -> DomainRow:
+        return self.load_domains([domain.id])[domain.id]
 
-    def by_hash(self, hash_: bytes) -> DomainRow | None:
+    def find_by_hash(self, hash_: bytes) -> DomainRow | None:
         rows = self.database.read(SELECT_DOMAIN + "key = ?", (key_of(hash_),))
-        domains = (DomainRow(*row) for row in rows)
+        domains = (decode_domain(row) for row in rows)
         return next((domain for domain in domains if domain.hash == hash_), None)
 
-    def make(self, names: Iterable[str]) -> dict[str, DomainRow]:
+    def create_domains(self, names: Iterable[str]) -> dict[str, DomainRow]:
         last = self.database.read("SELECT max(id) FROM domain")[0][0] or 0
-        made = {}
-        for id_, name in enumerate(names, last + 1):
-            made[name] = DomainRow(id_, name, 0, 0, 0.0, None, None, 0, 0, "{}")
-            made[name].new = True
-        return made
+        return {name: DomainRow(id_, name, is_new=True) for id_, name in enumerate(names, last + 1)}
 
-    def save(self, domains: Iterable[DomainRow]) -> None:
+    def save_domains(self, domains: Iterable[DomainRow]) -> None:
         new, old = [], []
         for row in domains:
-            values = (row.excluded, row.token, row.next, row.due, row.again, row.retries, row.revisits)
-            if row.new:
-                new.append((row.id, key_of(row.hash), row.name, *values, encode_json(row.lanes), row.errand))
+            values = (row.excluded, row.token, row.not_before, row.due, row.revisit_due, row.retries, row.revisits)
+            queues = encode_json(row.queues)
+            if row.is_new:
+                new.append((row.id, key_of(row.hash), row.name, *values, queues, row.resource_due))
             else:
-                old.append((*values, encode_json(row.lanes), row.errand, row.id))
+                old.append((*values, queues, row.resource_due, row.id))
         self.database.many("INSERT INTO domain VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", new)
         update = (
             "UPDATE domain SET excluded = ?, token = ?, next = ?, due = ?, again = ?, retries = ?, revisits = ?,"
@@ -222,26 +201,26 @@ class SqliteState:
         )
         self.database.many(update, old)
 
-    def save_lanes(self, domains: Iterable[DomainRow]) -> None:
-        """Nothing else of them has changed: the indexes are left alone."""
-        rows = ((encode_json(row.lanes), row.id) for row in domains)
+    def save_queues(self, domains: Iterable[DomainRow]) -> None:
+        """Save the positions alone, which leaves the indexes untouched."""
+        rows = ((encode_json(row.queues), row.id) for row in domains)
         self.database.many("UPDATE domain SET lanes = ? WHERE id = ?", rows)
 
     def due_domains(self, request: ClaimRequest) -> list[DomainRow]:
-        """Return the domains whose turn is next, in their order."""
         count, now, revisits = request.turns, request.now, request.revisits
         if request.resources_only:
             rows = self.database.read(SELECT_DOMAIN + "errand <= ? ORDER BY errand, id LIMIT ?", (now, count))
-            return [DomainRow(*row) for row in rows]
+            return [decode_domain(row) for row in rows]
         rows = self.database.read(SELECT_DOMAIN + "due <= ? ORDER BY due, id LIMIT ?", (now, count))
         if revisits:
             rows += self.database.read(SELECT_DOMAIN + "again <= ? ORDER BY again, id LIMIT ?", (now, count))
-        found = {row[0]: DomainRow(*row) for row in rows}
-        order = sorted(found.values(), key=lambda row: (earliest(row.due, row.again if revisits else None), row.id))
+        found = {row[0]: decode_domain(row) for row in rows}
+        order = sorted(
+            found.values(), key=lambda row: (earliest(row.due, row.revisit_due if revisits else None), row.id)
+        )
         return order[:count]
 
     def next_turn(self, *, revisits: bool) -> float | None:
-        """The earliest of all domains, and of the leases that will end."""
         again = ("SELECT min(again) FROM domain WHERE again IS NOT NULL",) if revisits else ()
         return self._earliest("SELECT min(due) FROM domain WHERE due IS NOT NULL", LEASES_END, *again)
 
@@ -257,23 +236,22 @@ class SqliteState:
     def earliest_retry(self, domain: int) -> float:
         return float(self.database.read("SELECT min(not_before) FROM retry WHERE domain = ?", (domain,))[0][0])
 
-    def earliest_errand(self, domain: int) -> float | None:
-        """Among retries."""
+    def earliest_resource_retry(self, domain: int) -> float | None:
         sql = "SELECT min(not_before) FROM retry WHERE domain = ? AND priority = ?"
         time: float | None = self.database.read(sql, (domain, PAGE_RESOURCE))[0][0]
         return time
 
-    def earliest_again(self, domain: int) -> float:
-        return float(self.database.read(EARLIEST_AGAIN, (domain,))[0][0])
+    def earliest_revisit(self, domain: int) -> float:
+        return float(self.database.read(EARLIEST_REVISIT, (domain,))[0][0])
 
-    def retries(self, domain: int, *, now: float, count: int) -> list[UrlRow]:
+    def due_retries(self, domain: int, *, now: float, count: int) -> list[UrlRow]:
         sql = (
             "SELECT url, depth, priority, attempts, place, 0, hops FROM retry WHERE domain = ? AND not_before <= ?"
             " ORDER BY priority, place LIMIT ?"
         )
         return [UrlRow(*row) for row in self.database.read(sql, (domain, now, count))]
 
-    def revisits(self, domain: int, *, now: float, count: int) -> list[tuple[UrlRow, LastVisit]]:
+    def due_revisits(self, domain: int, *, now: float, count: int) -> list[tuple[UrlRow, LastVisit]]:
         found: list[tuple[UrlRow, LastVisit]] = []
         sql = (
             "SELECT id, attempts, body FROM visit WHERE domain = ? AND priority = ? AND again <= ?"
@@ -287,11 +265,10 @@ class SqliteState:
                 break
         return found
 
-    def put_retries(self, rows: Iterable[Sequence[Any]]) -> None:
-        self.database.many("INSERT INTO retry VALUES (?, ?, ?, ?, ?, ?, ?, ?)", rows)
+    def add_retries(self, retries: Iterable[Retry]) -> None:
+        self.database.many("INSERT INTO retry VALUES (?, ?, ?, ?, ?, ?, ?, ?)", retries)
 
-    def retries_of(self, domain: DomainRow) -> Iterator[UrlRow]:
-        """All of them."""
+    def all_retries(self, domain: DomainRow) -> Iterator[UrlRow]:
         after = (PAGE_RESOURCE, -1)
         sql = (
             "SELECT url, depth, priority, attempts, place, 0, hops FROM retry"
@@ -299,52 +276,48 @@ class SqliteState:
         )
         while page := [UrlRow(*row) for row in self.database.read(sql, (domain.id, *after, PAGE))]:
             yield from page
-            after = (page[-1].priority, page[-1].place)
+            after = (page[-1].priority, page[-1].position)
 
-    def drop_retries(self, rows: Iterable[tuple[int, int, int]]) -> None:
+    def delete_retries(self, rows: Iterable[tuple[int, int, int]]) -> None:
         self.database.many("DELETE FROM retry WHERE domain = ? AND priority = ? AND place = ?", rows)
 
     # Turns
 
-    def turns(self, tokens: Iterable[int]) -> dict[int, tuple[int, float, list[UrlRow]]]:
-        """Domain, end of the lease and what is in hand, by token."""
+    def find_turns(self, tokens: Iterable[int]) -> dict[int, TurnRow]:
         sql = "SELECT token, domain, until, items FROM turn WHERE token = ?"
         rows = self.database.many(sql, ((token,) for token in tokens))
-        return {token: (domain, until, _held.decode(items)) for token, domain, until, items in rows}
+        return {token: TurnRow(domain, until, _urls.decode(items)) for token, domain, until, items in rows}
 
-    def in_hand_of(self, domain: DomainRow) -> list[UrlRow]:
-        return [held for _, _, items in self.turns([domain.token]).values() for held in items] if domain.token else []
+    def urls_in_hand(self, domain: DomainRow) -> list[UrlRow]:
+        return [url for turn in self.find_turns([domain.token]).values() for url in turn.urls] if domain.token else []
 
-    def over(self, *, now: float) -> dict[int, tuple[int, float, list[UrlRow]]]:
-        """Turns whose lease is over."""
+    def expired_turns(self, *, now: float) -> dict[int, TurnRow]:
         rows = self.database.read("SELECT token FROM turn WHERE until <= ?", (now,))
-        return self.turns(token for (token,) in rows)
+        return self.find_turns(token for (token,) in rows)
 
-    def put_turns(self, rows: Iterable[tuple[int, int, float, Sequence[UrlRow]]]) -> None:
-        values = ((token, domain, until, encode_json(items)) for token, domain, until, items in rows)
+    def save_turns(self, turns: Iterable[tuple[int, TurnRow]]) -> None:
+        values = ((token, turn.domain, turn.until, encode_json(turn.urls)) for token, turn in turns)
         self.database.many("INSERT OR REPLACE INTO turn VALUES (?, ?, ?, ?)", values)
 
-    def drop_turns(self, tokens: Iterable[int]) -> None:
+    def delete_turns(self, tokens: Iterable[int]) -> None:
         self.database.many("DELETE FROM turn WHERE token = ?", ((token,) for token in tokens))
 
     # Visits
 
-    def put_visits(self, rows: Iterable[tuple[UrlRow, int, LastVisit, float | None]]) -> None:
-        """Held item, domain, visit, when again."""
+    def save_visits(self, visits: Iterable[MadeVisit]) -> None:
         first, later = [], []
-        for held, domain, visit, again in rows:
-            if held.visit:
-                later.append((visit.time, again, encode_json(visit), held.visit))
+        for row, domain, visit, revisit_due in visits:
+            if row.visit_id:
+                later.append((visit.time, revisit_due, encode_json(visit), row.visit_id))
             else:
                 key = key_of(hash_url(visit.url.encode()))
-                first.append((key, domain, held.priority, visit.time, again, encode_json(visit)))
+                first.append((key, domain, row.priority, visit.time, revisit_due, encode_json(visit)))
         insert = "INSERT INTO visit (key, domain, priority, time, again, attempts, body) VALUES (?, ?, ?, ?, ?, 1, ?)"
         self.database.many(insert, first)
         self.database.many("UPDATE visit SET time = ?, again = ?, attempts = 1, body = ? WHERE id = ?", later)
 
-    def postpone_visits(self, rows: Iterable[tuple[float, int, int]]) -> None:
-        """Not before, attempts, row."""
-        self.database.many("UPDATE visit SET again = max(again, ?), attempts = ? WHERE id = ?", rows)
+    def postpone_revisits(self, revisits: Iterable[PostponedRevisit]) -> None:
+        self.database.many("UPDATE visit SET again = max(again, ?), attempts = ? WHERE id = ?", revisits)
 
     def visit(self, url: str) -> LastVisit | None:
         rows = self.database.read("SELECT body FROM visit WHERE key = ?", (key_of(hash_url(url.encode())),))
@@ -357,17 +330,12 @@ class SqliteState:
 
     # Counts
 
-    def tally(self, changes: Counter[str]) -> None:
+    def add_counts(self, changes: Counter[str]) -> None:
         sql = "INSERT INTO tally VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = value + excluded.value"
         self.database.many(sql, ((name, change) for name, change in sorted(changes.items()) if change))
 
-    def tallied(self) -> dict[str, int]:
+    def counts(self) -> dict[str, int]:
         return dict(self.database.read("SELECT name, value FROM tally"))
 
     def stats(self) -> FrontierStats:
-        counts = self.tallied()
-        return FrontierStats(**{name: counts.get(name, 0) for name in FrontierStats.__struct_fields__})
-
-
-def earliest(*times: float | None) -> float:
-    return min(time for time in times if time is not None)
+        return stats_from(self.counts())

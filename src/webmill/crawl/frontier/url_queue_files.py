@@ -1,6 +1,6 @@
-"""The bulk of a frontier: URLs that wait, in one lane of lines for each domain and priority.
+"""The bulk of a frontier: URLs that wait, in one queue of lines for each domain and priority.
 
-A lane is an endless row of bytes, written at its end and read at its beginning; both positions are kept elsewhere and
+A queue is an endless row of bytes, written at its end and read at its beginning; both positions are kept elsewhere and
 only grow. It lies in files of `size` bytes, `domains/HH/HASH.PRIORITY.NUMBER` (the hash is the domain's: what a host is
 called never becomes a path). A file that was read to its end is removed. Compaction replaces the first file by one
 with a hole where lines were read, so that no position changes.
@@ -10,7 +10,7 @@ A line is its own length, so any text may stand in it:
     crc32 of the rest (uint32) · length of the URL (uint32) · depth (24 bits) and hops (8 bits) · URL   little-endian
 
 Lines go to their files many at a time: a page's links are to twenty domains, and opening a file costs more than all
-else. Those that are read before never get there. Bytes behind the end of a lane mean nothing: a step that failed may
+else. Those that are read before never get there. Bytes behind the end of a queue mean nothing: a step that failed may
 have left some. Nothing here is durable before `sync`; until then the journal has it, too.
 """
 
@@ -50,7 +50,7 @@ MAX_UNWRITTEN_QUEUES = 1 << 15  # of which there are such
 
 
 class QueuedLine(NamedTuple):
-    """Of a lane: where it begins and ends there, and what stands in it."""
+    """Of a queue: where it begins and ends there, and what stands in it."""
 
     start: int
     end: int
@@ -80,7 +80,7 @@ def decode_lines(data: bytes) -> Iterator[tuple[int, bytes, int]]:
 
 
 class UrlQueue:
-    """Where one lane lies: its files are known by a stem and a number."""
+    """Where one queue lies: its files are known by a stem and a number."""
 
     __slots__ = ("stem",)
 
@@ -109,17 +109,17 @@ class UrlQueueFiles:
         self._ends: dict[str, tuple[UrlQueue, int, bytearray]] = {}  # by stem: lines that are not in their file yet
         self._waiting = 0
 
-    def write(self, lane: UrlQueue, at: int, data: bytes) -> None:
+    def write(self, queue: UrlQueue, at: int, data: bytes) -> None:
         if not data:
             return
-        _, start, lines = self._ends.get(lane.stem) or (lane, at, bytearray())
+        _, start, lines = self._ends.get(queue.stem) or (queue, at, bytearray())
         if not start <= at <= start + len(lines):
-            self._write_out(lane)
+            self._write_out(queue)
             start, lines = at, bytearray()
         self._waiting -= len(lines)
         lines[at - start : at - start + len(data)] = data
         self._waiting += len(lines)
-        self._ends[lane.stem] = (lane, start, lines)
+        self._ends[queue.stem] = (queue, start, lines)
         if self._waiting > self._most_waiting or len(self._ends) > MAX_UNWRITTEN_QUEUES:
             self.flush()
 
@@ -128,25 +128,25 @@ class UrlQueueFiles:
         for stem in sorted(self._ends):
             self._write_out(self._ends[stem][0])
 
-    def _write_out(self, lane: UrlQueue) -> None:
-        if lane.stem in self._ends:
-            _, start, lines = self._ends[lane.stem]
-            self._write(lane, start, bytes(lines))
-            self._let_go(lane, len(lines))
+    def _write_out(self, queue: UrlQueue) -> None:
+        if queue.stem in self._ends:
+            _, start, lines = self._ends[queue.stem]
+            self._write(queue, start, bytes(lines))
+            self._let_go(queue, len(lines))
 
-    def _let_go(self, lane: UrlQueue, count: int) -> None:
+    def _let_go(self, queue: UrlQueue, count: int) -> None:
         """Of the first bytes that waited, so many."""
-        _, start, lines = self._ends.pop(lane.stem)
+        _, start, lines = self._ends.pop(queue.stem)
         del lines[:count]
         self._waiting -= count
         if lines:
-            self._ends[lane.stem] = (lane, start + count, lines)
+            self._ends[queue.stem] = (queue, start + count, lines)
 
-    def _write(self, lane: UrlQueue, at: int, data: bytes) -> None:
+    def _write(self, queue: UrlQueue, at: int, data: bytes) -> None:
         while data:
             number, offset = divmod(at, self._size)
             part = data[: self._size - offset]
-            name = lane.file(number)
+            name = queue.file(number)
             if self._touched is not None:
                 self._touched.add(name)
             try:
@@ -155,12 +155,12 @@ class UrlQueueFiles:
                 raise as_webmill_error(error, self._root + name) from error
             data, at = data[len(part) :], at + len(part)
 
-    def read(self, lane: UrlQueue, start: int, end: int, *, count: int) -> list[QueuedLine]:
+    def read(self, queue: UrlQueue, start: int, end: int, *, count: int) -> list[QueuedLine]:
         """Up to `count` lines."""
         found: list[QueuedLine] = []
         want = READ_SIZE
         while start < end and len(found) < count:
-            data = self.bytes_of(lane, start, min(end, start + want))
+            data = self.bytes_of(queue, start, min(end, start + want))
             before = len(found)
             try:
                 for stop, url, both in decode_lines(data):
@@ -169,64 +169,64 @@ class UrlQueueFiles:
                     if len(found) == count:
                         return found
             except (BadInput, UnicodeDecodeError) as error:
-                raise self._damage(lane, found[-1].end if len(found) > before else start) from error
+                raise self._damage(queue, found[-1].end if len(found) > before else start) from error
             if len(found) == before:  # not one whole line
                 if start + want >= end:
-                    raise self._damage(lane, start)
+                    raise self._damage(queue, start)
                 want *= 4
             else:
                 start = found[-1].end
         return found
 
-    def _damage(self, lane: UrlQueue, at: int) -> BadInput:
+    def _damage(self, queue: UrlQueue, at: int) -> BadInput:
         number, offset = divmod(at, self._size)
         message = "a line of the frontier is damaged or gone; exclude its domain to go on without it"
-        return BadInput(message, reason="corrupt", source=self._root + lane.file(number), offset=offset)
+        return BadInput(message, reason="corrupt", source=self._root + queue.file(number), offset=offset)
 
-    def bytes_of(self, lane: UrlQueue, start: int, end: int) -> bytes:
-        _, first, lines = self._ends.get(lane.stem) or (lane, end, bytearray())
+    def bytes_of(self, queue: UrlQueue, start: int, end: int) -> bytes:
+        _, first, lines = self._ends.get(queue.stem) or (queue, end, bytearray())
         split = min(max(start, first), end)  # from here on it is not in its file yet
-        data = self._stored(lane, start, split) + lines[split - first : end - first]
+        data = self._stored(queue, start, split) + lines[split - first : end - first]
         if len(data) < end - start:
-            raise self._damage(lane, start + len(data))
+            raise self._damage(queue, start + len(data))
         return data
 
-    def _stored(self, lane: UrlQueue, start: int, end: int) -> bytes:
+    def _stored(self, queue: UrlQueue, start: int, end: int) -> bytes:
         parts = []
         while start < end:
             number, offset = divmod(start, self._size)
             size = min(end - start, self._size - offset)
             try:
-                part = read_at(self._descriptor(lane.file(number)), size, offset)
+                part = read_at(self._descriptor(queue.file(number)), size, offset)
             except OSError as error:
-                raise as_webmill_error(error, self._root + lane.file(number)) from error
+                raise as_webmill_error(error, self._root + queue.file(number)) from error
             if len(part) < size:
-                raise self._damage(lane, start + len(part))
+                raise self._damage(queue, start + len(part))
             parts.append(part)
             start += size
         return b"".join(parts)
 
-    def reach(self, lane: UrlQueue, start: int) -> int:
+    def reach(self, queue: UrlQueue, start: int) -> int:
         """Up to which position the files have it from `start` on."""
-        self._write_out(lane)
+        self._write_out(queue)
         while True:
             number, offset = divmod(start, self._size)
             try:
-                size = Path(self._root + lane.file(number)).stat().st_size
+                size = Path(self._root + queue.file(number)).stat().st_size
             except FileNotFoundError:
                 return start
             if size < self._size:
                 return max(start, number * self._size + size)
             start += self._size - offset
 
-    def drop(self, lane: UrlQueue, *, was: int, read: int, end: int) -> None:
+    def drop(self, queue: UrlQueue, *, was: int, read: int, end: int) -> None:
         """Remove files that were read to their end since the position `was`. That it was read must be durable."""
-        if lane.stem in self._ends:
-            _, start, lines = self._ends[lane.stem]
+        if queue.stem in self._ends:
+            _, start, lines = self._ends[queue.stem]
             if start < read:
-                self._let_go(lane, min(read - start, len(lines)))
+                self._let_go(queue, min(read - start, len(lines)))
         for number in range(was // self._size, read // self._size + (read == end)):
-            self._remove(lane.file(number))
+            self._remove(queue.file(number))
 
     def _remove(self, name: str) -> None:
         self._close(name)
@@ -239,20 +239,20 @@ class UrlQueueFiles:
         except OSError as error:  # costs space only; compaction comes again
             log.warning("frontier_file_left", extra={"path": name, "why": str(error)})
 
-    def compact(self, lane: UrlQueue, *, read: int, end: int) -> int:
-        """Give back what the consumed part of the lane's first file takes; how many bytes that were."""
+    def compact(self, queue: UrlQueue, *, read: int, end: int) -> int:
+        """Give back what the consumed part of the queue's first file takes; how many bytes that were."""
         number, offset = divmod(read, self._size)
-        path = Path(self._root + lane.file(number))
+        path = Path(self._root + queue.file(number))
         if read == end or offset < MIN_HOLE:
             return 0
-        self._write_out(lane)
-        data = self.bytes_of(lane, read, min(end, (number + 1) * self._size))
+        self._write_out(queue)
+        data = self.bytes_of(queue, read, min(end, (number + 1) * self._size))
         with os_errors(str(path)):
             before = path.stat().st_blocks
             with atomic.writing(path) as file:
                 file.seek(offset)
                 file.write(data)
-            self._close(lane.file(number))
+            self._close(queue.file(number))
             return max(0, before - path.stat().st_blocks) * 512
 
     def files(self) -> Iterator[tuple[bytes, int, int]]:
@@ -264,11 +264,11 @@ class UrlQueueFiles:
                 if name := _NAME.fullmatch(path.name):
                     yield bytes.fromhex(name[1]), int(name[2]), int(name[3])
 
-    def remove(self, lane: UrlQueue, number: int) -> None:
-        self._remove(lane.file(number))
+    def remove(self, queue: UrlQueue, number: int) -> None:
+        self._remove(queue.file(number))
 
     def numbers(self, *, read: int, end: int) -> range:
-        """Of the files that a lane needs."""
+        """Of the files that a queue needs."""
         return range(read // self._size, -(-end // self._size)) if read < end else range(0)
 
     def sync(self) -> None:

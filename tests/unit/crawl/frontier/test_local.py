@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from webmill.crawl.frontier.base import ClaimRequest, CommitResult, FrontierUpdate, LastVisit, TurnOutcomes, VisitDone
-from webmill.crawl.frontier.local import STATE_FILE, FrontierLimits, LocalFrontier
+from webmill.crawl.frontier.file_frontier import FrontierLimits
+from webmill.crawl.frontier.local import STATE_FILE, LocalFrontier
 from webmill.crawl.frontier.memory import MemoryFrontier
 from webmill.crawl.frontier.url_queue_files import UrlQueue, UrlQueueFiles, encode_line
 from webmill.errors import BadInput, Conflict, Misconfigured, Unavailable
@@ -263,7 +264,7 @@ def test_what_is_read_soon_never_becomes_a_file(tmp_path: Path) -> None:
             assert len(take_all(frontier)) == 90  # of the other domains
             frontier.commit(FrontierUpdate(settled=[TurnOutcomes(turn.token, [], NOW)]), now=NOW)
             assert len(take_all(frontier)) == 10
-        assert frontier._lanes._waiting == 0
+        assert frontier._queues._waiting == 0
         assert frontier.stats().visited == 1000
     assert list((tmp_path / "f" / "domains").iterdir()) == []
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from webmill.crawl.frontier import backup
 from webmill.crawl.frontier.base import FrontierStats
-from webmill.crawl.frontier.local import QUEUES_FOLDER, FrontierLimits
+from webmill.crawl.frontier.file_frontier import QUEUES_FOLDER, FrontierLimits
 from webmill.crawl.frontier.queue_backup import QUEUES_FILE, restore_queues, write_queues
 from webmill.crawl.frontier.redis.changes import ChangeSender
 from webmill.crawl.frontier.redis.dump import JOURNAL, load_dump, scan_keys, write_dump
@@ -26,12 +26,12 @@ BACKEND, KEYS = "redis", "keys.frames"
 
 
 def back_up(
-    folder: Path, *, server: Server, state: RedisState, lanes: UrlQueueFiles, id_: str, stats: FrontierStats
+    folder: Path, *, server: Server, state: RedisState, queues: UrlQueueFiles, id_: str, stats: FrontierStats
 ) -> None:
     """By the owner, between two steps."""
     with backup.create_folder(folder) as draft:
         state.changes.must_be_owner()
-        write_queues(draft / QUEUES_FILE, state.each(), lanes)
+        write_queues(draft / QUEUES_FILE, state.all_domains(), queues)
         write_dump(draft / KEYS, server, state.key())
         state.changes.must_be_owner()  # else another may have changed them meanwhile
         facts = {"folder": id_, "change": str(state.changes.number)}

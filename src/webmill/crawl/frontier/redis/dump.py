@@ -14,8 +14,8 @@ import msgspec
 
 from webmill.crawl.frontier.framed_file import read_frames, write_frames
 from webmill.crawl.frontier.redis.changes import ChangeSender
+from webmill.crawl.frontier.redis.rows import escape_pattern
 from webmill.crawl.frontier.redis.server import Command, Server, text
-from webmill.crawl.frontier.redis.state import escape_pattern
 
 KEY_KINDS = {
     "domain", "ready", "in_hand", "turns", "leases", "retries", "revisits", "visited", "excluded", "robots", "notes",

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import msgspec
 
-from webmill.crawl.frontier.journal import Journal, JournalEntry
-from webmill.crawl.frontier.local import FrontierLimits
+from webmill.crawl.frontier.file_frontier import FrontierLimits
+from webmill.crawl.frontier.journal import JournalEntry
 from webmill.crawl.frontier.redis.server import Promise, Server
 from webmill.crawl.frontier.redis.state import RedisState
-from webmill.crawl.frontier.sqlite_state import DomainRow
+from webmill.crawl.frontier.state import DomainRow
 from webmill.crawl.frontier.url_queue_files import UrlQueue, UrlQueueFiles
 
 GRACE = 60.0  # seconds after which Redis, if it syncs every second, has surely kept what it said
@@ -22,16 +22,15 @@ NamedEntry = tuple[str, int, int, bytes]  # domain, priority, position, lines
 _lines = msgspec.msgpack.Decoder(list[NamedEntry])
 
 
-class RedisJournal(Journal):
+class RedisJournal:
     """Domains go by their names: numbers are nothing that Redis can be asked for."""
 
     def __init__(self, server: Server, state: RedisState) -> None:
-        super().__init__(state)
         self._server, self._redis, self._key = server, state, state.key("journal")
 
     def append(self, entries: Sequence[JournalEntry]) -> None:
         if entries:
-            domains = self._redis.numbered({id_ for id_, *_ in entries})
+            domains = self._redis.load_domains({id_ for id_, *_ in entries})
             self._redis.put("RPUSH", self._key, msgspec.msgpack.encode([(domains[e[0]].name, *e[1:]) for e in entries]))
 
     def entries(self) -> Iterator[tuple[DomainRow, int, int, bytes]]:
@@ -39,7 +38,7 @@ class RedisJournal(Journal):
         while (blob := self._server.ask("LINDEX", self._key, number)) is not None:
             number += 1
             parts = _lines.decode(blob)
-            domains = self._redis.named({name for name, *_ in parts})
+            domains = self._redis.find_domains({name for name, *_ in parts})
             yield from ((domains[name], priority, at, lines) for name, priority, at, lines in parts)
 
     def clear(self) -> None:
@@ -54,11 +53,11 @@ class RetainedUrlQueues(UrlQueueFiles):
         self._promise = promise
         self._read: deque[tuple[float, UrlQueue, int, int]] = deque()
 
-    def drop(self, lane: UrlQueue, *, was: int, read: int, end: int) -> None:
+    def drop(self, queue: UrlQueue, *, was: int, read: int, end: int) -> None:
         if self._promise is Promise.DURABLE:
-            super().drop(lane, was=was, read=read, end=end)
+            super().drop(queue, was=was, read=read, end=end)
         elif self._promise is Promise.SECOND:
-            self._read.append((time.monotonic() + GRACE, lane, was, read))
+            self._read.append((time.monotonic() + GRACE, queue, was, read))
             while self._read[0][0] <= time.monotonic():
-                _, lane, was, read = self._read.popleft()
-                super().drop(lane, was=was, read=read, end=-1)  # not the last one: there may be new lines in it
+                _, queue, was, read = self._read.popleft()
+                super().drop(queue, was=was, read=read, end=-1)  # not the last one: there may be new lines in it

@@ -140,7 +140,7 @@ class FilteredSeenUrls(SeenUrls):
     def unknown(self, hashes: Sequence[bytes]) -> list[bool]:
         answers = [not maybe for maybe in self._filter.maybe(hashes)]
         doubtful = [at for at, is_new in enumerate(answers) if not is_new]
-        exact = self.not_held([hashes[at] for at in doubtful])
+        exact = self.unknown_exactly([hashes[at] for at in doubtful])
         for at, is_new in zip(doubtful, exact, strict=True):
             answers[at] = is_new
         return answers
@@ -152,6 +152,6 @@ class FilteredSeenUrls(SeenUrls):
             self._drop(number)
         self._newest.clear()
 
-    def not_held(self, hashes: Sequence[bytes]) -> list[bool]:
+    def unknown_exactly(self, hashes: Sequence[bytes]) -> list[bool]:
         """By the exact set alone."""
         return super().unknown(hashes)

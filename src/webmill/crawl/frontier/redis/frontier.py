@@ -1,10 +1,10 @@
 """The frontier of a crawl that has outgrown one machine: coordination in Redis, the URLs in files of their owner.
 
-    Redis      PREFIX:…          whose turn it is, leases, visits, robots, the filter of known URLs (`redis_state`)
-    FOLDER/domains/…             the URLs that wait (`lanes`), as in the local frontier
-    FOLDER/seen/, seen.sqlite    which URLs are known, exactly (`seen`)
+    Redis      PREFIX:…          whose turn it is, leases, visits, robots, the filter of known URLs (`state`)
+    FOLDER/domains/…             the URLs that wait (`url_queue_files`), as in the local frontier
+    FOLDER/seen/, seen.sqlite    which URLs are known, exactly (`seen_urls`)
 
-It is the local frontier with another `State`: what a step does to domains and URLs is the same code. A prefix and a
+What an update does to domains and URLs is the same code as in the local frontier (`file_frontier`). A prefix and a
 folder belong together, and have one owner at a time. Whoever opens them takes over: a number, counted up with each
 opening, is in every change, so that a process that was thought dead can change nothing any more.
 
@@ -12,13 +12,12 @@ Lines are written to their files without a sync, and into a journal in Redis in 
 A checkpoint syncs the files and the exact set, then empties the journal; whoever opens the frontier writes the
 journal's lines again. Nothing is known but nowhere, whichever of the two dies.
 
-When Redis does not answer, `Unavailable`: the same step again, or any other call, finds out what became of it.
+When Redis does not answer, `Unavailable`: the same update again, or any other call, finds out what became of it.
 """
 
 from __future__ import annotations
 
 import logging
-import threading
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
@@ -29,7 +28,14 @@ import msgspec
 
 from webmill.crawl.frontier.base import CommitResult, FrontierUpdate, LastVisit, RobotsEntry
 from webmill.crawl.frontier.change import FrontierChange
-from webmill.crawl.frontier.local import QUEUES_FOLDER, SEEN_FOLDER, AddedUrls, FrontierLimits, LocalFrontier
+from webmill.crawl.frontier.file_frontier import (
+    QUEUES_FOLDER,
+    SEEN_FOLDER,
+    AddedUrls,
+    FileFrontier,
+    FrontierLimits,
+)
+from webmill.crawl.frontier.journal import replay
 from webmill.crawl.frontier.new_urls import NewUrls, find_new_urls
 from webmill.crawl.frontier.redis.backup import back_up
 from webmill.crawl.frontier.redis.files import RedisJournal, RetainedUrlQueues
@@ -50,7 +56,7 @@ PAGE = 1000
 _robots = msgspec.msgpack.Decoder(RobotsEntry)
 
 
-class RedisFrontier(LocalFrontier):
+class RedisFrontier(FileFrontier):
     def __init__(
         self,
         url: str,
@@ -63,13 +69,8 @@ class RedisFrontier(LocalFrontier):
     ) -> None:
         """`prefix`: of all keys, the collection and the shard. `strict`: refuse a Redis that may lose what it said."""
         limits = limits or FrontierLimits()
-        self._limits, self._lock, self._folder = limits, threading.RLock(), folder
-        self._journal_bytes = 0
-        self._unpaid = 0
-        self._must_rewrite = False
-        self._answered: tuple[FrontierUpdate, CommitResult] | None = (
-            None  # a step that counts, as its caller does not know yet
-        )
+        self._folder = folder
+        self._answered: tuple[FrontierUpdate, CommitResult] | None = None  # made, and its caller does not know yet
         atomic.make_folder(folder)
         with ExitStack() as stack:
             stack.enter_context(exclusive(folder, "frontier", doing="crawling"))
@@ -79,34 +80,32 @@ class RedisFrontier(LocalFrontier):
             self._facts = Facts(folder)
             stack.callback(self._facts.close)
             join(self._server, braced(prefix), facts=self._facts, folder=folder)
-            self._state = self._redis = own(self._server, braced(prefix))
-            self._journal = RedisJournal(self._server, self._redis)
-            self._lanes = RetainedUrlQueues(folder / QUEUES_FOLDER, limits=limits, promise=self.promise)
-            stack.callback(self._lanes.close)
-            self._filter = self._open_filter()
-            self._seen = self._exact = FilteredSeenUrls(
+            self._redis = own(self._server, braced(prefix))
+            queues = RetainedUrlQueues(folder / QUEUES_FOLDER, limits=limits, promise=self.promise)
+            stack.callback(queues.close)
+            self._filter = self._open_filter(limits)
+            self._exact = FilteredSeenUrls(
                 folder / SEEN_FOLDER,
                 self._facts.database,
                 self._filter,
                 fan=limits.fan,
                 hashes_per_word=limits.hashes_per_word,
             )
-            stack.callback(self._seen.close)
+            stack.callback(self._exact.close)
+            journal = RedisJournal(self._server, self._redis)
+            super().__init__(state=self._redis, journal=journal, queues=queues, seen=self._exact, limits=limits)
             self._recover()
             self._stack = stack.pop_all()
-        self._closed = False
 
     # Opening
 
-    def _open_filter(self) -> UrlFilter:
-        count = self._redis.tallied().get("hashes", 0)
+    def _open_filter(self, limits: FrontierLimits) -> UrlFilter:
+        count = self._redis.counts().get("hashes", 0)
         kind = read_meta(self._server, self._redis.key()).get("filter")
         if kind == "bloom" or (kind is None and self._server.has_bloom()):
             filter_: UrlFilter = BloomFilter(self._server, self._redis.key(), count=count)
         else:
-            filter_ = BitmapFilter(
-                self._server, self._redis.key(), count=count, hashes_per_word=self._limits.hashes_per_word
-            )
+            filter_ = BitmapFilter(self._server, self._redis.key(), count=count, hashes_per_word=limits.hashes_per_word)
         if kind is None:
             filter_.make()
             name = "bloom" if isinstance(filter_, BloomFilter) else "bits"
@@ -123,7 +122,7 @@ class RedisFrontier(LocalFrontier):
 
     def _end_leases(self, now: float, *, since: float | None = None) -> None:
         super()._end_leases(now, since=since)
-        self._redis.flush()  # a step of its own: what follows asks Redis
+        self._redis.flush()  # an update of its own: what follows asks Redis
 
     def extend(self, tokens: Iterable[int], *, now: float, lease: float) -> frozenset[int]:
         wanted = set(tokens)
@@ -131,56 +130,55 @@ class RedisFrontier(LocalFrontier):
             kept = self._redis.extend(wanted, now=now, until=now + lease)
         return frozenset(wanted - kept)
 
-    # Steps
+    # Updates
 
-    def commit(self, step: FrontierUpdate, *, now: float) -> CommitResult:
+    def commit(self, update: FrontierUpdate, *, now: float) -> CommitResult:
         with self._lock:
             self._redis.changes.settle_doubt()
             answered, self._answered = self._answered, None
-            if answered and answered[0] == step:
+            if answered and answered[0] == update:
                 return answered[1]
-            self._care()
+            self._maintain()
             try:
-                return self._commit(step, now=now)
+                return self._commit(update, now=now)
             finally:
                 if not self._redis.changes.is_in_doubt:
                     self._answered = None
 
-    def _commit(self, step: FrontierUpdate, *, now: float) -> CommitResult:
-        fresh = find_new_urls(step, self._seen)
+    def _commit(self, update: FrontierUpdate, *, now: float) -> CommitResult:
+        new = find_new_urls(update, self._seen)
         with self._redis.write():
             change = FrontierChange(self._redis, now=now)
-            lost = change.settle(step.settled)
-            added = self._add(fresh, change)
+            lost = change.settle(update.settled)
+            added = self._add(new, change)
             change.save()
-            self._note(step)
-            answer = added.committed(fresh, lost)
-            self._redis.then(lambda: self._took(added))
-            self._answered = (step, answer)
+            self._save_robots_and_notes(update)
+            answer = added.result(new, lost)
+            self._redis.on_applied(lambda: self._remember(added))
+            self._answered = (update, answer)
         return answer
 
-    def _add(self, fresh: NewUrls, change: FrontierChange) -> AddedUrls:
-        added = super()._add(fresh, change)
+    def _add(self, new: NewUrls, change: FrontierChange) -> AddedUrls:
+        added = super()._add(new, change)
         for command in self._filter.put(added.hashes):
             self._redis.put(*command)
         change.counts["hashes"] += len(added.hashes)
         return added
 
-    def _took(self, added: AddedUrls) -> None:
-        super()._took(added)
+    def _remember(self, added: AddedUrls) -> None:
+        super()._remember(added)
         self._filter.count += len(added.hashes)
 
-    def _note(self, step: FrontierUpdate) -> None:
+    def _save_robots_and_notes(self, update: FrontierUpdate) -> None:
         key, put = self._redis.key, self._redis.put
-        for robots in step.robots:
+        for robots in update.robots:
             put("HSET", key("robots"), robots.origin, zlib.compress(msgspec.msgpack.encode(robots), 1))
-        for name, value in step.notes.items():
+        for name, value in update.notes.items():
             put("HSET", key("notes"), name, value)
 
     # Questions
 
     def visits(self, *, since: float = 0.0, until: float | None = None) -> Iterator[LastVisit]:
-        """`until` itself is not among them."""
         return self._redis.visits.between(since, float("inf") if until is None else until)
 
     def robots(self, origin: str) -> RobotsEntry | None:
@@ -197,18 +195,12 @@ class RedisFrontier(LocalFrontier):
             yield from map(text, page)
             after = b"(" + page[-1]
 
-    # Care
+    # Maintenance
 
-    def _checkpoint(self) -> None:
-        if not len(self._seen):
-            return
+    def _check_owner(self) -> None:
         self._redis.changes.must_be_owner()
-        if self._must_rewrite:
-            for _ in self._journal.replay(self._lanes):
-                pass
-        self._must_rewrite = True
-        self._lanes.sync()
-        self._must_rewrite = False
+
+    def _finish_checkpoint(self) -> None:
         self._write_seen()
         self._journal_bytes = 0
         with self._redis.write():
@@ -226,22 +218,22 @@ class RedisFrontier(LocalFrontier):
             self._facts.drop(REBUILD)
         if REFILL in meta:
             self._refill()
-        for lines in self._journal.replay(self._lanes):
+        for lines in replay(self._journal, self._queues):
             self._learn([hash_url(url) for _, url, _ in decode_lines(lines)])
             self._journal_bytes += len(lines)
         with self._redis.write():
             self._end_leases(float("inf"), since=0.0)
 
     def _learn(self, hashes: Sequence[bytes]) -> None:
-        """Some may be known: a kill came between a checkpoint and the journal's end."""
-        unheld = self._exact.not_held(hashes)
-        self._seen.add(hash_ for hash_, is_new in zip(hashes, unheld, strict=True) if is_new)
+        """Add hashes to the exact set. Some may be known: a kill came between a checkpoint and the journal's end."""
+        unknown = self._exact.unknown_exactly(hashes)
+        self._seen.add(hash_ for hash_, is_new in zip(hashes, unknown, strict=True) if is_new)
 
     def _rebuild(self) -> None:
-        """Redis has gone back to before a checkpoint, or has lost its files: URLs that are nowhere any more must not be
-        known. All others are."""
+        """Make the exact set anew: Redis has gone back to before a checkpoint, or the files were lost. URLs that are
+        nowhere any more must not be known."""
         log.warning("frontier_rebuilt", extra={"redis": self._server.place, "change": self._redis.changes.number})
-        for _ in self._journal.replay(self._lanes):
+        for _ in replay(self._journal, self._queues):
             pass
         self._exact.clear()
         hashes = self._all_hashes()
@@ -253,7 +245,7 @@ class RedisFrontier(LocalFrontier):
         self._write_seen()
 
     def _refill(self) -> None:
-        """The filter, with what the exact set has."""
+        """Make the filter anew, from the exact set."""
         self._filter.make()
         with self._redis.write():
             self._redis.put("HSET", self._redis.key("tally"), "hashes", "0")
@@ -269,7 +261,7 @@ class RedisFrontier(LocalFrontier):
             self._redis.put("HDEL", self._redis.key("meta"), REFILL)
 
     def _all_hashes(self) -> Iterator[bytes]:
-        """Of all URLs that wait, are in hand or were visited, some maybe twice."""
+        """Yield the hashes of all URLs that wait, are in hand or were visited, some maybe twice."""
         yield from self._redis.visits.hashes()
         yield from (hash_url(link.url.encode()) for link in self.waiting())
 
@@ -279,26 +271,26 @@ class RedisFrontier(LocalFrontier):
                 folder,
                 server=self._server,
                 state=self._redis,
-                lanes=self._lanes,
+                queues=self._queues,
                 id_=self._facts.read()["id"],
                 stats=self.stats(),
             )
 
     def compact(self) -> None:
-        """Drop what was consumed: at the beginning of lanes, and files that a kill has left."""
+        """Drop what was consumed: at the beginning of queues, and files that a kill has left."""
         if self.promise is not Promise.DURABLE:  # it may go back and read them again
             log.warning("frontier_not_compacted", extra={"why": f"what Redis keeps: {self.promise}"})
             return
-        for name in self._redis.names():
+        for name in self._redis.domain_names():
             with self._lock:
-                domain = self._redis.fresh(name)
-                for priority, (read, end) in domain.lanes.items():
-                    self._compact_lane(UrlQueue(domain.hash, priority), read=read, end=end)
+                domain = self._redis.load_domain(name)
+                for priority, (read, end) in domain.queues.items():
+                    self._compact_queue(UrlQueue(domain.hash, priority), read=read, end=end)
 
-    def _compact_lane(self, lane: UrlQueue, *, read: int, end: int) -> None:
-        needed = self._lanes.numbers(read=read, end=end)
+    def _compact_queue(self, queue: UrlQueue, *, read: int, end: int) -> None:
+        needed = self._queues.numbers(read=read, end=end)
         number = needed[0] - 1 if needed else end // self._limits.file
-        while number >= 0 and (self._folder / "domains" / lane.file(number)).exists():
-            self._lanes.remove(lane, number)
+        while number >= 0 and (self._folder / QUEUES_FOLDER / queue.file(number)).exists():
+            self._queues.remove(queue, number)
             number -= 1
-        self._lanes.compact(lane, read=read, end=end)
+        self._queues.compact(queue, read=read, end=end)

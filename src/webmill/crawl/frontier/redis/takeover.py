@@ -26,9 +26,9 @@ import msgspec
 
 from webmill.crawl.frontier import backup
 from webmill.crawl.frontier.change import FrontierChange
+from webmill.crawl.frontier.file_frontier import QUEUES_FOLDER, FrontierLimits
 from webmill.crawl.frontier.framed_file import read_frames, write_frames
 from webmill.crawl.frontier.journal import NO_POSITION
-from webmill.crawl.frontier.local import QUEUES_FOLDER, FrontierLimits
 from webmill.crawl.frontier.queue_backup import QUEUES_FILE, restore_queues
 from webmill.crawl.frontier.redis.backup import BACKEND
 from webmill.crawl.frontier.redis.changes import change_number
@@ -45,7 +45,7 @@ from webmill.crawl.frontier.redis.owner import (
 )
 from webmill.crawl.frontier.redis.server import TIMEOUT, Server
 from webmill.crawl.frontier.redis.state import VERSION, RedisState
-from webmill.crawl.frontier.sqlite_state import DomainRow
+from webmill.crawl.frontier.state import DomainRow
 from webmill.crawl.frontier.url_queue_files import UrlQueue, UrlQueueFiles
 from webmill.errors import Conflict, Misconfigured, NotFound
 
@@ -55,7 +55,7 @@ PLAN = "lanes.plan"
 PART = 1 << 20
 AT_ONCE = 1000
 
-MovedQueues = tuple[str, dict[int, tuple[int, int]]]  # a domain's name, and where its lanes begin and end now
+MovedQueues = tuple[str, dict[int, tuple[int, int]]]  # a domain's name, and where its queues begin and end now
 _moved = msgspec.msgpack.Decoder(MovedQueues)
 
 
@@ -133,13 +133,13 @@ def prepare(
         write_frames(draft / PLAN, (msgspec.msgpack.encode(moved) for moved in mover.move_all(state)))
         new.flush()
     shutil.rmtree(draft / "old")
-    lost = state.tallied().get("waiting", 0) - mover.kept
+    lost = state.counts().get("waiting", 0) - mover.kept
     facts = {"id": secrets.token_hex(16), "joined": "1", "kept": str(mover.kept), "lost": str(lost), REBUILD: "1"}
     note_facts(draft, **facts)
 
 
 class QueueMover:
-    """Brings what is left of lanes into new files. What is left of one is put together at its end, so that no position
+    """Brings what is left of queues into new files. What is left of one is put together at its end, so that no position
     is used twice: those of URLs that were given back are behind, and tell them apart."""
 
     def __init__(self, old: UrlQueueFiles, new: UrlQueueFiles, journal: RedisJournal) -> None:
@@ -151,30 +151,30 @@ class QueueMover:
 
     def move_all(self, state: RedisState) -> Iterator[MovedQueues]:
         """Those domains of which something is gone."""
-        for domain in state.each():
+        for domain in state.all_domains():
             self.kept += domain.retries
-            moved = {priority: self.move(domain, priority, *span) for priority, span in domain.lanes.items()}
-            if moved != domain.lanes:
+            moved = {priority: self.move(domain, priority, *span) for priority, span in domain.queues.items()}
+            if moved != domain.queues:
                 yield domain.name, moved
 
     def move(self, domain: DomainRow, priority: int, read: int, end: int) -> tuple[int, int]:
         """Where it begins and ends now."""
-        lane = UrlQueue(domain.hash, priority)
+        queue = UrlQueue(domain.hash, priority)
         start, lines = self._journal.get((domain.name, priority), (end, bytearray()))
         newest = bytes(lines[max(0, read - start) :])
-        stop = min(self._old.reach(lane, read), max(read, start)) if read < end else read
+        stop = min(self._old.reach(queue, read), max(read, start)) if read < end else read
         begin = end - len(newest) - (stop - read)
         for at in range(read, stop, PART):
-            part = self._old.bytes_of(lane, at, min(stop, at + PART))
-            self._new.write(lane, begin + at - read, part)
-        self._new.write(lane, end - len(newest), newest)
-        self.kept += self._count(lane, begin, end)
+            part = self._old.bytes_of(queue, at, min(stop, at + PART))
+            self._new.write(queue, begin + at - read, part)
+        self._new.write(queue, end - len(newest), newest)
+        self.kept += self._count(queue, begin, end)
         return begin, end
 
-    def _count(self, lane: UrlQueue, at: int, end: int) -> int:
+    def _count(self, queue: UrlQueue, at: int, end: int) -> int:
         """Each is read: what is damaged must not be found out later."""
         count = 0
-        while lines := self._new.read(lane, at, end, count=AT_ONCE):
+        while lines := self._new.read(queue, at, end, count=AT_ONCE):
             count, at = count + len(lines), lines[-1].end
         return count
 
@@ -195,7 +195,7 @@ def apply_plan(folder: Path, *, state: RedisState, meta: dict[str, str]) -> Take
         while page := dict(islice(moved, AT_ONCE)):
             with state.write():
                 change = FrontierChange(state, now=0.0)
-                change.move_lanes(page)
+                change.move_queues(page)
                 change.save()
         with state.write():
             state.put("HSET", state.key("tally"), "waiting", facts["kept"])

@@ -13,7 +13,7 @@ from webmill.crawl.frontier.base import PAGE_RESOURCE, PRIORITIES, LastVisit
 from webmill.crawl.frontier.hops import pack_hops
 from webmill.crawl.frontier.redis.server import Server
 from webmill.crawl.frontier.seen_urls import hash_url
-from webmill.crawl.frontier.sqlite_state import DomainRow, UrlRow
+from webmill.crawl.frontier.state import DomainRow, MadeVisit, PostponedRevisit, UrlRow
 
 SPAN = 10  # seconds of visits that lie in one string
 AT_ONCE = 1000
@@ -29,7 +29,7 @@ class VisitRow(msgspec.Struct, array_like=True):
 
     id: int
     priority: int
-    again: float | None
+    revisit_due: float | None
     attempts: int
     fields: list[Any]
 
@@ -52,7 +52,7 @@ class RedisVisits:
         self.begin()
 
     def begin(self) -> None:
-        self.first_again: dict[int, float] = {}  # by domain
+        self.earliest_revisit: dict[int, float] = {}  # by domain
         self._in_hand: dict[int, tuple[DomainRow, bytes, VisitRow]] = {}  # visits that are to be repeated
         self._spans: dict[int, list[bytes]] = {}
 
@@ -69,36 +69,34 @@ class RedisVisits:
         for (domain, _), hash_, kept in zip(held, hashes, self._ask(hashes), strict=True):
             self._in_hand[kept.id] = (domain, hash_, kept)
 
-    def put(
-        self, rows: Iterable[tuple[UrlRow, int, LastVisit, float | None]], domains: Mapping[int, DomainRow]
-    ) -> None:
-        for held, domain, visit, again in rows:
-            if not held.visit:
+    def put(self, visits: Iterable[MadeVisit], domains: Mapping[int, DomainRow]) -> None:
+        for row, domain, visit, revisit_due in visits:
+            if not row.visit_id:
                 self._last += 1
                 self._put("HSET", self._key("tally"), "visits", str(self._last))
-            kept = VisitRow(held.visit or self._last, held.priority, again, 1, trim_defaults(visit))
+            kept = VisitRow(row.visit_id or self._last, row.priority, revisit_due, 1, trim_defaults(visit))
             hash_ = hash_url(visit.url.encode())
             self._keep(domains[domain], hash_, kept)
             entry = ENTRY.pack(visit.time, kept.id, hash_)
             self._spans.setdefault(math.floor(visit.time / SPAN), []).append(entry)
 
-    def postpone(self, rows: Iterable[tuple[float, int, int]]) -> None:
-        for not_before, attempts, id_ in rows:
+    def postpone(self, revisits: Iterable[PostponedRevisit]) -> None:
+        for not_before, attempts, id_ in revisits:
             domain, hash_, kept = self._in_hand[id_]
-            kept.again, kept.attempts = max(kept.again or 0.0, not_before), attempts
+            kept.revisit_due, kept.attempts = max(kept.revisit_due or 0.0, not_before), attempts
             self._keep(domain, hash_, kept)
 
     def _keep(self, domain: DomainRow, hash_: bytes, kept: VisitRow) -> None:
         self._put("HSET", self._key("visited"), hash_, _pack_kept(kept))
-        if kept.again is not None:
+        if kept.revisit_due is not None:
             where = self._key("revisits", kept.priority, domain.name)
-            self._put("ZADD", where, repr(kept.again), MEMBER.pack(kept.id, hash_))
-            keep_earliest(self.first_again, domain.id, kept.again)
+            self._put("ZADD", where, repr(kept.revisit_due), MEMBER.pack(kept.id, hash_))
+            keep_earliest(self.earliest_revisit, domain.id, kept.revisit_due)
 
-    def take(self, held: UrlRow, domain: str) -> None:
-        """It is in hand from now on."""
-        member = MEMBER.pack(held.visit, hash_url(held.url.encode()))
-        self._put("ZREM", self._key("revisits", held.priority, domain), member)
+    def claim(self, row: UrlRow, domain: str) -> None:
+        """Take a revisit out of those that are due: it is in hand from now on."""
+        member = MEMBER.pack(row.visit_id, hash_url(row.url.encode()))
+        self._put("ZREM", self._key("revisits", row.priority, domain), member)
 
     # Questions
 
