@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.pipeline.crawling import Setup, crawl_here, visits
-from tests.unit.crawl.fetch.hands import answer, read_request
+from tests.unit.crawl.fetch.fetching import answer, read_request
 from tests.unit.crawl.fetch.namespace import PRIVATE, PUBLIC, Servers, make_network
 from tests.unit.crawl.fetch.stub_dns import NXDOMAIN, StubDns
 from webmill.crawl.options import CrawlLimits, CrawlRules

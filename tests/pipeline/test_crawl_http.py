@@ -14,7 +14,7 @@ import zstandard
 from warcio.archiveiterator import ArchiveIterator
 
 from tests.pipeline.crawling import Linked, Setup, archives, check_records, crawl_here, moved_to, seen_by, visits
-from tests.unit.crawl.fetch.hands import Listener, read_request
+from tests.unit.crawl.fetch.fetching import Listener, read_request
 from webmill.crawl.options import CrawlRules
 from webmill.testing import Answer, Cut, HttpReply, ReceivedRequest, ScriptedReply, TestWeb
 

@@ -51,7 +51,7 @@ returns is not counted.
 
 from webmill.crawl.fetch.address_rules import WEB_PORTS, AddressRules, is_public
 from webmill.crawl.fetch.fetcher import HttpFetcher
-from webmill.crawl.fetch.resolver import DnsResolver, no_lookup, system_lookup
+from webmill.crawl.fetch.resolver import DnsLimits, DnsResolver, no_lookup, system_lookup
 from webmill.crawl.fetch.types import (
     FAILURES,
     MAX_PARTIAL,
@@ -67,6 +67,7 @@ __all__ = [
     "MAX_PARTIAL",
     "WEB_PORTS",
     "AddressRules",
+    "DnsLimits",
     "DnsResolver",
     "FetchFailure",
     "FetchLimits",

@@ -60,7 +60,7 @@ class AddressRules(Struct, frozen=True, kw_only=True):
     ports: frozenset[int] = WEB_PORTS
 
     def check(self, address: SocketAddress) -> None:
-        """Raises Trouble, `blocked_address` or `blocked_port`."""
+        """Raise `FetchError` (`blocked_address`, `blocked_port`) for an address that may not be connected to."""
         if not self.allow_private and address.port not in self.ports:
             raise FetchError("blocked_port", f"port {address.port} is not one of {sorted(self.ports)}")
         public = is_public(address.ip)
@@ -70,7 +70,7 @@ class AddressRules(Struct, frozen=True, kw_only=True):
 
 @lru_cache(maxsize=16_384)
 def is_public(ip: str) -> bool | None:
-    """None when this is no address at all, or one with a zone (`fe80::1%eth0`)."""
+    """Tell whether an address is public. None: it is no address at all, or has a zone (`fe80::1%eth0`)."""
     try:
         address = ip_address(ip)
     except ValueError:
@@ -83,15 +83,15 @@ def is_public(ip: str) -> bool | None:
         return _is_public_v4(address.ipv4_mapped)
     if address not in _GLOBAL_V6 and address not in _NAT64:
         return False
-    return not any(address in network for network in _DENIED_V6) and all(map(_is_public_v4, _carried(address)))
+    return not any(address in network for network in _DENIED_V6) and all(map(_is_public_v4, _embedded_ipv4(address)))
 
 
 def _is_public_v4(address: IPv4Address) -> bool:
     return not any(address in network for network in _DENIED_V4)
 
 
-def _carried(address: IPv6Address) -> Iterator[IPv4Address]:
-    """The IPv4 addresses that a tunnel or a translator would send this on to."""
+def _embedded_ipv4(address: IPv6Address) -> Iterator[IPv4Address]:
+    """Yield the IPv4 addresses that a tunnel or a translator would send this on to."""
     number = int(address)
     if address in _NAT64 or number >> 32 & 0xFFFF_FFFF in _ISATAP:
         yield IPv4Address(number & 0xFFFF_FFFF)

@@ -1,4 +1,4 @@
-"""One budget of bytes for all answers under way.
+"""One memory budget for all answers that are being read.
 
 Beyond it, answers are left waiting in the kernel, except one: that one can always go on to its end, so there is no
 deadlock, and what is held is at most the budget, one answer, and one read (256 KiB) per connection.
@@ -9,19 +9,19 @@ from __future__ import annotations
 from typing import Protocol
 
 
-class Reader(Protocol):
+class PausableReader(Protocol):
     def pause(self) -> None: ...
     def resume(self) -> None: ...
 
 
-class Budget:
+class MemoryBudget:
     def __init__(self, total: int) -> None:
         self._total = total
         self.used = 0
-        self._favoured: Reader | None = None
-        self._waiting: dict[Reader, None] = {}  # in the order of their coming
+        self._favoured: PausableReader | None = None
+        self._waiting: dict[PausableReader, None] = {}  # in the order of their coming
 
-    def take(self, reader: Reader, size: int) -> None:
+    def add(self, reader: PausableReader, size: int) -> None:
         self.used += size
         if self.used <= self._total or reader is self._favoured:
             return
@@ -31,8 +31,8 @@ class Budget:
             self._waiting[reader] = None
             reader.pause()
 
-    def give_back(self, reader: Reader, size: int) -> None:
-        """The reader is done with its answer."""
+    def release(self, reader: PausableReader, size: int) -> None:
+        """Release all bytes of a reader: it is done with its answer."""
         self.used -= size
         self._waiting.pop(reader, None)
         if reader is self._favoured:

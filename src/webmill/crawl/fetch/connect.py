@@ -1,4 +1,4 @@
-"""Connecting: the only place that opens a socket, and so the place where an address is vetted."""
+"""Connecting: the only place that opens a socket, and so the place where the rules for addresses are applied."""
 
 from __future__ import annotations
 
@@ -11,26 +11,27 @@ from collections.abc import Callable
 from msgspec import Struct
 
 from webmill.crawl.fetch.address_rules import AddressRules
-from webmill.crawl.fetch.budget import Budget
-from webmill.crawl.fetch.connection import Connection
-from webmill.crawl.fetch.tls import TlsPolicy, lenient_context, reason_of, strict_context
+from webmill.crawl.fetch.budget import MemoryBudget
+from webmill.crawl.fetch.connection import HttpConnection
+from webmill.crawl.fetch.tls import TlsPolicy, lenient_context, strict_context, tls_reason
 from webmill.crawl.fetch.types import FetchError, FetchLimits, SocketAddress
 
-_SHORTAGE = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+_OUT_OF_FILES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 0.2  # seconds between tries to get a file descriptor
 
 
-class Call(Struct, frozen=True):
-    """Whom to connect. `until` is in the loop's time."""
+class ConnectTarget(Struct, frozen=True):
+    """Where to connect, and until when, in the loop's time."""
 
     address: SocketAddress
     host: str
-    secure: bool
-    until: float
+    is_secure: bool
+    deadline: float
 
 
-class Dialer:
-    """`make_room` ends a connection that is not needed, and says whether there was one. `on_lost` hears of each end."""
+class Connector:
+    """Opens connections. `drop_idle` ends an idle connection and returns whether there was one; `on_lost` is called
+    when a connection ends."""
 
     def __init__(
         self,
@@ -38,63 +39,63 @@ class Dialer:
         address_rules: AddressRules,
         limits: FetchLimits,
         policy: TlsPolicy,
-        budget: Budget,
-        make_room: Callable[[], bool],
-        on_lost: Callable[[Connection], None],
+        budget: MemoryBudget,
+        drop_idle: Callable[[], bool],
+        on_lost: Callable[[HttpConnection], None],
     ) -> None:
         self._address_rules, self._limits, self._budget = address_rules, limits, budget
-        self._make_room, self._on_lost = make_room, on_lost
+        self._drop_idle, self._on_lost = drop_idle, on_lost
         self._strict = strict_context()
         self._lenient = lenient_context() if policy == "archive" else None
 
-    async def dial(self, call: Call) -> Connection:
-        """Raises Trouble."""
-        if not call.secure:
-            return await self._connect(call, None)
+    async def connect(self, target: ConnectTarget) -> HttpConnection:
+        """Return an open connection, or raise `FetchError`."""
+        if not target.is_secure:
+            return await self._open(target, None)
         try:
-            return await self._connect(call, self._strict)
-        except FetchError as trouble:
-            if self._lenient is None or not trouble.reason.startswith("tls_") or trouble.reason == "tls_timeout":
+            return await self._open(target, self._strict)
+        except FetchError as error:
+            if self._lenient is None or not error.reason.startswith("tls_") or error.reason == "tls_timeout":
                 raise
-        connection = await self._connect(call, self._lenient)
+        connection = await self._open(target, self._lenient)
         connection.flaws = ("tls_unverified",)
         return connection
 
-    async def _connect(self, call: Call, context: ssl.SSLContext | None) -> Connection:
-        self._address_rules.check(call.address)
-        sock = await self._open_socket(call)
+    async def _open(self, target: ConnectTarget, context: ssl.SSLContext | None) -> HttpConnection:
+        self._address_rules.check(target.address)
+        sock = await self._open_socket(target)
         try:
-            await self._reach(sock, call)
+            await self._connect_socket(sock, target)
         except BaseException:  # also when cancelled
             sock.close()
             raise
-        return await self._begin(sock, call, context)
+        return await self._start_protocol(sock, target, context)
 
-    async def _open_socket(self, call: Call) -> socket.socket:
-        """Without a file descriptor we wait: others are in use, and will be given back."""
-        family = socket.AF_INET6 if ":" in call.address.ip else socket.AF_INET
+    async def _open_socket(self, target: ConnectTarget) -> socket.socket:
+        """Return a socket. Without a file descriptor, wait: others are in use, and will be given back."""
+        family = socket.AF_INET6 if ":" in target.address.ip else socket.AF_INET
         pause, loop = _FIRST_PAUSE, asyncio.get_running_loop()
         while True:
             try:
                 sock = socket.socket(family, socket.SOCK_STREAM)
             except OSError as error:
-                if error.errno not in _SHORTAGE:
+                if error.errno not in _OUT_OF_FILES:
                     raise FetchError("connect_failed", f"no socket: {error.strerror}") from error
-                if loop.time() >= call.until:
+                if loop.time() >= target.deadline:
                     raise FetchError("too_many_files", f"no socket: {error.strerror}") from error
             else:
                 sock.setblocking(False)
                 sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                 return sock
             # An aborted connection gives its descriptor back in the loop's next turn.
-            await asyncio.sleep(0 if self._make_room() else min(pause, max(0, call.until - loop.time())))
+            await asyncio.sleep(0 if self._drop_idle() else min(pause, max(0, target.deadline - loop.time())))
             pause = min(pause * 2, _LONGEST_PAUSE)
 
-    async def _reach(self, sock: socket.socket, call: Call) -> None:
-        where = f"{call.address.ip} port {call.address.port}"
+    async def _connect_socket(self, sock: socket.socket, target: ConnectTarget) -> None:
+        where = f"{target.address.ip} port {target.address.port}"
         try:
-            async with asyncio.timeout(self._patience(call)):
-                await asyncio.get_running_loop().sock_connect(sock, (call.address.ip, call.address.port))
+            async with asyncio.timeout(self._time_left(target)):
+                await asyncio.get_running_loop().sock_connect(sock, (target.address.ip, target.address.port))
         except TimeoutError as error:  # ours, or the system's
             raise FetchError("connect_timeout", f"{where}: no connection in time") from error
         except ConnectionRefusedError as error:
@@ -102,11 +103,13 @@ class Dialer:
         except OSError as error:
             raise FetchError("connect_failed", f"{where}: {error.strerror or error}") from error
 
-    async def _begin(self, sock: socket.socket, call: Call, context: ssl.SSLContext | None) -> Connection:
-        connection = Connection(sock, limits=self._limits, budget=self._budget, on_lost=self._on_lost)
-        name = call.host.removesuffix(".") if context else None
+    async def _start_protocol(
+        self, sock: socket.socket, target: ConnectTarget, context: ssl.SSLContext | None
+    ) -> HttpConnection:
+        connection = HttpConnection(sock, limits=self._limits, budget=self._budget, on_lost=self._on_lost)
+        name = target.host.removesuffix(".") if context else None
         try:
-            async with asyncio.timeout(self._patience(call)):
+            async with asyncio.timeout(self._time_left(target)):
                 await asyncio.get_running_loop().create_connection(
                     lambda: connection, sock=sock, ssl=context, server_hostname=name
                 )
@@ -114,10 +117,10 @@ class Dialer:
             reason = "tls_timeout" if context else "connect_timeout"
             raise FetchError(reason, "no TLS handshake in time" if context else "no time left") from error
         except ssl.SSLError as error:
-            raise FetchError(reason_of(error), f"TLS: {error.strerror or error}"[:300]) from error
+            raise FetchError(tls_reason(error), f"TLS: {error.strerror or error}"[:300]) from error
         except OSError as error:
             raise FetchError("reset", f"connection lost in the TLS handshake: {error.strerror or error}") from error
         return connection
 
-    def _patience(self, call: Call) -> float:
-        return min(self._limits.connect, max(0.0, call.until - asyncio.get_running_loop().time()))
+    def _time_left(self, target: ConnectTarget) -> float:
+        return min(self._limits.connect, max(0.0, target.deadline - asyncio.get_running_loop().time()))

@@ -1,7 +1,7 @@
-"""One connection: it carries one request at a time, holds one answer, and keeps the time.
+"""One connection, which carries one request at a time, holds one answer, and keeps the time; and those that are idle.
 
-What breaks off before a whole head is a Trouble; after it, the answer is kept as far as it came. Whether the connection
-may be used again is decided when the answer is over, and anything that arrives unasked ends it.
+What breaks off before a whole head is a `FetchError`; after it, the answer is kept as far as it came. Whether the
+connection may be used again is decided when the answer is over, and anything that arrives unasked ends it.
 """
 
 from __future__ import annotations
@@ -11,51 +11,56 @@ import socket
 from collections.abc import Callable
 from typing import cast
 
-from webmill.crawl.fetch.budget import Budget
-from webmill.crawl.fetch.response_reader import Reception
-from webmill.crawl.fetch.types import FetchError, FetchLimits
+from webmill.crawl.fetch.budget import MemoryBudget
+from webmill.crawl.fetch.response_reader import ResponseReader
+from webmill.crawl.fetch.types import FetchError, FetchLimits, SocketAddress
 from webmill.errors import BadInput
 
 
-class Connection(asyncio.Protocol):
+class HttpConnection(asyncio.Protocol):
     def __init__(
-        self, sock: socket.socket, *, limits: FetchLimits, budget: Budget, on_lost: Callable[[Connection], None]
+        self,
+        sock: socket.socket,
+        *,
+        limits: FetchLimits,
+        budget: MemoryBudget,
+        on_lost: Callable[[HttpConnection], None],
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._socket, self._limits, self._budget, self._on_lost = sock, limits, budget, on_lost
         self._transport: asyncio.Transport | None = None
-        self._reception: Reception | None = None  # only while an answer is awaited
+        self._reader: ResponseReader | None = None  # only while an answer is awaited
         self._waiter: asyncio.Future[FetchError | None] | None = None
         self._timer: asyncio.TimerHandle | None = None
-        self._until = 0.0
-        self._mark = 0  # bytes received when the present window began
-        self._held = 0  # bytes of the budget
-        self._paused = False
-        self.lost = False
+        self._deadline = 0.0
+        self._window_start = 0  # bytes received when it began
+        self._budgeted = 0  # bytes of the budget
+        self._is_paused = False
+        self.is_lost = False
         self.flaws: tuple[str, ...] = ()
         self.tls: tuple[str, str] | None = None  # protocol and cipher suite
 
-    async def ask(self, request: bytes, reception: Reception, *, until: float) -> None:
-        """Send, and fill `reception` until it is over. Raises Trouble when not even a head came."""
-        if self._transport is None or self.lost:
+    async def send(self, request: bytes, reader: ResponseReader, *, deadline: float) -> None:
+        """Send a request, and fill `reader` until it is complete. Raise `FetchError` when not even a head came."""
+        if self._transport is None or self.is_lost:
             raise FetchError("reset", "the connection was closed before the request was sent")
-        self._reception, self._until = reception, until
+        self._reader, self._deadline = reader, deadline
         waiter = self._waiter = self._loop.create_future()
         try:
             self._transport.write(request)
-            self._wind()
-            trouble = await waiter
+            self._start_window()
+            error = await waiter
         except asyncio.CancelledError:
             self.abort()
             raise
         finally:
-            self._settle()
-        if trouble is not None:
-            raise trouble
+            self._clean_up()
+        if error is not None:
+            raise error
 
     def is_quiet(self) -> bool:
-        """Alive, and nothing came since its last answer: whatever came would be taken for the next one."""
-        if self.lost or self._transport is None or self._transport.is_closing():
+        """Tell whether it is alive and nothing came since its last answer: that would be taken for the next one."""
+        if self.is_lost or self._transport is None or self._transport.is_closing():
             return False
         try:
             self._socket.recv(1, socket.MSG_PEEK)
@@ -66,7 +71,7 @@ class Connection(asyncio.Protocol):
         return False  # bytes, or the end
 
     def abort(self) -> None:
-        if self._transport is not None and not self.lost:
+        if self._transport is not None and not self.is_lost:
             self._transport.abort()
 
     # --- asyncio.Protocol ---
@@ -80,95 +85,151 @@ class Connection(asyncio.Protocol):
             self.tls = (f"tls/{version}" if "." in version else f"tls/{version}.0", name)
 
     def data_received(self, data: bytes) -> None:
-        reception = self._reception
-        if reception is None or self._waiter is None or self._waiter.done():
+        reader = self._reader
+        if reader is None or self._waiter is None or self._waiter.done():
             self.abort()  # nobody asked
             return
         try:
-            reception.feed(data)
+            reader.feed(data)
         except BadInput as error:
             self._finish(FetchError(error.reason, error.message))
             return
-        if reception.over:
+        if reader.is_complete:
             self._finish(None)
         else:
-            self._held += len(data)
-            self._budget.take(self, len(data))
+            self._budgeted += len(data)
+            self._budget.add(self, len(data))
 
     def eof_received(self) -> None:
-        if self._reception is None or self._reception.over:
+        if self._reader is None or self._reader.is_complete:
             return
         try:
-            self._reception.close()
+            self._reader.close()
         except BadInput as error:
-            silent = not self._reception.received
+            silent = not self._reader.received
             reason = "no_response" if silent else error.reason
             self._finish(FetchError(reason, "closed without a byte" if silent else error.message))
             return
         self._finish(None)
 
     def connection_lost(self, error: Exception | None) -> None:
-        self.lost = True
-        if self._reception is not None:
-            self._break_off("disconnect", FetchError("reset", f"connection lost: {error or 'closed'}"))
+        self.is_lost = True
+        if self._reader is not None:
+            self._interrupt("disconnect", FetchError("reset", f"connection lost: {error or 'closed'}"))
         self._on_lost(self)
 
     # --- time and memory ---
 
     def pause(self) -> None:
-        self._paused = True
+        self._is_paused = True
         if self._transport is not None and not self._transport.is_closing():
             self._transport.pause_reading()
 
     def resume(self) -> None:
-        self._paused = False
+        self._is_paused = False
         if self._transport is not None and not self._transport.is_closing():
             self._transport.resume_reading()
-        if self._reception is not None:
-            self._wind()  # the server is not to blame for the pause
+        if self._reader is not None:
+            self._start_window()  # the server is not to blame for the pause
 
-    def _wind(self) -> None:
-        """Begin a window."""
+    def _start_window(self) -> None:
+        """Start to measure how fast the answer comes."""
         if self._timer is not None:
             self._timer.cancel()
-        self._mark = self._reception.received if self._reception is not None else 0
-        self._timer = self._loop.call_at(min(self._until, self._loop.time() + self._limits.window), self._look)
+        self._window_start = self._reader.received if self._reader is not None else 0
+        self._timer = self._loop.call_at(
+            min(self._deadline, self._loop.time() + self._limits.window), self._check_window
+        )
 
-    def _look(self) -> None:
-        reception, limits = self._reception, self._limits
-        if reception is None:
+    def _check_window(self) -> None:
+        reader, limits = self._reader, self._limits
+        if reader is None:
             return
-        if self._loop.time() >= self._until:
-            self._break_off("time", FetchError("timeout", f"not done within {limits.total:g} s"))
-        elif reception.received - self._mark < limits.rate * limits.window and not self._paused:
-            self._break_off("time", FetchError("timeout", f"slower than {limits.rate} bytes/s for {limits.window:g} s"))
+        if self._loop.time() >= self._deadline:
+            self._interrupt("time", FetchError("timeout", f"not done within {limits.total:g} s"))
+        elif reader.received - self._window_start < limits.rate * limits.window and not self._is_paused:
+            self._interrupt("time", FetchError("timeout", f"slower than {limits.rate} bytes/s for {limits.window:g} s"))
         else:
-            self._wind()
+            self._start_window()
 
     # --- the end of an answer ---
 
-    def _break_off(self, why: str, trouble: FetchError) -> None:
-        if self._waiter is None or self._waiter.done() or self._reception is None:
+    def _interrupt(self, why: str, error: FetchError) -> None:
+        if self._waiter is None or self._waiter.done() or self._reader is None:
             return
-        if self._reception.head is None:
-            self._finish(trouble)
+        if self._reader.head is None:
+            self._finish(error)
         else:
-            self._reception.cut(why)
+            self._reader.truncate(why)
             self._finish(None)
 
-    def _finish(self, trouble: FetchError | None) -> None:
-        """As a result, not an exception: if the caller was cancelled in this moment, nobody asks for it."""
+    def _finish(self, error: FetchError | None) -> None:
+        """Wake the caller, with an error as a result: if it was cancelled in this moment, nobody asks for it."""
         if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(trouble)
-        if trouble is not None or self._reception is None or not self._reception.reusable:
+            self._waiter.set_result(error)
+        if error is not None or self._reader is None or not self._reader.is_reusable:
             self.abort()
 
-    def _settle(self) -> None:
-        self._reception = None
+    def _clean_up(self) -> None:
+        self._reader = None
         if self._timer is not None:
             self._timer.cancel()
-        if self._held:
-            self._budget.give_back(self, self._held)
-            self._held = 0
-        if self._paused:
+        if self._budgeted:
+            self._budget.release(self, self._budgeted)
+            self._budgeted = 0
+        if self._is_paused:
             self.resume()
+
+
+Key = tuple[str, str, SocketAddress]  # scheme, host, where it is connected
+
+
+class IdleConnections:
+    """Connections that wait for their next request: bounded in number and in time, the freshest handed out first."""
+
+    def __init__(self, *, size: int, idle: float) -> None:
+        self._size, self._idle = size, idle
+        self._by_key: dict[Key, list[HttpConnection]] = {}
+        self._entries: dict[HttpConnection, tuple[Key, asyncio.TimerHandle]] = {}  # the longest waiting first
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def get(self, key: Key) -> HttpConnection | None:
+        while (waiting := self._by_key.get(key)) is not None:
+            connection = waiting[-1]
+            self.forget(connection)
+            if connection.is_quiet():
+                return connection
+            connection.abort()
+        return None
+
+    def put(self, key: Key, connection: HttpConnection) -> None:
+        timer = asyncio.get_running_loop().call_later(self._idle, connection.abort)
+        self._by_key.setdefault(key, []).append(connection)
+        self._entries[connection] = (key, timer)
+        if len(self._entries) > self._size:
+            self.drop_oldest()
+
+    def forget(self, connection: HttpConnection) -> None:
+        """Remove a connection: it was handed out, or it is lost."""
+        entry = self._entries.pop(connection, None)
+        if entry is None:
+            return
+        key, timer = entry
+        timer.cancel()
+        self._by_key[key].remove(connection)
+        if not self._by_key[key]:
+            del self._by_key[key]
+
+    def drop_oldest(self) -> bool:
+        """End the connection that waited longest; False when none waits."""
+        for connection in self._entries:
+            self.forget(connection)
+            connection.abort()
+            return True
+        return False
+
+    def clear(self) -> None:
+        while self.drop_oldest():
+            pass

@@ -1,19 +1,24 @@
-"""The fetcher: locate a URL, then ask for it at exactly that address."""
+"""The fetcher: locate a URL, then ask for it at exactly that address.
+
+A URL is normalised before it is taken apart, so that nothing is left for two parsers to disagree about.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import re
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
+from functools import lru_cache
+
+from msgspec import Struct
 
 from webmill.crawl.fetch.address_rules import AddressRules
-from webmill.crawl.fetch.budget import Budget
-from webmill.crawl.fetch.connect import Call, Dialer
-from webmill.crawl.fetch.connection import Connection
-from webmill.crawl.fetch.pool import Key, Pool
+from webmill.crawl.fetch.budget import MemoryBudget
+from webmill.crawl.fetch.connect import Connector, ConnectTarget
+from webmill.crawl.fetch.connection import HttpConnection, IdleConnections, Key
 from webmill.crawl.fetch.resolver import DnsResolver
-from webmill.crawl.fetch.response_reader import Reception, decode_payload
-from webmill.crawl.fetch.target import Target, parse_target
+from webmill.crawl.fetch.response_reader import ResponseReader, decode_payload
 from webmill.crawl.fetch.tls import TlsPolicy
 from webmill.crawl.fetch.types import (
     MAX_PARTIAL,
@@ -24,6 +29,7 @@ from webmill.crawl.fetch.types import (
     FetchRequest,
     SocketAddress,
 )
+from webmill.crawl.page.url_joining import normalise
 from webmill.errors import BadInput
 from webmill.formats.http import ResponseHead, encode_request_head
 from webmill.model import Exchange, Headers
@@ -33,13 +39,62 @@ ACCEPT_LANGUAGE = "en-US,en;q=0.5"
 ACCEPT_ENCODING = "gzip, br, zstd, deflate"
 
 _NO_ANSWER = ("no_start_line", "bad_status")
-_UNREACHED = ("connect_refused", "connect_timeout", "connect_failed")
-_DECODED_ASIDE = 64 * 1024  # bytes: a larger body is decoded in a thread, so that the loop keeps everybody's time
-_SHORTAGE_PAUSE = 0.1  # seconds
+_NOT_CONNECTED = ("connect_refused", "connect_timeout", "connect_failed")
+_DECODE_IN_THREAD = 64 * 1024  # bytes: a larger body is decoded in a thread, so that the loop keeps everybody's time
+_OUT_OF_FILES_PAUSE = 0.1  # seconds
+
+
+MAX_NAME = 253
+MAX_LABEL = 63
+
+# A normalised URL: user and password (which we never send), host, port, path and query.
+_PARTS = re.compile(r"(https?)://(?:[^/?#@]*@)?(\[[0-9a-f:.]+\]|[^:/?#@\[\]\\\s]+)(?::([0-9]{1,5}))?(/[^#\s]*)")
+_LABEL = re.compile(r"[a-z0-9_-]+")
+_PORTS = {"http": 80, "https": 443}
+
+
+class RequestTarget(Struct, frozen=True, gc=False):
+    """A URL taken apart for a request."""
+
+    url: str
+    scheme: str
+    host: str  # an IPv6 address without its brackets
+    port: int | None  # None: the URL names none
+    authority: str  # for the Host field
+    path: str
+
+    @property
+    def default_port(self) -> int:
+        return _PORTS[self.scheme]
+
+
+@lru_cache(maxsize=1024)  # asked when a URL is located and again when it is fetched
+def parse_target(url: str) -> RequestTarget:
+    """Take a URL apart for a request. BadInput with a reason of FAILURES."""
+    url = normalise(url)
+    found = _PARTS.fullmatch(url)
+    if found is None:
+        raise BadInput(f"not a URL to fetch: {url[:200]!r}", reason="bad_url")
+    scheme, host, port, path = found.groups()
+    authority = f"{host}:{port}" if port else host
+    if host.startswith("["):
+        host = host[1:-1]
+    else:
+        check_name(host)
+    return RequestTarget(url, scheme, host, int(port) if port else None, authority, path)
+
+
+def check_name(host: str) -> None:
+    """BadInput `bad_name` for what DNS cannot hold, before any library is asked about it. One dot may end the name."""
+    name = host.removesuffix(".")
+    labels = name.split(".")
+    if len(name) > MAX_NAME or not all(len(label) <= MAX_LABEL and _LABEL.fullmatch(label) for label in labels):
+        raise BadInput(f"not a name of DNS: {host[:80]!r}", reason="bad_name")
 
 
 class HttpFetcher:
-    """At most `connections` fetches are under way at once, and as many connections wait idle; others queue here.
+    """Fetches URLs over HTTP. At most `connections` fetches run at once, and as many connections wait idle; other
+    fetches queue here.
 
     The resolver is the fetcher's from now on, and closed with it.
     """
@@ -55,7 +110,7 @@ class HttpFetcher:
         connections: int = 1000,
     ) -> None:
         self._limits, self._address_rules, self._resolver = limits, address_rules, resolver or DnsResolver()
-        self._own_fields = (
+        self._default_headers = (
             ("User-Agent", user_agent),
             ("Accept", ACCEPT),
             ("Accept-Language", ACCEPT_LANGUAGE),
@@ -63,53 +118,55 @@ class HttpFetcher:
             ("Connection", "keep-alive"),
         )
         self._slots = asyncio.Semaphore(connections)
-        self._pool = Pool(size=connections, idle=limits.idle)
-        self._open: set[Connection] = set()
-        self._dialer = Dialer(
+        self._idle = IdleConnections(size=connections, idle=limits.idle)
+        self._open: set[HttpConnection] = set()
+        self._connector = Connector(
             address_rules=address_rules,
             limits=limits,
             policy=tls,
-            budget=Budget(limits.memory),
-            make_room=self._pool.drop_one,
+            budget=MemoryBudget(limits.memory),
+            drop_idle=self._idle.drop_oldest,
             on_lost=self._forget,
         )
         self._decoders = ThreadPoolExecutor(2, thread_name_prefix="decode")
 
     async def locate(self, url: str) -> SocketAddress | FetchFailure:
-        """Where this URL would be fetched, vetted. Sends nothing to it."""
+        """Return where this URL would be fetched, if that is allowed. Nothing is sent there."""
         try:
             target = parse_target(url)
             ip, port = await self._resolve(target.host)
             address = SocketAddress(ip, target.port or port or target.default_port)
         except BadInput as error:
             return FetchFailure(url, error.reason, error.message, sent=False)
-        except FetchError as trouble:
-            return FetchFailure(url, trouble.reason, trouble.message, sent=False)
+        except FetchError as error:
+            return FetchFailure(url, error.reason, error.message, sent=False)
         try:
             self._address_rules.check(address)
-        except FetchError as trouble:
-            return FetchFailure(url, trouble.reason, trouble.message, sent=False, ip=address.ip)
+        except FetchError as error:
+            return FetchFailure(url, error.reason, error.message, sent=False, ip=address.ip)
         return address
 
     async def fetch(self, request: FetchRequest, address: SocketAddress) -> FetchedResponse | FetchFailure:
-        """Ask once, at that address; redirects are answers like any other.
+        """Fetch a URL once, at that address; redirects are answers like any other.
 
         When it cannot be connected, the next `locate` of the same host gives the host's next address.
         """
         try:
             target = parse_target(request.url)
-            wire = self._compose(target, request)
+            request_bytes = self._encode_request(target, request)
         except BadInput as error:
             return FetchFailure(request.url, error.reason, error.message, sent=False, ip=address.ip)
         async with self._slots:
-            outcome = await self._exchange(target, wire, address, limit=max(self._limits.body, request.at_least))
-        if isinstance(outcome, FetchFailure) and outcome.reason in _UNREACHED:
+            outcome = await self._exchange(
+                target, request_bytes, address, limit=max(self._limits.body, request.at_least)
+            )
+        if isinstance(outcome, FetchFailure) and outcome.reason in _NOT_CONNECTED:
             self._resolver.demote(target.host, address.ip)
         return outcome
 
     async def close(self) -> None:
         """End all connections. Fetches should be over: those that are not fail with `reset`."""
-        self._pool.clear()
+        self._idle.clear()
         for connection in tuple(self._open):
             connection.abort()
         for _ in range(100):  # transports close their sockets in the loop's next turns
@@ -126,91 +183,102 @@ class HttpFetcher:
         while True:
             try:
                 return await self._resolver.resolve(host)
-            except FetchError as trouble:
-                if trouble.reason != "too_many_files" or asyncio.get_running_loop().time() >= until:
+            except FetchError as error:
+                if error.reason != "too_many_files" or asyncio.get_running_loop().time() >= until:
                     raise
-            self._pool.drop_one()
-            await asyncio.sleep(_SHORTAGE_PAUSE)
+            self._idle.drop_oldest()
+            await asyncio.sleep(_OUT_OF_FILES_PAUSE)
 
-    def _compose(self, target: Target, request: FetchRequest) -> bytes:
-        fields = Headers((("Host", target.authority), *self._own_fields, *request.headers))
+    def _encode_request(self, target: RequestTarget, request: FetchRequest) -> bytes:
+        fields = Headers((("Host", target.authority), *self._default_headers, *request.headers))
         return encode_request_head(fields, method="GET", target=target.path)
 
     async def _exchange(
-        self, target: Target, wire: bytes, address: SocketAddress, *, limit: int
+        self, target: RequestTarget, request_bytes: bytes, address: SocketAddress, *, limit: int
     ) -> FetchedResponse | FetchFailure:
         secure = target.scheme == "https"
-        call = Call(address, target.host, secure, asyncio.get_running_loop().time() + self._limits.total)
+        where = ConnectTarget(address, target.host, secure, asyncio.get_running_loop().time() + self._limits.total)
         key = (target.scheme, target.host, address)
         sent = False
-        if (parked := self._pool.take(key)) is not None:
-            outcome = await self._ask(parked, wire, target=target, key=key, until=call.until, limit=limit)
+        if (idle := self._idle.get(key)) is not None:
+            outcome = await self._request(
+                idle, request_bytes, target=target, key=key, deadline=where.deadline, limit=limit
+            )
             if not _was_stale(outcome):
                 return outcome
             sent = True
         try:
-            connection = await self._dialer.dial(call)
-        except FetchError as trouble:
-            return FetchFailure(target.url, trouble.reason, trouble.message, sent=sent, ip=address.ip)
+            connection = await self._connector.connect(where)
+        except FetchError as error:
+            return FetchFailure(target.url, error.reason, error.message, sent=sent, ip=address.ip)
         self._open.add(connection)
-        return await self._ask(connection, wire, target=target, key=key, until=call.until, limit=limit)
+        return await self._request(
+            connection, request_bytes, target=target, key=key, deadline=where.deadline, limit=limit
+        )
 
-    async def _ask(
-        self, connection: Connection, wire: bytes, *, target: Target, key: Key, until: float, limit: int
+    async def _request(
+        self,
+        connection: HttpConnection,
+        request_bytes: bytes,
+        *,
+        target: RequestTarget,
+        key: Key,
+        deadline: float,
+        limit: int,
     ) -> FetchedResponse | FetchFailure:
-        reception = Reception(limit=limit)
+        reader = ResponseReader(limit=limit)
         date, loop = datetime.now(UTC), asyncio.get_running_loop()
         began = loop.time()
         try:
-            await connection.ask(wire, reception, until=until)
-        except FetchError as trouble:
-            partial = reception.begin(MAX_PARTIAL)
-            return FetchFailure(target.url, trouble.reason, trouble.message, sent=True, ip=key[2].ip, partial=partial)
-        head = reception.head
+            await connection.send(request_bytes, reader, deadline=deadline)
+        except FetchError as error:
+            partial = reader.first_bytes(MAX_PARTIAL)
+            return FetchFailure(target.url, error.reason, error.message, sent=True, ip=key[2].ip, partial=partial)
+        head = reader.head
         assert head is not None
         exchange = Exchange(
             url=target.url,
             date=date,
             seconds=loop.time() - began,
             ip=key[2].ip,
-            request=wire,
-            response=reception.response(),
-            truncated=reception.truncated,
+            request=request_bytes,
+            response=reader.response(),
+            truncated=reader.truncated,
             protocols=_protocols(head, connection),
             cipher_suites=(connection.tls[1],) if connection.tls else (),
         )
-        self._park(key, connection, reception)
+        self._keep_or_close(key, connection, reader)
         payload, flaw = await self._decode(head, exchange.response)
-        flaws = (*reception.flaws, *connection.flaws, *((flaw,) if flaw else ()))
+        flaws = (*reader.flaws, *connection.flaws, *((flaw,) if flaw else ()))
         return FetchedResponse(exchange, head, payload, tuple(dict.fromkeys(flaws)))
 
-    def _park(self, key: Key, connection: Connection, reception: Reception) -> None:
-        if reception.reusable and not connection.flaws and not connection.lost:
-            self._pool.park(key, connection)
+    def _keep_or_close(self, key: Key, connection: HttpConnection, reader: ResponseReader) -> None:
+        if reader.is_reusable and not connection.flaws and not connection.is_lost:
+            self._idle.put(key, connection)
         else:
             connection.abort()
 
     async def _decode(self, head: ResponseHead, response: bytes) -> tuple[bytes, str | None]:
         limits = self._limits.decoding
         coded = "content-encoding" in head.headers or "transfer-encoding" in head.headers
-        if not coded or len(response) <= _DECODED_ASIDE:
+        if not coded or len(response) <= _DECODE_IN_THREAD:
             return decode_payload(head, response, limits=limits)
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._decoders, lambda: decode_payload(head, response, limits=limits))
 
-    def _forget(self, connection: Connection) -> None:
+    def _forget(self, connection: HttpConnection) -> None:
         self._open.discard(connection)
-        self._pool.forget(connection)
+        self._idle.forget(connection)
 
 
 def _was_stale(outcome: FetchedResponse | FetchFailure) -> bool:
-    """On a connection that waited: the server had closed it, and our request crossed that on the way, or what came is
-    no answer but the rest of an earlier one that was longer than it said, or word of the server's impatience."""
+    """Tell whether an idle connection was of no use: the server had closed it, and our request crossed that on the way;
+    or what came is the rest of an earlier answer that was longer than it said, or a word of the server's impatience."""
     if isinstance(outcome, FetchedResponse):
         return outcome.head.status == 408
     return outcome.reason in _NO_ANSWER or (outcome.reason in ("reset", "no_response") and not outcome.partial)
 
 
-def _protocols(head: ResponseHead, connection: Connection) -> tuple[str, ...]:
-    spoken = "http/1.0" if head.version == "HTTP/1.0" else "http/1.1"
-    return (spoken, connection.tls[0]) if connection.tls else (spoken,)
+def _protocols(head: ResponseHead, connection: HttpConnection) -> tuple[str, ...]:
+    http = "http/1.0" if head.version == "HTTP/1.0" else "http/1.1"
+    return (http, connection.tls[0]) if connection.tls else (http,)

@@ -21,14 +21,14 @@ from msgspec import Struct
 from webmill.crawl.fetch.types import FetchError
 
 MAX_ADDRESSES = 16  # kept of one name
-_SHORTAGE = (errno.EMFILE, errno.ENFILE)
+_OUT_OF_FILES = (errno.EMFILE, errno.ENFILE)
 _NOT_FOUND = {socket.EAI_NONAME, getattr(socket, "EAI_NODATA", socket.EAI_NONAME)}
 
 Lookup = Callable[[str], Sequence[str]]
 
 
 def system_lookup(host: str) -> list[str]:
-    """Addresses in the order in which the system would try them (RFC 6724). Blocks; raises OSError."""
+    """Return the addresses in the order in which the system would try them (RFC 6724). Blocks; raises OSError."""
     # Bytes, because Python would put text through its slow IDNA codec.
     found = socket.getaddrinfo(host.encode("ascii"), None, type=socket.SOCK_STREAM, flags=socket.AI_ADDRCONFIG)
     return [str(where[0]) for _, _, _, _, where in found]
@@ -39,7 +39,7 @@ def no_lookup(host: str) -> list[str]:
     raise socket.gaierror(socket.EAI_NONAME, f"{host} is not in the fixed map")
 
 
-class _Answer(Struct):
+class _DnsAnswer(Struct):
     """Addresses, or why there are none."""
 
     addresses: tuple[str, ...] = ()
@@ -48,44 +48,48 @@ class _Answer(Struct):
     expires: float = 0.0
 
 
+class DnsLimits(Struct, frozen=True, kw_only=True):
+    deadline: float = 10.0  # seconds for one lookup
+    keep: float = 300.0  # seconds for which an answer is used
+    keep_failure: float = 30.0
+    entries: int = 20_000  # of the cache
+    threads: int = 32
+
+
 class DnsResolver:
-    """`fixed` names have the given address, and the given port where the URL has none (curl's --resolve)."""
+    """Resolves names, with a cache. `fixed` names have the given address, and the given port where the URL has none
+    (curl's --resolve)."""
 
     def __init__(
         self,
         *,
         fixed: Mapping[str, tuple[str, int]] | None = None,
         lookup: Lookup = system_lookup,
-        deadline: float = 10.0,
-        keep: float = 300.0,
-        keep_failure: float = 30.0,
-        entries: int = 20_000,
-        threads: int = 32,
+        limits: DnsLimits = DnsLimits(),  # noqa: B008  frozen
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._fixed = fixed if fixed is not None else {}
-        self._lookup, self._deadline, self._clock = lookup, deadline, clock
-        self._keep, self._keep_failure, self._entries = keep, keep_failure, entries
-        self._cache: dict[str, _Answer] = {}
-        self._under_way: dict[str, asyncio.Future[_Answer]] = {}
-        self._threads = ThreadPoolExecutor(threads, thread_name_prefix="dns")
+        self._lookup, self._limits, self._clock = lookup, limits, clock
+        self._cache: dict[str, _DnsAnswer] = {}
+        self._under_way: dict[str, asyncio.Future[_DnsAnswer]] = {}
+        self._threads = ThreadPoolExecutor(limits.threads, thread_name_prefix="dns")
 
     async def resolve(self, host: str) -> tuple[str, int | None]:
-        """The address to try next, and the port of a fixed name. Raises Trouble `dns_*`, or `too_many_files`."""
-        place = self._fixed.get(host) or self._fixed.get(host.removesuffix("."))
-        if place is not None:
-            return place
+        """Return the address to try next, and the port of a fixed name. FetchError: `dns_*`, `too_many_files`."""
+        fixed = self._fixed.get(host) or self._fixed.get(host.removesuffix("."))
+        if fixed is not None:
+            return fixed
         if _is_address(host):
             return host, None
         answer = self._cache.get(host)
         if answer is None or answer.expires <= self._clock():
-            answer = await self._ask(host)
+            answer = await self._look_up(host)
         if not answer.addresses:
             raise FetchError(answer.reason, answer.message)
         return answer.addresses[0], None
 
     def demote(self, host: str, ip: str) -> None:
-        """This address could not be connected: the name's next one is first from now on."""
+        """Move an address that could not be connected behind the others of its name."""
         answer = self._cache.get(host)
         if answer is not None and ip in answer.addresses:
             answer.addresses = (*(other for other in answer.addresses if other != ip), ip)
@@ -93,38 +97,38 @@ class DnsResolver:
     def close(self) -> None:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
-    async def _ask(self, host: str) -> _Answer:
-        """All who ask for a name at the same time wait for one lookup."""
+    async def _look_up(self, host: str) -> _DnsAnswer:
+        """Look up a name. All who ask for it at the same time wait for one lookup."""
         lookup = self._under_way.get(host)
         if lookup is None:
-            lookup = asyncio.get_running_loop().run_in_executor(self._threads, _look_up, self._lookup, host)
+            lookup = asyncio.get_running_loop().run_in_executor(self._threads, _look_up_name, self._lookup, host)
             self._under_way[host] = lookup
-            lookup.add_done_callback(lambda done: self._take(host, done))
-        await asyncio.wait((lookup,), timeout=self._deadline)
+            lookup.add_done_callback(lambda done: self._store_result(host, done))
+        await asyncio.wait((lookup,), timeout=self._limits.deadline)
         if lookup.done() and not lookup.cancelled():
             return lookup.result()
         lookup.cancel()  # one that has no thread yet shall never get one
-        late = _Answer(reason="dns_timeout", message=f"no answer for {host} within {self._deadline:g} s")
+        late = _DnsAnswer(reason="dns_timeout", message=f"no answer for {host} within {self._limits.deadline:g} s")
         self._store(host, late)
         return late
 
-    def _take(self, host: str, lookup: asyncio.Future[_Answer]) -> None:
+    def _store_result(self, host: str, lookup: asyncio.Future[_DnsAnswer]) -> None:
         del self._under_way[host]
         if not lookup.cancelled():
             self._store(host, lookup.result())
 
-    def _store(self, host: str, answer: _Answer) -> None:
+    def _store(self, host: str, answer: _DnsAnswer) -> None:
         if answer.reason == "too_many_files":
             return  # says nothing about the name
-        answer.expires = self._clock() + (self._keep if answer.addresses else self._keep_failure)
+        answer.expires = self._clock() + (self._limits.keep if answer.addresses else self._limits.keep_failure)
         self._cache.pop(host, None)
-        while len(self._cache) >= self._entries:
+        while len(self._cache) >= self._limits.entries:
             del self._cache[next(iter(self._cache))]  # the oldest
         self._cache[host] = answer
 
 
 def _is_address(host: str) -> bool:
-    """A normalised host: only addresses have a colon or end in a digit's label."""
+    """Tell whether a normalised host is an address: only those have a colon or end in a label of digits."""
     if ":" not in host and not host[-1:].isdigit():
         return False
     try:
@@ -134,27 +138,29 @@ def _is_address(host: str) -> bool:
     return True
 
 
-def _look_up(lookup: Lookup, host: str) -> _Answer:
-    """Runs in a thread and never raises: nobody may be waiting any more."""
+def _look_up_name(lookup: Lookup, host: str) -> _DnsAnswer:
+    """Return what a lookup gave. Runs in a thread and never raises: nobody may be waiting any more."""
     try:
         found = tuple(dict.fromkeys(lookup(host)))[:MAX_ADDRESSES]
     except OSError as error:
         if _out_of_files():  # the resolver then says whatever comes to its mind, even that there is no such name
-            return _Answer(reason="too_many_files", message="no file descriptor left to look up a name")
+            return _DnsAnswer(reason="too_many_files", message="no file descriptor left to look up a name")
         known = isinstance(error, socket.gaierror) and error.errno in _NOT_FOUND
-        return _Answer(reason="dns_notfound" if known else "dns_failed", message=f"{host}: {error.strerror or error}")
-    return _Answer(found) if found else _Answer(reason="dns_notfound", message=f"{host} has no address")
+        return _DnsAnswer(
+            reason="dns_notfound" if known else "dns_failed", message=f"{host}: {error.strerror or error}"
+        )
+    return _DnsAnswer(found) if found else _DnsAnswer(reason="dns_notfound", message=f"{host} has no address")
 
 
 def _out_of_files() -> bool:
     try:
         ours = [os.open(os.devnull, os.O_RDONLY)]
     except OSError as error:
-        return error.errno in _SHORTAGE
+        return error.errno in _OUT_OF_FILES
     try:
         ours.append(os.dup(ours[0]))  # a lookup needs two at a time
     except OSError as error:
-        return error.errno in _SHORTAGE
+        return error.errno in _OUT_OF_FILES
     finally:
         for each in ours:
             os.close(each)

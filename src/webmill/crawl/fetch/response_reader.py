@@ -9,12 +9,13 @@ from webmill.formats.compression.content_coding import DecodeLimits, decode_codi
 from webmill.formats.http import ChunkedReader, ResponseFramer, ResponseHead
 
 
-class Reception:
-    """Feed it until it is `over`. `feed` and `close` raise BadInput when there is no response to speak of."""
+class ResponseReader:
+    """Collects one response. Feed it until it is complete. `feed` and `close` raise BadInput when there is no response
+    to speak of."""
 
     def __init__(self, *, limit: int) -> None:
-        self.over = False
-        self.reusable = False  # the connection, once it is over
+        self.is_complete = False
+        self.is_reusable = False  # the connection, once it is complete
         self.truncated: str | None = None
         self.received = 0
         self._framer = ResponseFramer(method="GET")
@@ -44,9 +45,9 @@ class Reception:
         if framer.head is None:
             return
         if framer.taken - framer.start - len(framer.head.raw) > self._limit:
-            self.cut("length")
+            self.truncate("length")
         elif framer.ended or framer.broken:
-            self.over, self.reusable = True, framer.reusable
+            self.is_complete, self.is_reusable = True, framer.reusable
             if framer.broken:  # what comes behind it has no meaning any more
                 self.truncated = "unspecified"
 
@@ -55,19 +56,19 @@ class Reception:
         self._framer.close()
         if not self._framer.ended:
             self.truncated = "disconnect"
-        self.over = True
+        self.is_complete = True
 
-    def cut(self, why: str) -> None:
-        """No more of this will be read, though there is a head."""
+    def truncate(self, why: str) -> None:
+        """Read no more of this response, though there is a head."""
         self.truncated = why
-        self.over = True
+        self.is_complete = True
 
-    def begin(self, size: int) -> bytes:
-        """The first bytes, whatever they mean."""
+    def first_bytes(self, size: int) -> bytes:
+        """Return the first bytes that came, whatever they mean."""
         return bytes(self._raw[:size])
 
     def response(self) -> bytes:
-        """Head and body as sent, without interim responses and excess."""
+        """Return head and body as sent, without interim responses and excess."""
         framer, head = self._framer, self._framer.head
         assert head is not None
         end = min(framer.taken, framer.start + len(head.raw) + self._limit)
@@ -77,7 +78,7 @@ class Reception:
 
 
 def decode_payload(head: ResponseHead, response: bytes, *, limits: DecodeLimits) -> tuple[bytes, str | None]:
-    """The body without chunking and codings, and what was wrong with them."""
+    """Return the body without chunking and codings, and what was wrong with them."""
     transfer = parse_codings(head.headers, "Transfer-Encoding")
     body = response[len(head.raw) :]
     if transfer.count("chunked") == 1 and transfer[-1] == "chunked":

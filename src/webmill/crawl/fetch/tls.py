@@ -45,7 +45,7 @@ def lenient_context() -> ssl.SSLContext:
     return context
 
 
-def reason_of(error: ssl.SSLError | ssl.CertificateError) -> str:
+def tls_reason(error: ssl.SSLError | ssl.CertificateError) -> str:
     if isinstance(error, ssl.SSLCertVerificationError):
         return _REASONS.get(error.verify_code, "tls_other")
     return "tls_other"

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tests.unit.crawl.fetch.hands import PATIENCE, fetched, fetching, get
+from tests.unit.crawl.fetch.fetching import PATIENCE, fetched, fetching, get
 from webmill.crawl.fetch import DnsResolver, FetchedResponse, FetchFailure, FetchLimits, no_lookup, system_lookup
 
 MIB = 1 << 20

@@ -15,10 +15,11 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from tests.unit.crawl.fetch.hands import PATIENCE, answer, fetching, get, read_request
+from tests.unit.crawl.fetch.fetching import PATIENCE, answer, fetching, get, read_request
 from tests.unit.crawl.fetch.stub_dns import CNAME_LOOP, NXDOMAIN, SERVFAIL, StubDns
 from webmill.crawl.fetch import (
     AddressRules,
+    DnsLimits,
     DnsResolver,
     FetchedResponse,
     FetchFailure,
@@ -111,13 +112,13 @@ def told(outcome: FetchedResponse | FetchFailure | SocketAddress) -> list[str]:
 
 async def ask_all(servers: Servers, dns: StubDns) -> dict[str, Any]:
     """Names that resolve to all kinds of addresses, and the addresses themselves as literals."""
-    async with fetching(resolver=DnsResolver(deadline=20), address_rules=AddressRules()) as fetcher:
+    async with fetching(resolver=DnsResolver(limits=DnsLimits(deadline=20)), address_rules=AddressRules()) as fetcher:
         outcomes = {name: told(await get(fetcher, f"http://{name}/")) for name in NAMES if name != "many.test"}
         outcomes["many.test"] = told(await fetcher.locate("http://many.test/"))
         for ip in PRIVATE:
             host = f"[{ip}]" if ":" in ip else ip
             outcomes[ip] = told(await get(fetcher, f"http://{host}/"))
-    async with fetching(resolver=DnsResolver(deadline=0.2), address_rules=AddressRules()) as fetcher:
+    async with fetching(resolver=DnsResolver(limits=DnsLimits(deadline=0.2)), address_rules=AddressRules()) as fetcher:
         outcomes["silent.test, impatient"] = told(await get(fetcher, "http://silent.test/"))
     return {"outcomes": outcomes, "connected": servers.connected, "asked": dns.asked}
 
@@ -125,7 +126,7 @@ async def ask_all(servers: Servers, dns: StubDns) -> dict[str, Any]:
 async def rebind(servers: Servers, dns: StubDns) -> dict[str, Any]:
     """The name is public when asked first, private the second time, and so on; nothing is cached."""
     url, outcomes = "http://rebind.test/", []
-    async with fetching(resolver=DnsResolver(keep=0.0), address_rules=AddressRules()) as fetcher:
+    async with fetching(resolver=DnsResolver(limits=DnsLimits(keep=0.0)), address_rules=AddressRules()) as fetcher:
         vetted = await fetcher.locate(url)
         assert isinstance(vetted, SocketAddress)
         outcomes.append(told(await fetcher.locate(url)))  # by now the name is private

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.unit.crawl.fetch.hands import Listener, failed, fetching, wait_for_end
+from tests.unit.crawl.fetch.fetching import Listener, failed, fetching, wait_for_end
 from webmill.crawl.fetch import AddressRules, FetchRequest, SocketAddress, is_public
 
 PRIVATE = [

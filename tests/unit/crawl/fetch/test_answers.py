@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from tests.unit.crawl.fetch.conftest import Run
-from tests.unit.crawl.fetch.hands import PATIENT, failed, fetched, fetching, get
+from tests.unit.crawl.fetch.fetching import PATIENT, failed, fetched, fetching, get
 from webmill.crawl.fetch import FAILURES, MAX_PARTIAL, FetchedResponse, FetchFailure, FetchLimits
 from webmill.formats.warc.digest import compute
 from webmill.testing import TestWeb

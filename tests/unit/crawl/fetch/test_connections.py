@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.crawl.fetch.conftest import Run
-from tests.unit.crawl.fetch.hands import (
+from tests.unit.crawl.fetch.fetching import (
     AGENT,
     PATIENCE,
     PATIENT,
@@ -26,7 +26,7 @@ from tests.unit.crawl.fetch.hands import (
     reset,
     wait_for_end,
 )
-from webmill.crawl.fetch import DnsResolver, FetchLimits, FetchRequest, no_lookup
+from webmill.crawl.fetch import DnsLimits, DnsResolver, FetchLimits, FetchRequest, no_lookup
 from webmill.testing import TestWeb
 
 LINUX_ONLY = pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="counts open files in /proc")
@@ -377,7 +377,7 @@ def test_the_address_given_is_the_one_connected(run: Run) -> None:
 
     async def main(port: int) -> None:
         turns = iter([["127.0.0.1"], ["127.0.0.9"], ["127.0.0.9"]])
-        resolver = DnsResolver(lookup=lambda _: next(turns), keep=0.0)
+        resolver = DnsResolver(lookup=lambda _: next(turns), limits=DnsLimits(keep=0.0))
         async with fetching(resolver=resolver, limits=PATIENT) as fetcher:
             url = f"http://a.example:{port}/"
             address = await fetcher.locate(url)

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from tests.unit.crawl.fetch.hands import PATIENCE, Listener, answer, failed, fetched, fetching, get, read_request
-from webmill.crawl.fetch import FAILURES, AddressRules, DnsResolver, FetchFailure, HttpFetcher, SocketAddress
+from tests.unit.crawl.fetch.fetching import PATIENCE, Listener, answer, failed, fetched, fetching, get, read_request
+from webmill.crawl.fetch import FAILURES, AddressRules, DnsLimits, DnsResolver, FetchFailure, HttpFetcher, SocketAddress
 
 ALL_OF_127 = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere 127.0.0.1 is the only one of 127/8")
 LOOPBACK = [
@@ -105,7 +105,7 @@ def test_an_answer_is_kept_for_its_time_and_a_failure_for_a_shorter_one() -> Non
             raise socket.gaierror(socket.EAI_NONAME, "no such name")
         return ["8.8.8.8"]
 
-    resolver = DnsResolver(lookup=lookup, clock=lambda: now[0], keep=300, keep_failure=30)
+    resolver = DnsResolver(lookup=lookup, clock=lambda: now[0], limits=DnsLimits(keep=300, keep_failure=30))
 
     async def run() -> None:
         async with fetching(resolver=resolver, address_rules=AddressRules()) as fetcher:
@@ -121,7 +121,7 @@ def test_an_answer_is_kept_for_its_time_and_a_failure_for_a_shorter_one() -> Non
 def test_the_cache_forgets_the_oldest_name() -> None:
     asked: list[str] = []
     urls = [f"http://{name}.example/" for name in "abcda"]
-    asyncio.run(_locate_all(urls, DnsResolver(lookup=_record(asked, ["8.8.8.8"]), entries=3)))
+    asyncio.run(_locate_all(urls, DnsResolver(lookup=_record(asked, ["8.8.8.8"]), limits=DnsLimits(entries=3))))
     assert asked == ["a.example", "b.example", "c.example", "d.example", "a.example"]
 
 
@@ -148,7 +148,8 @@ def test_a_silent_name_server_costs_its_deadline_and_no_thread_more_than_there_a
 
     async def run() -> None:
         async with fetching(
-            resolver=DnsResolver(lookup=lookup, deadline=0.05, threads=2), address_rules=AddressRules()
+            resolver=DnsResolver(lookup=lookup, limits=DnsLimits(deadline=0.05, threads=2)),
+            address_rules=AddressRules(),
         ) as fetcher:
             found = await asyncio.gather(*(get(fetcher, f"http://{n}.example/") for n in range(20)))
             assert {failed(each).reason for each in found} == {"dns_timeout"}
@@ -171,7 +172,7 @@ def test_one_who_gives_up_does_not_disturb_the_others() -> None:
 
     async def run() -> None:
         async with fetching(
-            resolver=DnsResolver(lookup=lookup, deadline=PATIENCE), address_rules=AddressRules()
+            resolver=DnsResolver(lookup=lookup, limits=DnsLimits(deadline=PATIENCE)), address_rules=AddressRules()
         ) as fetcher:
             first, second = (asyncio.create_task(fetcher.locate("http://a.example/")) for _ in range(2))
             await asyncio.to_thread(started.wait, PATIENCE)

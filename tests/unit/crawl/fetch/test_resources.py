@@ -14,9 +14,18 @@ from pathlib import Path
 import pytest
 
 from tests.unit.crawl.fetch.conftest import Run
-from tests.unit.crawl.fetch.hands import PATIENCE, Listener, answer, fetched, fetching, get, read_request, wait_for_end
+from tests.unit.crawl.fetch.fetching import (
+    PATIENCE,
+    Listener,
+    answer,
+    fetched,
+    fetching,
+    get,
+    read_request,
+    wait_for_end,
+)
 from webmill.crawl.fetch import FetchLimits
-from webmill.crawl.fetch.budget import Budget
+from webmill.crawl.fetch.budget import MemoryBudget
 from webmill.testing import TestWeb, most_at_once
 
 ROOT = Path(__file__).parents[4]
@@ -35,37 +44,37 @@ class Faucet:
 
 
 def test_beyond_the_budget_only_one_reads_and_then_the_next() -> None:
-    budget = Budget(100)
+    budget = MemoryBudget(100)
     first, second, third = Faucet(), Faucet(), Faucet()
     for faucet in (first, second, third):
-        budget.take(faucet, 30)
-    budget.take(first, 30)
-    budget.take(second, 30)
-    budget.take(third, 30)
+        budget.add(faucet, 30)
+    budget.add(first, 30)
+    budget.add(second, 30)
+    budget.add(third, 30)
     assert [each.flows for each in (first, second, third)] == [True, False, False]
-    budget.take(first, 1000)
+    budget.add(first, 1000)
     assert first.flows
-    budget.give_back(third, 60)  # gave up while it waited
+    budget.release(third, 60)  # gave up while it waited
     assert not second.flows
-    budget.give_back(first, 1060)
+    budget.release(first, 1060)
     assert second.flows
-    budget.give_back(second, 60)
+    budget.release(second, 60)
     assert budget.used == 0
 
 
 def test_when_the_favoured_is_done_and_memory_is_still_short_the_next_is_favoured() -> None:
-    budget = Budget(100)
+    budget = MemoryBudget(100)
     first, second, third = Faucet(), Faucet(), Faucet()
-    budget.take(first, 101)
-    budget.take(second, 101)
-    budget.take(third, 101)
-    budget.give_back(first, 101)
+    budget.add(first, 101)
+    budget.add(second, 101)
+    budget.add(third, 101)
+    budget.release(first, 101)
     assert (second.flows, third.flows) == (True, False)
-    budget.take(second, 101)
+    budget.add(second, 101)
     assert second.flows
-    budget.give_back(second, 202)
+    budget.release(second, 202)
     assert third.flows
-    budget.give_back(third, 101)
+    budget.release(third, 101)
     assert budget.used == 0
 
 

@@ -7,8 +7,8 @@ from itertools import pairwise
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from tests.unit.crawl.fetch.hands import answer
-from webmill.crawl.fetch.response_reader import Reception, decode_payload
+from tests.unit.crawl.fetch.fetching import answer
+from webmill.crawl.fetch.response_reader import ResponseReader, decode_payload
 from webmill.crawl.fetch.types import FAILURES
 from webmill.errors import BadInput
 from webmill.formats.compression.content_coding import DecodeLimits
@@ -26,41 +26,41 @@ WORDS = st.sampled_from(
 @settings(deadline=None)
 def test_the_same_answer_comes_of_any_pieces(cuts: list[int]) -> None:
     for sent, payload in ((answer(b"hello world"), b"hello world"), (INTERIM + CHUNKED, b"hello world")):
-        reception = Reception(limit=1000)
+        reader = ResponseReader(limit=1000)
         for start, end in _pieces(sent, cuts):
-            reception.feed(sent[start:end])
-        assert reception.over
-        assert reception.reusable
-        assert reception.head is not None
-        assert reception.response() == sent.removeprefix(INTERIM)
-        assert decode_payload(reception.head, reception.response(), limits=DecodeLimits()) == (payload, None)
+            reader.feed(sent[start:end])
+        assert reader.is_complete
+        assert reader.is_reusable
+        assert reader.head is not None
+        assert reader.response() == sent.removeprefix(INTERIM)
+        assert decode_payload(reader.head, reader.response(), limits=DecodeLimits()) == (payload, None)
 
 
 @given(st.lists(st.one_of(WORDS, st.binary(max_size=40)), max_size=30), st.booleans(), st.integers(0, 50))
 @example([b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nfffffffffffffff\r\n"], True, 0)
 @settings(deadline=None, max_examples=150)
 def test_any_bytes_are_an_answer_or_a_named_failure(pieces: list[bytes], closed: bool, limit: int) -> None:
-    reception = Reception(limit=limit)
+    reader = ResponseReader(limit=limit)
     sent = b"".join(pieces)
     try:
         for piece in pieces:
-            if piece and not reception.over:
-                reception.feed(piece)
-        if closed and not reception.over:
-            reception.close()
+            if piece and not reader.is_complete:
+                reader.feed(piece)
+        if closed and not reader.is_complete:
+            reader.close()
     except BadInput as error:
         reason = error.reason
     else:
         reason = ""
-    assert sent.startswith(reception.begin(1000))
+    assert sent.startswith(reader.first_bytes(1000))
     if reason:
         assert reason in FAILURES
         return
-    if reception.head is not None:
-        response = reception.response()
+    if reader.head is not None:
+        response = reader.response()
         assert response in sent
-        assert len(response) <= len(reception.head.raw) + limit
-        payload, _ = decode_payload(reception.head, response, limits=DecodeLimits())
+        assert len(response) <= len(reader.head.raw) + limit
+        payload, _ = decode_payload(reader.head, response, limits=DecodeLimits())
         assert isinstance(payload, bytes)
 
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.thoroughness import examples
-from webmill.crawl.fetch.target import parse_target
+from webmill.crawl.fetch.fetcher import parse_target
 from webmill.errors import BadInput
 from webmill.formats.url.normalise import normalise
 

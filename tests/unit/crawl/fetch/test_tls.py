@@ -14,7 +14,7 @@ import pytest
 
 from tests.unit.crawl.fetch.certificates import Authority
 from tests.unit.crawl.fetch.conftest import Run
-from tests.unit.crawl.fetch.hands import (
+from tests.unit.crawl.fetch.fetching import (
     PATIENCE,
     PATIENT,
     Listener,
