@@ -1,4 +1,4 @@
-"""A collection: a folder whose public part has the paths of Common Crawl's bucket. Only where what lies."""
+"""The layout of a collection: a folder whose public part has the paths of Common Crawl's bucket."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import msgspec
 
 from webmill.errors import Misconfigured, NotFound, WrongUse
 
-STATE_FOLDER = ".webmill"  # tasks, receipts, locks: ours
+STATE_FOLDER = ".webmill"  # tasks, receipts, locks
 
-# What webmill itself puts into a collection beside WARC files.
+# Folders that webmill itself makes in a collection, beside those of WARC files.
 OWN_FOLDERS = frozenset(
     {"cdxj", "cc-index", "documents", "extract", "blobs", "snapshots", "search", "frontier", "rejected", "publish"}
 )
@@ -20,14 +20,14 @@ _NAME = re.compile("[^./\x00-\x1f\x7f\ud800-\udfff][^/\x00-\x1f\x7f\ud800-\udfff
 
 
 class Collection(msgspec.Struct, frozen=True):
-    """`root` is the folder, `name` the crawl's name in it."""
+    """One crawl in a collection: `root` is the folder, `name` the name of the crawl."""
 
     root: Path
     name: str
 
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
-            raise Misconfigured(f"no name for a crawl: {self.name!r}; use up to 100 characters without a slash")
+            raise Misconfigured(f"{self.name!r} cannot name a crawl; use up to 100 characters without a slash")
 
     # --- public: the paths of Common Crawl ---
 
@@ -48,19 +48,19 @@ class Collection(msgspec.Struct, frozen=True):
         return self.root / "cc-index" / "table" / "cc-main" / "warc" / f"crawl={self.name}" / "subset=warc"
 
     def paths_file(self, kind: str) -> Path:
-        """`warc.paths.gz` and its kin."""
+        """Return the path of `warc.paths.gz` or another list of files."""
         return self.crawl_data / f"{kind}.paths.gz"
 
     # --- private ---
 
     @property
     def cdxj(self) -> Path:
-        """One sorted CDXJ per WARC: the incremental state of the index."""
+        """The folder with one sorted CDXJ file per WARC: the incremental state of the index."""
         return self.root / "cdxj"
 
     @property
-    def tables_aside(self) -> Path:
-        """For tables in the making: outside of what their readers look through, on the same disk."""
+    def unfinished_tables(self) -> Path:
+        """The folder for unfinished tables: on the same disk, but not where readers look."""
         return self.root / "cc-index"
 
     @property
@@ -68,38 +68,39 @@ class Collection(msgspec.Struct, frozen=True):
         return self.root / "rejected"
 
     def key(self, path: Path) -> str:
-        """The path of a file below the root, as an index and a bucket name it."""
+        """Return the path of a file below the root, as an index and a bucket name it."""
         return path.relative_to(self.root).as_posix()
 
     def owns(self, key: str) -> bool:
-        """Whether archives at or below this path belong here: not in our own folders, not to a crawl beside it."""
+        """Return whether archives at or below this path belong to this crawl: not in own folders, not another
+        crawl's."""
         first, _, rest = key.partition("/")
         return first not in OWN_FOLDERS and (first != "crawl-data" or not rest or rest.partition("/")[0] == self.name)
 
 
 def list_archived_crawls(root: Path) -> list[Collection]:
-    """Those below `crawl-data`, by name."""
+    """Return the crawls below `crawl-data`, sorted by name."""
     return [Collection(root, path.name) for path in sorted((root / "crawl-data").glob("[!.]*")) if path.is_dir()]
 
 
 def default_crawl_name(root: Path) -> str:
-    """Return the name of the one crawl below crawl-data/; else the folder's own."""
+    """Return the name of the only crawl below crawl-data/, or the folder's own name if there is none."""
     crawls = [crawl.name for crawl in list_archived_crawls(root)]
     if len(crawls) > 1:
-        raise WrongUse(f"{root} has several crawls: choose with --name {' | '.join(crawls)}")
+        raise WrongUse(f"{root} has several crawls; choose one with --name {' | '.join(crawls)}")
     return crawls[0] if crawls else root.name
 
 
 def list_crawls(root: Path) -> list[Collection]:
-    """Return all crawls. Archives may lie anywhere: a folder without crawls is one crawl by its own name."""
+    """Return all crawls. Archives may be anywhere: a folder without crawls is one crawl of the folder's name."""
     crawls = list_archived_crawls(root)
     if not root.name and not crawls:
-        raise NotFound(f"{root} is no collection")
+        raise NotFound(f"{root} is not a collection")
     return crawls or [Collection(root, root.name)]
 
 
 class PublishFolders(msgspec.Struct, frozen=True):
-    """A collection as its publishers see it. Versions lie at the root: `blobs`, `snapshots`, `latest.json`."""
+    """The folders of a collection for publishing. Versions are at the root: `blobs`, `snapshots`, `latest.json`."""
 
     root: Path
 
@@ -109,17 +110,17 @@ class PublishFolders(msgspec.Struct, frozen=True):
 
     @property
     def extract_state(self) -> Path:
-        """Which of the collection's own archives were made into documents, and how far."""
+        """The state of extraction: which archives were made into documents, and how far."""
         return self.root / STATE_FOLDER / "extract"
 
     @property
     def folder(self) -> Path:
-        """What the publishers of this machine share. All of it can be made again."""
+        """The state that publishers on this machine share. All of it can be rebuilt."""
         return self.root / "publish"
 
     @property
     def search(self) -> Path:
-        """The embedded engine's index."""
+        """The index of the embedded search engine."""
         return self.root / "search"
 
     @property
@@ -128,10 +129,10 @@ class PublishFolders(msgspec.Struct, frozen=True):
 
     @property
     def gates(self) -> Path:
-        """When which host may be asked next: the schedule of the crawl of this folder, whether there is one or not."""
+        """The database of host schedules, shared with a crawl of this folder: when each host may be requested next."""
         return self.root / "frontier" / "gates.sqlite"
 
     @property
     def cache(self) -> Path:
-        """Pages that did not change, and what servers said about them."""
+        """The cache of unchanged pages and their validators."""
         return self.folder / "cache.sqlite"

@@ -1,25 +1,25 @@
-"""Every error webmill raises on purpose, named by what the caller can do about it.
+"""The errors that webmill raises on purpose, named by what the caller can do about them.
 
     WebmillError
-    ├── BadInput        the bytes are wrong: skip or quarantine them, with where and why
-    ├── NotFound        it is not there: go on without it
-    ├── Conflict        somebody else was first, or your lease is over: re-read, then decide
-    ├── Unavailable     it may work later: retry with backoff (`retry_after` when the server said)
-    └── Misconfigured   nothing will help but the operator: the message says how to repair it
-        └── WrongUse    what was asked for does not go together: ask for something else
+    ├── BadInput        the bytes are invalid: skip or quarantine them, with location and reason
+    ├── NotFound        it does not exist: continue without it
+    ├── Conflict        someone else was first, or the lease has expired: re-read, then decide
+    ├── Unavailable     it may work later: retry with backoff (`retry_after` if the server said so)
+    └── Misconfigured   only the operator can help: the message says how to fix it
+        └── WrongUse    the arguments do not go together: call it differently
 
-Anything else that escapes is a bug of ours.
+Any other exception that escapes is a bug.
 """
 
 from __future__ import annotations
 
 
 class WebmillError(Exception):
-    """The root; catch it only at the outermost edge."""
+    """The base class of all errors of webmill; catch it only at the outermost edge."""
 
 
 class BadInput(WebmillError):
-    """Bytes from outside do not mean what they should.
+    """Input from outside is invalid.
 
     `reason` is a short code from a fixed set (it becomes a metric label); the message is for people.
     """
@@ -42,7 +42,7 @@ class BadInput(WebmillError):
 
 
 def _rebuild_bad_input(message: str, reason: str, source: str | None, offset: int | None) -> BadInput:
-    """Keyword-only arguments do not survive pickling between processes by themselves."""
+    """Return the error again after pickling, which does not keep keyword-only arguments by itself."""
     return BadInput(message, reason=reason, source=source, offset=offset)
 
 
@@ -51,11 +51,11 @@ class NotFound(WebmillError):
 
 
 class Conflict(WebmillError):
-    """The state is not what the caller believed: a lost race, a stale etag, a lease that is over."""
+    """The state is not what the caller believed: a lost race, a stale etag, an expired lease."""
 
 
 class Unavailable(WebmillError):
-    """A failure that may pass. `retry_after` is in seconds, when the other side told us."""
+    """A failure that may pass. `retry_after` is in seconds, if the server stated it."""
 
     def __init__(self, message: str, *, retry_after: float | None = None) -> None:
         super().__init__(message)
@@ -70,8 +70,8 @@ def _rebuild_unavailable(message: str, retry_after: float | None) -> Unavailable
 
 
 class Misconfigured(WebmillError):
-    """A setting, a missing extra or a machine that cannot keep a promise. The message names the repair."""
+    """A wrong setting, a missing extra or an unsuitable machine. The message says how to fix it."""
 
 
 class WrongUse(Misconfigured):
-    """The arguments do not go together, or one is missing. Nothing was begun."""
+    """The arguments do not go together, or one is missing. Nothing was started."""

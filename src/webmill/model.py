@@ -1,4 +1,4 @@
-"""The nouns that travel between rooms. Small, frozen, exact."""
+"""The types that all packages share: HTTP and WARC records, captures, documents. Small, frozen, exact."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Headers:
         self.pairs: tuple[tuple[str, str], ...] = tuple(pairs)
 
     def get(self, name: str, default: str | None = None) -> str | None:
-        """The first value of `name`."""
+        """Return the first value of `name`."""
         wanted = name.lower()
         for key, value in self.pairs:
             if key.lower() == wanted:
@@ -35,7 +35,7 @@ class Headers:
         wanted = name.lower()
         return [value for key, value in self.pairs if key.lower() == wanted]
 
-    def adding(self, *pairs: tuple[str, str]) -> Headers:
+    def with_added(self, *pairs: tuple[str, str]) -> Headers:
         return Headers((*self.pairs, *pairs))
 
     def without(self, name: str) -> Headers:
@@ -74,9 +74,9 @@ class Link(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 class Exchange(msgspec.Struct, frozen=True, kw_only=True):
-    """One request and its answer, as they went over the wire: interim responses and excess bytes are left out.
+    """One request and its response, as sent over the wire, without interim responses and excess bytes.
 
-    `truncated` is WARC's word for why the answer is not whole: length, time or disconnect.
+    `truncated` is WARC's reason why the response is incomplete: length, time or disconnect.
     """
 
     url: str
@@ -91,10 +91,10 @@ class Exchange(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Record(msgspec.Struct, frozen=True, gc=False):
-    """One record of a WARC or ARC file, and where its stored bytes lie: `[offset, offset + length)`.
+    """One record of a WARC or ARC file, stored at the bytes `[offset, offset + length)`.
 
-    `length` is 0 when the record shares a compressed member with others: no byte range holds it alone. `cut` says
-    that the block is longer than the reader's limit and `content` holds only its first bytes.
+    `length` is 0 when the record shares a compressed member with others: no byte range holds it alone. `cut` is true
+    when the block is longer than the reader's limit and `content` holds only its first bytes.
 
     An ARC record has the version `ARC/1` and ARC's own field names (uri, ip-address, archive-date, content-type,
     length); the properties below answer for both formats. Its type is `arc_header` for the `filedesc:` record and
@@ -131,7 +131,7 @@ class Record(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def date(self) -> str | None:
-        """As written: `2024-07-12T09:42:14Z` in WARC, `20240712094214` in ARC."""
+        """The date as written: `2024-07-12T09:42:14Z` in WARC, `20240712094214` in ARC."""
         return self.headers.get("archive-date" if self.is_arc else "WARC-Date")
 
     @property
@@ -165,7 +165,7 @@ class Record(msgspec.Struct, frozen=True, gc=False):
 
 
 class Damage(msgspec.Struct, frozen=True, gc=False):
-    """Stored bytes `[offset, end)` that gave no record, or a flaw at them, and why.
+    """Stored bytes `[offset, end)` from which no record could be read, or which have a flaw, and why.
 
     | reason | the bytes |
     |---|---|
@@ -175,11 +175,11 @@ class Damage(msgspec.Struct, frozen=True, gc=False):
     | bad_crc | inflate to something else than what was compressed: checksum or length differ |
     | bad_header | begin like a record, but its header breaks the grammar |
     | bad_length | have no Content-Length, several that differ, no number, or one that runs over the next records |
-    | missing_terminator | follow a block (whose record was handed out) where the two empty lines belong |
+    | missing_terminator | follow a block (whose record was returned) where the two empty lines belong |
     | too_large | have a header over the limits |
-    | not_warc | stand where a record should begin, and are none |
+    | not_warc | are where a record should begin, and are not a record |
     | trailing_garbage | the same, after the last record |
-    | bad_digest | (whose record was handed out) do not have the digest that their record states |
+    | bad_digest | (whose record was returned) do not have the digest that their record states |
     | shared_member | hold several records in one member: each is there, none has a byte range of its own |
     | padding | are NUL bytes between or after records: block padding, or the hole that a power cut leaves |
     """
@@ -191,7 +191,8 @@ class Damage(msgspec.Struct, frozen=True, gc=False):
 
 
 class ArchiveReject(msgspec.Struct, frozen=True, gc=False):
-    """An archive, or the stored bytes `[offset, end)` of one, that gave nothing, or less than they should."""
+    """An archive, or the stored bytes `[offset, end)` of one, from which nothing could be read, or less than there
+    should be."""
 
     file: str
     reason: str
@@ -200,19 +201,19 @@ class ArchiveReject(msgspec.Struct, frozen=True, gc=False):
     end: int | None = None
 
 
-# --- the spine: where a capture lies, and what was made of it --------------------------------------------------------
+# --- captures and documents: where a capture is stored, and what was made of it ---------------------------------------
 
-CAPTURE_COLUMNS = ("warc_filename", "warc_offset", "warc_length")  # the columns that tell where a capture lies
+CAPTURE_COLUMNS = ("warc_filename", "warc_offset", "warc_length")  # the columns that say where a capture is stored
 MAX_FILENAME = 1024  # characters of a WARC file's name
 _FARTHEST = 1 << 63  # what Parquet, SQLite and tantivy can hold
 _CONTROL = re.compile("[\x00-\x1f\x7f]")
 
 
 class CaptureRef(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Where one capture lies: the stored bytes `[offset, offset + length)` of the WARC file `filename`.
+    """Where one capture is stored: the bytes `[offset, offset + length)` of the WARC file `filename`.
 
     `filename` is the path below the archive's root, as an index and a bucket name it. `timestamp` has 14 digits, or is
-    empty when nobody knows. `digest` is the payload's, spelled with its algorithm: `sha1:…`. `length` is 0 when the
+    empty when unknown. `digest` is the payload's, spelled with its algorithm: `sha1:…`. `length` is 0 when the
     record shares a compressed member with others.
     """
 
@@ -230,52 +231,52 @@ class CaptureRef(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def place(self) -> tuple[str, int]:
-        """Return what tells it from all other captures: its file, and where it begins there."""
+        """Return the file and offset, which identify the capture."""
         return self.filename, self.offset
 
 
 def check_filename(value: object) -> str:
-    """Return the name of a WARC file as an index or a row gives it. BadInput: no_filename, bad_filename."""
+    """Return the WARC file name that an index or a row states. Raise BadInput: no_filename, bad_filename."""
     if value is None or value == "":
-        raise BadInput("no filename: nothing says where the capture is", reason="no_filename")
+        raise BadInput("the filename is missing, so the capture cannot be located", reason="no_filename")
     if not isinstance(value, str) or len(value) > MAX_FILENAME or _CONTROL.search(value):
-        raise BadInput(f"filename is no name of a file: {_told(value)}", reason="bad_filename")
+        raise BadInput(f"not a file name: {_describe_value(value)}", reason="bad_filename")
     return value
 
 
 def check_position(value: object, *, name: str, least: int = 0) -> int:
-    """Return an offset or a length, which may be digits. BadInput: no_offset, bad_offset, no_length, bad_length."""
+    """Return an offset or length, given as a number or as digits. BadInput: no_offset, bad_offset, no_length, …"""
     if value is None:
-        raise BadInput(f"no {name}: nothing says where the capture is", reason=f"no_{name}")
+        raise BadInput(f"the {name} is missing, so the capture cannot be located", reason=f"no_{name}")
     if isinstance(value, str) and len(value) < 20 and value.isascii() and value.isdecimal():
         value = int(value)
     if type(value) is not int or not least <= value < _FARTHEST:
-        raise BadInput(f"{name} is no number of a place in a file: {_told(value)}", reason=f"bad_{name}")
+        raise BadInput(f"not a valid {name}: {_describe_value(value)}", reason=f"bad_{name}")
     return value
 
 
-def _told(value: object) -> str:
-    """Return the beginning of a text, the kind of anything else: a number may have too many digits to be spelled."""
+def _describe_value(value: object) -> str:
+    """Return the start of a text, or the type of anything else: a number may have too many digits to print."""
     return repr(value[:40]) if isinstance(value, str) else f"a value of type {type(value).__name__}"
 
 
-def capture_columns(said: Mapping[str, object]) -> dict[str, Any]:
-    """Return the columns that tell where a capture lies; nothing, where one of them is none."""
+def capture_columns(row: Mapping[str, object]) -> dict[str, Any]:
+    """Return the columns of a row that say where its capture is stored; nothing if one of them is invalid."""
     try:
-        check_filename(said.get("warc_filename"))
+        check_filename(row.get("warc_filename"))
         for name in ("offset", "length"):
-            if type(said.get(f"warc_{name}")) is not int:  # in rows digits are no number
+            if type(row.get(f"warc_{name}")) is not int:  # in rows, digits in a string are not a number
                 return {}
-            check_position(said[f"warc_{name}"], name=name)
+            check_position(row[f"warc_{name}"], name=name)
     except BadInput:
         return {}
-    return {name: said[name] for name in CAPTURE_COLUMNS}
+    return {name: row[name] for name in CAPTURE_COLUMNS}
 
 
 def normalise_digest(text: str) -> str:
-    """Return a payload digest in its one spelling, `sha1:…`: CDX files and Common Crawl's index leave SHA-1 unnamed.
+    """Return a payload digest with its algorithm, `sha1:…`: CDX files and Common Crawl's index leave SHA-1 unnamed.
 
-    `-` is how CDX files say that there is none.
+    `-` means no digest in CDX files.
     """
     if text in ("", "-"):
         return ""
@@ -283,11 +284,11 @@ def normalise_digest(text: str) -> str:
 
 
 class DocumentColumn(msgspec.Struct, frozen=True, kw_only=True):
-    """One column of `Document`: from these come the schemas of Parquet and of every search engine, and the docs.
+    """One column of `Document`: the Parquet schema, every search schema and the docs are made from these.
 
-    `searchable`: its words are found, or, of a time, periods. `facet`: its values are counted and filtered by. `shown`:
-    it is part of a hit, of the API's reply and of the page. `content`: it is stored in the published blob, so that its
-    change is a change.
+    `searchable`: queries match its words or, for a time, periods. `facet`: its values are counted and can be filtered
+    by. `shown`: it is part of search results, API responses and result pages. `content`: it is stored in the published
+    blob, so a changed value counts as a changed document.
     """
 
     name: str
@@ -306,13 +307,13 @@ class DocumentColumn(msgspec.Struct, frozen=True, kw_only=True):
 def column(
     meaning: str, *, searchable: bool = False, facet: bool = False, shown: bool = False, content: bool = False
 ) -> msgspec.Meta:
-    """Declare what a column is for; see `DocumentColumn`."""
+    """Return the annotation that declares what a column is for; see `DocumentColumn`."""
     flags = {"searchable": searchable, "facet": facet, "shown": shown, "content": content}
     return msgspec.Meta(description=meaning, extra=flags)
 
 
 class DocumentLink(msgspec.Struct, frozen=True, gc=False):
-    """An http or https address. `path` says where it stood: `A@/href`, `IMG@/src`…"""
+    """A link of a document to an http or https URL. `path` says where it was found: `A@/href`, `IMG@/src`…"""
 
     url: str
     text: str | None
@@ -321,9 +322,9 @@ class DocumentLink(msgspec.Struct, frozen=True, gc=False):
 
 
 class Document(msgspec.Struct, frozen=True, kw_only=True):
-    """What was made of one capture, whoever made it. The order of the fields is the order of keys and columns.
+    """What was extracted from one capture. The order of the fields is the order of keys and columns.
 
-    Nothing in it tells when or by whom it was made: the same capture gives the same row.
+    It does not record when or by whom it was made: the same capture always gives the same row.
     """
 
     id: Annotated[str, column("the capture's record id; `FILENAME#OFFSET` where it has none or could not be read")]
@@ -368,7 +369,7 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def capture(self) -> CaptureRef:
-        """Return where the capture lies."""
+        """Return where the capture is stored."""
         return CaptureRef(
             url=self.url,
             urlkey=self.urlkey,
@@ -381,7 +382,7 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def columns(struct: type[msgspec.Struct] = Document) -> tuple[DocumentColumn, ...]:
-    """Return the columns of `Document`, or of a struct that is declared as it is, in their order."""
+    """Return the columns of `Document`, or of a struct declared in the same way, in order."""
     hints = get_type_hints(struct, include_extras=True)
     return tuple(_column(field.name, hints[field.name]) for field in msgspec.structs.fields(struct))
 

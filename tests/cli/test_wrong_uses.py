@@ -60,7 +60,7 @@ USES: list[tuple[str, int, str]] = [
     ("add file garbage.warc.gz", 2, "Directory 'file' is a file."),
     ("add folder garbage.warc.gz", 3, "garbage.warc.gz: no WARC or ARC file: there is no record in it [no_records]"),
     ("add folder garbage.wacz", 3, "garbage.wacz: no ZIP file, whatever its name says [bad_zip]"),
-    ("add folder garbage --name a/b", 1, "no name for a crawl: 'a/b'"),
+    ("add folder garbage --name a/b", 1, "'a/b' cannot name a crawl"),
     ("index none", 2, "Directory 'none' does not exist."),
     ("index file", 2, "Directory 'file' is a file."),
     ("index folder", 1, "no WARC files below "),

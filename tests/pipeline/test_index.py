@@ -333,7 +333,7 @@ def test_from_scratch_trusts_nothing(root: Path) -> None:
 
 @pytest.mark.parametrize("name", ["../x", "a/b", ".x", "", "a\nb"])
 def test_names_that_lead_elsewhere_are_refused(root: Path, name: str) -> None:
-    with pytest.raises(Misconfigured, match="no name for a crawl"):
+    with pytest.raises(Misconfigured, match="cannot name a crawl"):
         Collection(root, name)
 
 

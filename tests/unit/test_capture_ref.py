@@ -100,7 +100,7 @@ def test_a_line_says_where_its_capture_lies() -> None:
 
 
 def test_a_place_that_is_none_is_refused_with_the_line_that_says_it() -> None:
-    with pytest.raises(BadInput, match=r"com,example\)/ 20240101000000: no filename"):
+    with pytest.raises(BadInput, match=r"com,example\)/ 20240101000000: the filename is missing"):
         cdxj.read_index_line(b'com,example)/ 20240101000000 {"offset": "1", "length": "1"}')
 
 
@@ -111,13 +111,13 @@ MAY = {  # structs with the bounds of a record, or of something else, and why th
     "model.CaptureRef": "the one noun",
     "model.Document": "its columns are flat in Parquet and JSON; `capture` gives the noun",
     "model.Record": "a record that was read, with its content, of any kind",
-    "formats.warc.scan.Sighting": "a record that was passed by, of any kind",
-    "formats.zipnum.Block": "of an index, not of an archive",
-    "crawl.frontier.base.Visit": "millions are stored: flat, with the names of the noun",
-    "index.columns._Fields": "Common Crawl's columns of one line",
-    "archive.writer_records.Encoded": "within bytes that are not yet in a file",
+    "formats.warc.scan.ScannedRecord": "a record that was passed by, of any kind",
+    "formats.cdx.zipnum.ZipnumBlock": "of an index, not of an archive",
+    "crawl.frontier.base.LastVisit": "millions are stored: flat, with the names of the noun",
+    "index.columnar.columns._TableFields": "Common Crawl's columns of one line",
+    "archive.capture_encoding.EncodedCapture": "within bytes that are not yet in a file",
     "infra.storage.http_answers.Wanted": "a range of any file",
-    "cli.warc.Row": "what `webmill warc list` prints of any record",
+    "cli.warc.RecordRow": "what `webmill warc list` prints of any record",
 }
 
 

@@ -1,4 +1,4 @@
-"""One record of a WARC as the derivations see it: its HTTP message and, of a page, what its HTML says."""
+"""One record of a WARC, parsed to derive WAT and WET from it: its HTTP message and, for a page, its HTML."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ _HTTP = "application/http"
 
 
 class CapturedRecord(msgspec.Struct, frozen=True):
-    """`page` is None for all that is no HTML, and for HTML that was refused; then `refused` says why."""
+    """A WARC record with its parsed response and page.
+
+    `page` is None if it is not HTML, or if `refused` says why not.
+    """
 
     record: Record
     response: HttpResponse | None = None
@@ -24,18 +27,19 @@ class CapturedRecord(msgspec.Struct, frozen=True):
 
 
 def read_capture(record: Record, *, read_page: Callable[[str], HtmlPage] = read_html) -> CapturedRecord:
+    """Parse the HTTP message and the page of a record, as far as it has them."""
     if record.type not in ("response", "revisit") or record.cut or not _is_http(record):
         return CapturedRecord(record)
     response = read_response(record.content)
     if record.type == "revisit" or not is_html(record, response):
         return CapturedRecord(record, response)
     try:
-        return CapturedRecord(record, response, read_page(_page_of(response)))
+        return CapturedRecord(record, response, read_page(_decode_html(response)))
     except BadInput as error:
         return CapturedRecord(record, response, refused=error)
 
 
-def _page_of(response: HttpResponse) -> str:
+def _decode_html(response: HttpResponse) -> str:
     if response.content.flaw == "decode_limit":
         raise BadInput("the body inflates beyond the limits", reason="decode_limit")
     return response.text.text

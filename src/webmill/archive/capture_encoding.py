@@ -1,7 +1,7 @@
-"""A capture as the bytes of its records: request, response or revisit, metadata, each in a gzip member of its own.
+"""Encode a capture as its WARC records: request, response or revisit, metadata, each in its own gzip member.
 
-The HTTP messages are stored as they came over the wire, chunked and compressed if they were so: that is the evidence,
-and the payload digest is over it. (Common Crawl stores bodies decoded and rewrites the fields that speak of it.)
+HTTP messages are stored as sent over the wire, chunked and compressed as they were: that is the evidence, and the
+payload digest covers it. (Common Crawl stores decoded bodies and rewrites the headers about the coding.)
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ CONFORMS_TO = "https://iipc.github.io/warc-specifications/specifications/warc-fo
 
 
 class WarcinfoDetails(msgspec.Struct, frozen=True, kw_only=True):
-    """What each file's warcinfo says of who made it; what is empty is left out."""
+    """What the warcinfo record of each file says about the crawl; empty values are left out."""
 
     software: str = f"webmill/{__version__}"
     publisher: str = ""
@@ -39,7 +39,7 @@ class WarcinfoDetails(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EncodedCapture(msgspec.Struct, frozen=True):
-    """All records of a capture, and where in `data` its response or revisit stands."""
+    """The records of a capture as bytes, and where in `data` its response or revisit is."""
 
     data: bytes
     start: int
@@ -49,7 +49,7 @@ class EncodedCapture(msgspec.Struct, frozen=True):
 
 
 def encode_warcinfo_fields(software: WarcinfoDetails, *, crawl: str) -> bytes:
-    """The content of a warcinfo record. `Misconfigured` when a value has a line break."""
+    """Return the content of a warcinfo record. Raise Misconfigured if a value has a line break."""
     fields = [
         ("isPartOf", crawl),
         ("publisher", software.publisher),
@@ -64,10 +64,11 @@ def encode_warcinfo_fields(software: WarcinfoDetails, *, crawl: str) -> bytes:
     try:
         return records.encode_warc_fields((name, value) for name, value in fields if value)
     except (BadInput, UnicodeEncodeError) as error:
-        raise Misconfigured(f"a field of the warcinfo record is no line of text: {error}") from error
+        raise Misconfigured(f"a field of the warcinfo record is not a single line of text: {error}") from error
 
 
 def encode_warcinfo(content: bytes, *, record_id: str, date: datetime, filename: str) -> bytes:
+    """Return the warcinfo record with this content."""
     headers = records.warcinfo_headers(
         records.describe_block(content), record_id=record_id, date=date, filename=filename
     )
@@ -75,9 +76,12 @@ def encode_warcinfo(content: bytes, *, record_id: str, date: datetime, filename:
 
 
 def encode_capture(capture: Capture, *, warcinfo_id: str, detect: LanguageDetector | None) -> EncodedCapture:
-    """BadInput when a value that the crawler itself made would break a header; the web's values are escaped."""
+    """Return the records of a capture.
+
+    Raise BadInput if a value of the crawler would break a header; others are escaped.
+    """
     exchange = capture.exchange
-    visit = records.CaptureEvent(
+    event = records.CaptureEvent(
         uri=escape_controls(exchange.url),
         date=exchange.date,
         warcinfo_id=warcinfo_id,
@@ -85,50 +89,53 @@ def encode_capture(capture: Capture, *, warcinfo_id: str, detect: LanguageDetect
         protocols=exchange.protocols,
         cipher_suites=exchange.cipher_suites,
     )
-    answer = capture.headers or _answer_fields(exchange.response)
+    response_fields = capture.headers or _parse_response_fields(exchange.response)
     identified = (
-        identify_media_type(capture.payload, answer.get("Content-Type")) if capture.kind == "response" else None
+        identify_media_type(capture.payload, response_fields.get("Content-Type"))
+        if capture.kind == "response"
+        else None
     )
     request_id, record_id = new_record_id(), new_record_id()
-    headers, content, digest = _answer(
-        capture, visit, record_id=record_id, concurrent_to=request_id, identified=identified
+    headers, content, digest = _response_record(
+        capture, event, record_id=record_id, concurrent_to=request_id, identified=identified
     )
-    asked = compress_record(
-        records.request_headers(visit, _unsigned(exchange.request), record_id=request_id), exchange.request
-    )
-    answered = compress_record(headers, content)
-    subject = CaptureFacts(
+    request_headers = records.request_headers(event, _block_without_digest(exchange.request), record_id=request_id)
+    request = compress_record(request_headers, exchange.request)
+    response = compress_record(headers, content)
+    facts = CaptureFacts(
         url=exchange.url,
         seconds=exchange.seconds,
         page=capture.payload if identified in PAGES else b"",
-        content_type=answer.get("Content-Type"),
-        content_language=answer.get("Content-Language"),
+        content_type=response_fields.get("Content-Type"),
+        content_language=response_fields.get("Content-Language"),
     )
-    # Languages are for pages that are published: Common Crawl has none for error pages.
-    fields = metadata_fields(subject, detect=detect if capture.subset == "warc" else None, extra=capture.extra)
-    noted = records.encode_warc_fields(fields)
-    about = records.metadata_headers(visit, _unsigned(noted), record_id=new_record_id(), concurrent_to=record_id)
-    data = b"".join((asked, answered, compress_record(about, noted)))
-    return EncodedCapture(data, len(asked), len(answered), record_id, digest)
+    # Only successful pages have languages: Common Crawl has none for error pages.
+    fields = metadata_fields(facts, detect=detect if capture.subset == "warc" else None, extra=capture.extra)
+    notes = records.encode_warc_fields(fields)
+    notes_headers = records.metadata_headers(
+        event, _block_without_digest(notes), record_id=new_record_id(), concurrent_to=record_id
+    )
+    data = b"".join((request, response, compress_record(notes_headers, notes)))
+    return EncodedCapture(data, len(request), len(response), record_id, digest)
 
 
-def _answer(
-    capture: Capture, visit: records.CaptureEvent, *, record_id: str, concurrent_to: str, identified: str | None
+def _response_record(
+    capture: Capture, event: records.CaptureEvent, *, record_id: str, concurrent_to: str, identified: str | None
 ) -> tuple[Headers, bytes, str]:
-    """Header and content of the record that an index points to, and the payload's digest: "" where there is none."""
+    """Return header and content of the record that an index points to, and the payload's digest, or "" without one."""
     response = capture.exchange.response
     original = capture.original or records.OriginalCapture()
     begin = end_of_head(response) or len(response)
     if capture.kind == "not_modified":
         head = response[:begin]
         headers = records.not_modified_headers(
-            visit, records.describe_block(head), record_id=record_id, original=original, concurrent_to=concurrent_to
+            event, records.describe_block(head), record_id=record_id, original=original, concurrent_to=concurrent_to
         )
         return headers, head, ""
     digest = capture.digest or compute(memoryview(response)[begin:])
     if capture.kind == "response":
         headers = records.response_headers(
-            visit,
+            event,
             records.BlockInfo(length=len(response), digest=compute(response), payload_digest=digest),
             record_id=record_id,
             concurrent_to=concurrent_to,
@@ -138,7 +145,7 @@ def _answer(
         return headers, response, digest
     head = response[:begin]
     headers = records.identical_headers(
-        visit,
+        event,
         records.describe_block(head),
         record_id=record_id,
         original=original,
@@ -148,13 +155,13 @@ def _answer(
     return headers, head, digest
 
 
-def _unsigned(content: bytes) -> records.BlockInfo:
-    """Requests and notes have no digest, as Common Crawl's."""
+def _block_without_digest(content: bytes) -> records.BlockInfo:
+    """Describe a block without a digest: Common Crawl's request and metadata records have none."""
     return records.BlockInfo(length=len(content), digest="")
 
 
-def _answer_fields(response: bytes) -> Headers:
-    """Empty for a head that has no meaning: its bytes are stored all the same."""
+def _parse_response_fields(response: bytes) -> Headers:
+    """Return the headers of a response; none for an invalid head, whose bytes are stored all the same."""
     try:
         return parse_response_head(response[: end_of_head(response) or len(response)]).headers
     except BadInput:

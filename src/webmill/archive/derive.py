@@ -1,8 +1,8 @@
-"""One WARC to its WAT and WET: what Common Crawl publishes beside each of its WARC files.
+"""Derive the WAT and WET files of a WARC, which Common Crawl publishes beside each of its WARC files.
 
-The bytes written depend on the WARC, the date and the version of webmill alone: record ids are made from the ids of
-the records they speak of, and the date is that of the WARC's first record unless another is given. A page or record
-that cannot be derived costs nothing but itself, and is reported.
+The bytes written depend only on the WARC, the date and the version of webmill: record ids are made from the ids of
+the records they refer to, and the date is that of the WARC's first record unless another is given. A page or record
+that cannot be derived is skipped and reported; the others are not affected.
 """
 
 from __future__ import annotations
@@ -35,16 +35,19 @@ from webmill.infra.files import read_at
 from webmill.model import ArchiveReject, Damage, Headers, Record
 
 KINDS = ("wat", "wet")
-_IDS = UUID("6f4c1e0a-54d5-5a1c-9d83-2f7b0c7a6e11")  # the namespace of all ids made here
+_IDS = UUID("6f4c1e0a-54d5-5a1c-9d83-2f7b0c7a6e11")  # the namespace of all derived record ids
 _FORMAT = (
     ("format", "WARC File Format 1.0"),
     ("conformsTo", "http://bibnum.bnf.fr/WARC/WARC_ISO_28500_version1_latestdraft.pdf"),
 )
-_KEPT_OF_INFO = ("robots", "isPartOf", "operator", "description", "publisher")
+_COPIED_FIELDS = ("robots", "isPartOf", "operator", "description", "publisher")
 
 
 class DeriveJob(msgspec.Struct, frozen=True, kw_only=True):
-    """`outputs` has a file for each kind that is wanted; `date` stands in the place of the WARC's own."""
+    """A WARC to derive from.
+
+    `outputs` has a file for each kind that is wanted; `date` overrides the date of the WARC.
+    """
 
     warc: Path
     outputs: dict[str, Path]
@@ -53,50 +56,53 @@ class DeriveJob(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DeriveReport(msgspec.Struct, frozen=True, kw_only=True):
+    """What was derived from one WARC."""
+
     records: int
-    pages: int  # HTML that was read
-    texts: int  # of them, with text
+    pages: int  # HTML pages that were parsed
+    texts: int  # pages with text
     rejects: tuple[ArchiveReject, ...]
 
 
 def output_name(warc: str, kind: str) -> str:
-    """`X.warc.gz` becomes `X.warc.wat.gz`."""
+    """Return the name of a derived file: `X.warc.wat.gz` for `X.warc.gz`."""
     for ending in (".gz", ".zst"):
         warc = warc.removesuffix(ending)
     return f"{warc}.{kind}.gz"
 
 
 def derive(job: DeriveJob) -> DeriveReport:
-    """The files appear when they are complete. Raises BadInput when there is nothing to derive from."""
+    """Write the WAT and WET files, which appear when they are complete. Raise BadInput if the WARC has no records."""
     with ExitStack() as stack:
         source = stack.enter_context(job.warc.open("rb"))
         outs = {kind: stack.enter_context(atomic.writing(path)) for kind, path in job.outputs.items()}
-        detect = stack.enter_context(require_language_detector()) if job.detect_languages and "wet" in outs else None
-        deriving = _WarcDeriver(job, source, outs, WetConverter(detect))
+        needs_languages = job.detect_languages and "wet" in outs
+        detect = stack.enter_context(require_language_detector()) if needs_languages else None
+        deriver = _WarcDeriver(job, source, outs, WetConverter(detect))
         for item in read_records(source):
-            deriving.follow(item)
-        return deriving.finish()
+            deriver.add(item)
+        return deriver.finish()
 
 
 class _WarcDeriver:
-    """One pass over one WARC."""
+    """The state of one pass over one WARC."""
 
-    def __init__(self, job: DeriveJob, source: BinaryIO, outs: dict[str, BinaryIO], waiting: WetConverter) -> None:
+    def __init__(self, job: DeriveJob, source: BinaryIO, outs: dict[str, BinaryIO], converter: WetConverter) -> None:
         self.job = job
         self.source = source
         self.outs = outs
-        self.waiting = waiting
+        self.converter = converter
         self.read_page = read_html if "wat" in outs else read_html_text
         self.date: datetime | None = None
         self.records = self.pages = self.texts = 0
         self.rejects: list[ArchiveReject] = []
 
-    def follow(self, item: Record | Damage) -> None:
+    def add(self, item: Record | Damage) -> None:
         if isinstance(item, Damage):
             self.rejects.append(ArchiveReject(self.job.warc.name, item.reason, item.message, item.offset, item.end))
             return
         if self.date is None:
-            self.date = self._begin(item)
+            self.date = self._write_warcinfo(item)
         self.records += 1
         try:
             self._derive(item, self.date)
@@ -105,18 +111,18 @@ class _WarcDeriver:
 
     def finish(self) -> DeriveReport:
         if self.date is None:
-            raise BadInput("no record in it", reason="not_warc", source=str(self.job.warc))
-        self._write_text(self.waiting.last())
+            raise BadInput("the file has no records", reason="not_warc", source=str(self.job.warc))
+        self._write_page_text(self.converter.flush())
         return DeriveReport(records=self.records, pages=self.pages, texts=self.texts, rejects=tuple(self.rejects))
 
-    def _begin(self, first: Record) -> datetime:
-        """Both kinds of file begin with a warcinfo about themselves."""
+    def _write_warcinfo(self, first: Record) -> datetime:
+        """Begin each output with its own warcinfo record and return the date to use."""
         if first.is_arc:
             raise BadInput("ARC records have no ids to refer to", reason="not_warc", source=str(self.job.warc))
         date = self.job.date or record_date(first)
-        made = [("Software-Info", f"webmill/{__version__}"), ("Extracted-Date", format_datetime(date, usegmt=True))]
+        common = [("Software-Info", f"webmill/{__version__}"), ("Extracted-Date", format_datetime(date, usegmt=True))]
         for kind, out in self.outs.items():
-            fields = [*made, *(_FORMAT if kind == "wat" else warcinfo_fields_for_wet(first))]
+            fields = [*common, *(_FORMAT if kind == "wat" else warcinfo_fields_for_wet(first))]
             content = warc_records.encode_warc_fields(fields) + b"\r\n"
             headers = warc_records.warcinfo_headers(
                 warc_records.describe_block(content),
@@ -129,22 +135,25 @@ class _WarcDeriver:
 
     def _derive(self, record: Record, date: datetime) -> None:
         if not record.record_id:
-            raise BadInput("nothing can refer to a record without an id", reason="no_record_id")
+            raise BadInput("the record has no id, so nothing can refer to it", reason="no_record_id")
         capture = read_capture(record, read_page=self.read_page)
         if capture.refused:
             self._reject(record, capture.refused)
         if record.cut:
-            self._reject(record, BadInput(f"a block of {record.content_length:,} bytes", reason="too_large"))
+            self._reject(
+                record,
+                BadInput(f"a block of {record.content_length:,} bytes is too large", reason="too_large"),
+            )
         self.pages += capture.page is not None
         if "wat" in self.outs:
             self._write_description(capture, date)
         if "wet" in self.outs:
-            self._write_text(self.waiting.follow(capture))
+            self._write_page_text(self.converter.add(capture))
 
     def _write_description(self, capture: CapturedRecord, date: datetime) -> None:
         record = capture.record
-        assert record.record_id  # `_derive` saw to it
-        content = describe_record(capture, filename=self.job.warc.name, frame=self._frame(record))
+        assert record.record_id  # checked in `_derive`
+        content = describe_record(capture, filename=self.job.warc.name, frame=self._read_frame(record))
         uri = record.headers.get("WARC-Filename") if record.type == "warcinfo" else record.target_uri
         headers = warc_records.wat_headers(
             warc_records.describe_block(content),
@@ -155,18 +164,17 @@ class _WarcDeriver:
         )
         write_record(self.outs["wat"], headers if uri else headers.without("WARC-Target-URI"), content)
 
-    def _write_text(self, conversion: PageText | None) -> None:
-        if not conversion:
+    def _write_page_text(self, page: PageText | None) -> None:
+        if not page:
             return
-        record = conversion.record
         try:
-            write_record(self.outs["wet"], *encode_page_text(conversion))
+            write_record(self.outs["wet"], *encode_page_text(page))
             self.texts += 1
         except BadInput as error:
-            self._reject(record, error)
+            self._reject(page.record, error)
 
-    def _frame(self, record: Record) -> GzipFrame | None:
-        """Read apart, as records come without their wrapping."""
+    def _read_frame(self, record: Record) -> GzipFrame | None:
+        """Return the gzip frame of a record, read again from the file because records come inflated."""
         if record.length < TRAILER:
             return None
         fd = self.source.fileno()
@@ -178,31 +186,32 @@ class _WarcDeriver:
         self.rejects.append(ArchiveReject(self.job.warc.name, error.reason, error.message, record.offset, end))
 
 
-def encode_page_text(conversion: PageText) -> tuple[Headers, bytes]:
-    record = conversion.record
-    content = conversion.text.encode("utf-8", "replace")
+def encode_page_text(page: PageText) -> tuple[Headers, bytes]:
+    """Return the header and content of the conversion record of a page."""
+    record = page.record
+    content = page.text.encode("utf-8", "replace")
     headers = warc_records.conversion_headers(
         warc_records.describe_block(content),
         record_id=derived_id("wet", record.record_id or ""),
         uri=record.target_uri or "",
         date=record_date(record),
         refers_to=record.record_id or "",
-        languages=conversion.languages,
+        languages=page.languages,
     )
     return headers, content
 
 
 def warcinfo_fields_for_wet(record: Record) -> Iterator[tuple[str, str]]:
-    """What a WET file repeats of its WARC's warcinfo."""
+    """Yield the fields of the WARC's warcinfo record that the WET file repeats."""
     if record.type == "warcinfo":
         fields = parse_warc_fields(record.content)
-        for name in _KEPT_OF_INFO:
+        for name in _COPIED_FIELDS:
             if value := fields.get(name):
                 yield name, " ".join(value.replace("\0", " ").split())
 
 
 def derived_id(kind: str, record_id: str) -> str:
-    """The same for the same record, whenever and wherever it is derived."""
+    """Return the record id of what is derived: always the same for the same record."""
     name = f"{kind} {record_id}".encode("utf-8", "surrogateescape").decode("latin-1")
     return f"<{uuid5(_IDS, name).urn}>"
 

@@ -1,7 +1,6 @@
-"""WAT: everything about a record but its content, as the JSON of Common Crawl's extractor (layout of 2024).
+"""WAT: everything about a record except its content, as the JSON of Common Crawl's extractor (layout of 2024).
 
-All numbers are strings; a header that comes several times is a list. Where we say more or something else than Common
-Crawl: docs/reference/derive.md.
+All numbers are strings; a repeated header is a list. Differences from Common Crawl's files: docs/reference/derive.md.
 """
 
 from __future__ import annotations
@@ -26,13 +25,13 @@ _encode = msgspec.json.Encoder().encode
 
 
 def describe_record(capture: CapturedRecord, *, filename: str, frame: GzipFrame | None) -> bytes:
-    """The JSON about one record of `filename`; `frame` is that of its gzip member, when it has one to itself."""
+    """Return the JSON about one record of `filename`; `frame` is that of its gzip member, if it has one of its own."""
     record = capture.record
     return _encode(
         {
             "Container": _container(record, filename, frame),
             "Envelope": {
-                "Payload-Metadata": {**_payload(capture), **_measures(record)},
+                "Payload-Metadata": {**_payload(capture), **_lengths_and_digest(record)},
                 "Format": "WARC/1.0",
                 "WARC-Header-Length": str(_header_length(record, frame)),
                 "WARC-Header-Metadata": _as_object(record.headers),
@@ -55,13 +54,13 @@ def _container(record: Record, filename: str, frame: GzipFrame | None) -> Json:
 
 
 def _header_length(record: Record, frame: GzipFrame | None) -> int:
-    """As stored, where that can be told; else as we would write it."""
+    """Return the length of the header as stored if that is known, else as webmill would write it."""
     whole = frame.inflated if frame else record.length
     length = whole - record.content_length - _TERMINATOR
     return length if length > 0 else len(encode_header(record.headers, version=record.version))
 
 
-def _measures(record: Record) -> Json:
+def _lengths_and_digest(record: Record) -> Json:
     if record.cut:
         return {"Actual-Content-Length": str(record.content_length)}
     return {
@@ -98,7 +97,7 @@ def _info(block: bytes) -> Json:
         "Actual-Content-Type": "application/warc-fields",
         "WARC-Info-Metadata": _as_object(parse_warc_fields(block)),
     }
-    # Their parser misses the empty line that ends a head; warcinfo blocks have none, and are not worse for it.
+    # Common Crawl's parser expects an empty line after the fields; warcinfo blocks have none, and are still valid.
     return info if block.endswith(b"\n\r\n") else {"Headers-Corrupt": True, **info}
 
 
@@ -109,7 +108,7 @@ def _request(block: bytes) -> Json:
     head = request.head
     return {
         "Request-Message": {"Method": head.method, "Path": head.target, "Version": head.version},
-        "Headers-Length": str(len(head.raw) - 2),  # theirs does not count the end of the request line
+        "Headers-Length": str(len(head.raw) - 2),  # Common Crawl's does not count the end of the request line
         "Headers": _as_object(head.headers),
         **_entity(request.body),
     }
@@ -162,5 +161,5 @@ def _as_object(pairs: Iterable[tuple[str, str]]) -> Json:
 
 
 def _clean(text: str) -> str:
-    """Bytes that were no UTF-8 travel as lone surrogates, which JSON cannot hold."""
+    """Return text without lone surrogates, which stand for bytes that are not UTF-8 and which JSON cannot hold."""
     return text if text.isascii() else text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")

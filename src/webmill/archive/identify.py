@@ -1,7 +1,7 @@
-"""What a payload is, by its first bytes: the media type for `WARC-Identified-Payload-Type`.
+"""Identify the media type of a payload by its first bytes, for `WARC-Identified-Payload-Type`.
 
-Roughly as Common Crawl's Tika decides: signatures first, then markup, then what the server said if the bytes do not
-speak against it. At most `PREFIX` bytes are looked at.
+Roughly as Common Crawl's Tika decides: signatures first, then markup, then the server's Content-Type unless the bytes
+contradict it. At most `PREFIX` bytes are examined.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ HTML, XHTML = "text/html", "application/xhtml+xml"
 
 _TYPE = re.compile(r"[a-z0-9][a-z0-9!#$&^_.+-]{0,60}/[a-z0-9][a-z0-9!#$&^_.+-]{0,90}", re.ASCII)
 
-# Signature at the start, and the type. Of containers the server may know more (see _CONTAINERS).
+# The signature at the start, and the type. For containers the server may know more (see _CONTAINERS).
 _SIGNATURES: tuple[tuple[bytes, str], ...] = (
     (b"%PDF-", "application/pdf"),
     (b"\x89PNG\r\n\x1a\n", "image/png"),
@@ -59,11 +59,11 @@ _WEAK = {
     "application/x-msdownload",
     "audio/mpeg",
     "application/x-bzip2",
-}  # two or three letters: also text
+}  # signatures of two or three letters, which text may begin with
 
 _SPACE = b"\t\n\f\r \0"
 _BOMS = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")
-# What comes before the first element: declarations, comments, processing instructions. Each step moves on.
+# What precedes the first element: declarations, comments, processing instructions. Each step advances.
 _PROLOG = re.compile(
     rb"(?:\s|<!--(?s:.{0,4096}?)-->|<\?[^>]{0,1024}>|<!doctype(?!\s+html\b)[^>]{0,1024}>)*+", re.IGNORECASE
 )
@@ -80,12 +80,12 @@ _ROOTS = {
     b"RDF": "application/rdf+xml",
 }
 _XML = ("application/xml", "text/xml")
-_CONTROLS = bytes({*range(32)} - {*b"\t\n\f\r\x1b"})  # not in text, but for ISO-2022's escapes
+_CONTROLS = bytes({*range(32)} - {*b"\t\n\f\r\x1b"})  # not in text, except for the escapes of ISO-2022
 _TEXTUAL = re.compile(r"text/.*|.*[/+](?:json|xml|javascript|ecmascript|x-javascript|ld\+json|x-ndjson)")
 
 
 def identify_media_type(payload: bytes, content_type: str | None) -> str:
-    """`payload` is the decoded body, `content_type` what the server called it."""
+    """Return the media type of `payload`, the decoded body, which the server called `content_type`."""
     declared = declared_media_type(content_type)
     start = payload[:PREFIX]
     if not start:
@@ -98,7 +98,7 @@ def identify_media_type(payload: bytes, content_type: str | None) -> str:
 
 
 def declared_media_type(content_type: str | None) -> str | None:
-    """Lower case, without parameters; None when it is no media type."""
+    """Return the media type of a Content-Type in lower case, without parameters; None if it is not one."""
     declared = (content_type or "")[:256].partition(";")[0].strip().lower()
     return declared if _TYPE.fullmatch(declared) else None
 
@@ -124,7 +124,10 @@ def _is_binary(start: bytes) -> bool:
 
 
 def _markup(start: bytes, declared: str | None) -> str | None:
-    """HTML, or XML by its root element; None for all else. UTF-16 is looked at without its zeros."""
+    """Return the type of HTML, or of XML by its root element; None for anything else.
+
+    UTF-16 is read without its zeros.
+    """
     if start.startswith(_BOMS[1:]):
         start = start.replace(b"\0", b"")
     for mark in _BOMS:
@@ -134,7 +137,7 @@ def _markup(start: bytes, declared: str | None) -> str | None:
     prolog = _PROLOG.match(start)
     at = prolog.end() if prolog else 0
     if _HTML_START.match(start, at):
-        # Served as XML it is XHTML; an XML declaration alone makes none (nor for Common Crawl).
+        # Served as XML it is XHTML; an XML declaration alone does not make it so, neither for Common Crawl.
         return XHTML if declared == XHTML or (is_xml and declared in _XML) else HTML
     root = _ROOT.match(start, at)
     if root and (is_xml or root[1] in _ROOTS):

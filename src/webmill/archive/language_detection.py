@@ -1,4 +1,4 @@
-"""The languages of captured pages by CLD2, in a sandbox: it is C++ and reads hostile bytes.
+"""Detect the languages of captured pages by CLD2, in a sandbox: it is C++ and reads hostile bytes.
 
 The package is optional (`webmill[languages]`).
 """
@@ -19,17 +19,17 @@ LanguageDetector = Callable[
 
 @contextmanager
 def open_language_detector() -> Iterator[LanguageDetector | None]:
-    """Give a detector; None when CLD2 is not installed. It gives None for a page on which CLD2 breaks."""
+    """Yield a detector, or None if CLD2 is not installed. The detector returns None for a page on which CLD2 fails."""
     if not can_detect_languages():
         yield None
         return
-    from webmill.infra.sandbox import Sandbox  # a crawl without languages need not load it
+    from webmill.infra.sandbox import Sandbox  # imported late: a crawl without languages does not need it
 
     with Sandbox("webmill.formats.cld2:detect_languages", returns=DetectedLanguages) as sandbox:
 
-        def detect(page: bytes, url: str, said: str) -> DetectedLanguages | None:
+        def detect(page: bytes, url: str, content_language: str) -> DetectedLanguages | None:
             try:
-                return sandbox.call(page, suffix=top_level_domain(url), said=said[:256])
+                return sandbox.call(page, tld=top_level_domain(url), content_language=content_language[:256])
             except BadInput:
                 return None
 
@@ -38,10 +38,8 @@ def open_language_detector() -> Iterator[LanguageDetector | None]:
 
 @contextmanager
 def require_language_detector() -> Iterator[LanguageDetector]:
-    """Give a detector. Misconfigured when CLD2 is not installed."""
+    """Yield a detector. Raise Misconfigured if CLD2 is not installed."""
     with open_language_detector() as detect:
         if not detect:
-            raise Misconfigured(
-                "languages are detected by pycld2, which is not installed: pip install 'webmill[languages]'"
-            )
+            raise Misconfigured("pycld2, which detects languages, is not installed: pip install 'webmill[languages]'")
         yield detect

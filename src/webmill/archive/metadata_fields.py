@@ -1,10 +1,10 @@
-"""What a crawl notes about a capture: the fields of its metadata record, as Common Crawl's.
+"""The fields of the metadata record that a crawl writes for a capture, as in Common Crawl's files.
 
     fetchTimeMs: 312
     charset-detected: UTF-8
     languages-cld2: {"reliable":true,"text-bytes":1800,"languages":[{"code":"de",…}]}
 
-Charset and languages are found in the first `MAX_PAGE_BYTES` of a page. CLD2 costs more than all else together
+Charset and languages are detected in the first `MAX_PAGE_BYTES` of a page. CLD2 costs more than all else together
 (benchmarks/archiving.py); of 1,119 pages of Common Crawl 1,109 keep their main language, 1,117 without the limit.
 """
 
@@ -26,7 +26,7 @@ _UNFIT = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")
 
 
 class CaptureFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """A capture as far as it is described: `page` is its decoded body when that is HTML, else nothing."""
+    """What is known of a capture. `page` is its decoded body if that is HTML, else empty."""
 
     url: str
     seconds: float
@@ -36,27 +36,27 @@ class CaptureFacts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def metadata_fields(
-    subject: CaptureFacts, *, detect: LanguageDetector | None, extra: Iterable[tuple[str, str]] = ()
+    facts: CaptureFacts, *, detect: LanguageDetector | None, extra: Iterable[tuple[str, str]] = ()
 ) -> list[tuple[str, str]]:
-    fields = [("fetchTimeMs", str(max(0, round(subject.seconds * 1000))))]
-    if subject.page:
-        text = decode_page(subject.page[:MAX_PAGE_BYTES], content_type=subject.content_type)
+    fields = [("fetchTimeMs", str(max(0, round(facts.seconds * 1000))))]
+    if facts.page:
+        text = decode_page(facts.page[:MAX_PAGE_BYTES], content_type=facts.content_type)
         fields.append(("charset-detected", iana_name(text.encoding)))
         page = text.text.encode("utf-8", "replace") if detect else b""
-        found = detect(page, subject.url, subject.content_language or "") if detect else None
+        found = detect(page, facts.url, facts.content_language or "") if detect else None
         if found and found.languages:
             fields.append(("languages-cld2", msgspec.json.encode(found).decode()))
     return [*fields, *((name, escape_controls(value)) for name, value in extra)]
 
 
 def escape_controls(value: str) -> str:
-    """Line breaks and what else is no text are escaped: the web has a say in these values (`via` is a URL)."""
-    return _UNFIT.sub(_escaped, value)
+    """Percent-encode control characters and lone surrogates: some values come from the web (`via` is a URL)."""
+    return _UNFIT.sub(_escape, value)
 
 
-def _escaped(found: re.Match[str]) -> str:
+def _escape(found: re.Match[str]) -> str:
     try:
-        data = found[0].encode("utf-8", "surrogateescape")  # a byte that was no text when it was read
+        data = found[0].encode("utf-8", "surrogateescape")  # a byte that was not valid text when it was read
     except UnicodeEncodeError:
         data = found[0].encode("utf-8", "surrogatepass")
     return "".join(f"%{byte:02X}" for byte in data)

@@ -1,11 +1,11 @@
-"""After a kill: every WARC file that was left open is cut to its whole captures and sealed.
+"""Recover after a kill: truncate every WARC file that was left open after its last complete capture, and seal it.
 
-What is cut off is kept in `rejected/archive/` with its reason. Only bytes behind the last whole capture are cut:
-acknowledged records keep their places. Damage in front of whole captures (a disk that lost what it had confirmed) stays
-where it is, and is reported. A file without any capture is removed.
+The bytes cut off are saved in `rejected/archive/` with the reason. Only bytes after the last complete capture are cut:
+acknowledged records keep their offsets. Damage before complete captures (a disk that lost what it had confirmed) is
+left as it is and reported. A file without any capture is removed.
 
-Files whose writer lives are left alone: it holds their lock. Killed anywhere and run again it does the same: names in
-`rejected/` come from the bytes kept there, and a file has its final name only when all else is done.
+Files whose writer is alive are left alone: it holds their lock. Recovery may be killed and run again: the names in
+`rejected/` are made from the saved bytes, and a file gets its final name only when everything else is done.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ _PIECE = 1 << 20
 class Repair(msgspec.Struct, frozen=True, kw_only=True):
     """What was done to one file.
 
-    `end` is its length now; 0 when nothing was left and it is removed. `cut` bytes behind it were kept as `saved`.
-    `flaws` are damaged bytes in front of whole captures. `reason` is one of `Damage`'s, or `torn_capture`.
+    `end` is its new length; 0 if nothing was left and it was removed. `cut` bytes after it were saved as `saved`.
+    `flaws` are damaged bytes before complete captures. `reason` is one of `Damage`'s, or `torn_capture`.
     """
 
     file: str
@@ -49,7 +49,7 @@ class Repair(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _IntactCaptures(msgspec.Struct):
-    """What is whole in a file: captures, each ended by its metadata record."""
+    """The complete captures of a file, each ended by its metadata record, and the damage."""
 
     size: int
     end: int = 0
@@ -58,18 +58,18 @@ class _IntactCaptures(msgspec.Struct):
 
 
 def recover(collection: Collection, *, segment: str | None = None, stem: str | None = None) -> list[Repair]:
-    """`Unavailable` when the disk does not let it: repair that, and run it again."""
+    """Recover all abandoned files, or those of a segment or stem. Raise Unavailable if the disk fails: run it again."""
     repairs = []
     for path in find_open_files(collection, segment=segment, stem=stem):
-        with _abandoned(path) as file:
+        with _open_abandoned(path) as file:
             if file:
                 repairs.append(_repair(collection, path, file))
     return repairs
 
 
 @contextmanager
-def _abandoned(path: Path) -> Iterator[BinaryIO | None]:
-    """The file, locked; None when its writer lives, or when it is gone meanwhile."""
+def _open_abandoned(path: Path) -> Iterator[BinaryIO | None]:
+    """Yield the file, locked; None if its writer is alive, or if the file is gone by now."""
     try:
         fd = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC)
     except FileNotFoundError:
@@ -82,7 +82,7 @@ def _abandoned(path: Path) -> Iterator[BinaryIO | None]:
 
 
 def _repair(collection: Collection, path: Path, file: BinaryIO) -> Repair:
-    found = _look_through(file)
+    found = _scan_captures(file)
     key = collection.key(path).removesuffix(OPEN_SUFFIX)
     end = found.end if found.captures else 0
     torn = [damage for damage in found.damage if damage.end > found.end]
@@ -96,16 +96,16 @@ def _repair(collection: Collection, path: Path, file: BinaryIO) -> Repair:
         flaws=tuple(damage for damage in found.damage if damage.end <= found.end),
     )
     if repair.cut:
-        repair = _keep_tail(collection, file, repair, start=found.end)
+        repair = _save_tail(collection, file, repair, start=found.end)
     with os_errors(str(path)):
         if end:
             seal_file(file.fileno(), path, end=end)
         else:
-            path.unlink(missing_ok=True)  # its maker may have thought better of it
+            path.unlink(missing_ok=True)  # its writer may have removed it
     return repair
 
 
-def _look_through(file: BinaryIO) -> _IntactCaptures:
+def _scan_captures(file: BinaryIO) -> _IntactCaptures:
     found = _IntactCaptures(size=os.fstat(file.fileno()).st_size)
     for item in read_records(file):
         if isinstance(item, Damage):
@@ -122,25 +122,25 @@ def _reason(found: _IntactCaptures, torn: list[Damage]) -> str | None:
     return torn[0].reason if torn else "torn_capture"
 
 
-def _keep_tail(collection: Collection, file: BinaryIO, repair: Repair, *, start: int) -> Repair:
-    """The bytes, and beside them where they were and why they were cut."""
+def _save_tail(collection: Collection, file: BinaryIO, repair: Repair, *, start: int) -> Repair:
+    """Save the bytes that are cut off, and a JSON file with their offset and the reason."""
     folder = collection.rejected / FOLDER
     atomic.make_folder(folder)
     atomic.remove_stale_temps(folder)
-    known = hashlib.sha256()
-    for piece in _pieces(file, start):
-        known.update(piece)
-    name = f"{Path(repair.file).name}-{start}-{known.hexdigest()[:16]}"
+    digest = hashlib.sha256()
+    for piece in _read_pieces(file, start):
+        digest.update(piece)
+    name = f"{Path(repair.file).name}-{start}-{digest.hexdigest()[:16]}"
     kept = folder / f"{name}.torn"
     with atomic.writing(kept) as out:
-        for piece in _pieces(file, start):
+        for piece in _read_pieces(file, start):
             out.write(piece)
     repair = msgspec.structs.replace(repair, saved=collection.key(kept))
     atomic.write_bytes(folder / f"{name}.json", msgspec.json.encode({"offset": start, **msgspec.to_builtins(repair)}))
     return repair
 
 
-def _pieces(file: BinaryIO, start: int) -> Iterator[bytes]:
+def _read_pieces(file: BinaryIO, start: int) -> Iterator[bytes]:
     while piece := os.pread(file.fileno(), _PIECE, start):
         yield piece
         start += len(piece)

@@ -1,9 +1,9 @@
-"""Where a crawl's WARC files lie and what they are called, finished or not.
+"""The paths and names of the WARC files of a crawl, finished or not.
 
     crawl-data/NAME/segments/SEGMENT/{warc,crawldiagnostics,robotstxt}/NAME-20240712094214-STEM-00000.warc.gz
 
-A file that is still written has `.open` behind its name: no tool takes it for a WARC file. What is said about its
-records (offsets, keys in an index) has the final name from the start; `open_stored` finds them under either.
+A file that is being written ends in `.open`: no tool takes it for a WARC file. Captures and index lines use the final
+name from the start; `open_stored` finds the file under either.
 """
 
 from __future__ import annotations
@@ -23,15 +23,17 @@ from webmill.formats.warc.capture import Subset
 from webmill.infra import atomic
 from webmill.infra.files import as_webmill_error
 
-# The lists of a crawl's files, by what Common Crawl calls them.
+# The names of the lists of files, as Common Crawl has them.
 PATHS_FILES: dict[Subset, str] = {"warc": "warc", "crawldiagnostics": "non200responses", "robotstxt": "robotstxt"}
 WARC_SUFFIX = ".warc.gz"
 OPEN_SUFFIX = ".open"
 
-_WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,79}")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,79}")
 
 
 class Segment(msgspec.Struct, frozen=True):
+    """One segment of a crawl: the folder of the WARC files of one run."""
+
     collection: Collection
     name: str
 
@@ -42,10 +44,11 @@ class Segment(msgspec.Struct, frozen=True):
         return self.collection.segments / self.name / subset
 
 
-def check_name(word: str, *, what: str) -> str:
-    if not _WORD.fullmatch(word):
-        raise Misconfigured(f"no name for a {what}: {word!r}; use letters, digits, `-`, `_`, `.`, at most 80")
-    return word
+def check_name(name: str, *, what: str) -> str:
+    """Return the name of a segment or stem. Raise Misconfigured if it cannot be part of a file name."""
+    if not _NAME.fullmatch(name):
+        raise Misconfigured(f"{name!r} cannot name a {what}; use letters, digits, `-`, `_`, `.`, at most 80")
+    return name
 
 
 def warc_file_name(crawl: str, *, opened: datetime, stem: str, number: int) -> str:
@@ -53,7 +56,7 @@ def warc_file_name(crawl: str, *, opened: datetime, stem: str, number: int) -> s
 
 
 def find_open_files(collection: Collection, *, segment: str | None = None, stem: str | None = None) -> Iterator[Path]:
-    """Files that are being written, or were when their writer died; of any segment and stem unless one is named."""
+    """Yield the files that are open, or were when their writer died; of all segments and stems unless one is given."""
     crawl, which = re.escape(collection.name), re.escape(stem) if stem else ".+"
     name = re.compile(rf"{crawl}-\d{{14}}-{which}-\d{{5,}}{re.escape(WARC_SUFFIX + OPEN_SUFFIX)}", re.ASCII)
     for folder in _folders(collection, tuple(PATHS_FILES), segment=segment):
@@ -61,13 +64,13 @@ def find_open_files(collection: Collection, *, segment: str | None = None, stem:
 
 
 def open_stored(collection: Collection, key: str) -> BinaryIO:
-    """The archive of this key for reading, be it finished or not. `NotFound` when there is none."""
+    """Open an archive for reading by its key, finished or not. Raise NotFound if there is none."""
     path = collection.root / key
     for candidate in (
         path,
         path.with_name(path.name + OPEN_SUFFIX),
         path,
-    ):  # again: it may have been finished in between
+    ):  # again: it may have been sealed in between
         try:
             return candidate.open("rb")
         except FileNotFoundError:
@@ -78,9 +81,9 @@ def open_stored(collection: Collection, key: str) -> BinaryIO:
 
 
 def write_paths_files(collection: Collection) -> None:
-    """`warc.paths.gz`, `non200responses.paths.gz`, `robotstxt.paths.gz`: the finished files, one to a line.
+    """Write `warc.paths.gz`, `non200responses.paths.gz`, `robotstxt.paths.gz`: the finished files, one per line.
 
-    A list that says the same already is left alone; a kind of which there are no files has a list only if it had one.
+    An unchanged list is not written; a kind without files has a list only if it had one before.
     """
     for subset, kind in PATHS_FILES.items():
         files = [

@@ -1,10 +1,10 @@
-"""One WARC file while it is written: appended to, synced, at last sealed, which gives it its final name.
+"""One WARC file while it is written: appended to, synced and finally sealed, which gives it its final name.
 
     X.warc.gz.open   locked by its writer; everything below `synced` is durable
     X.warc.gz        never changes again
 
-Nobody else can have the name: `.open` is made exclusively, and only its maker (or recovery, once the maker is dead) can
-make the final name of it. A name that exists in either form is refused with `Conflict`.
+The name is exclusive: `.open` is created exclusively, and only its writer (or recovery, once the writer is dead) can
+rename it to the final name. A name that exists in either form raises `Conflict`.
 """
 
 from __future__ import annotations
@@ -24,10 +24,13 @@ _FLAGS = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class SegmentFile:
-    """`end` is behind the last whole write, `synced` the part of it that is durable, `first` where captures begin."""
+    """An open WARC file.
+
+    `end` is the end of the last complete write, `synced` of what is durable, `first` of the warcinfo.
+    """
 
     def __init__(self, path: Path, *, key: str, warcinfo: bytes, warcinfo_id: str) -> None:
-        """A new file that begins so. `path` is its final name, `key` what an index calls it."""
+        """Create the file with its warcinfo record. `path` is its final name, `key` its name in an index."""
         self.path = path
         self.key = key
         self.warcinfo_id = warcinfo_id
@@ -47,44 +50,50 @@ class SegmentFile:
         self.first = self.end
 
     def _claim(self) -> None:
-        """Recovery may have found the new file before it was locked, and removed it as one that is empty."""
+        """Lock the file. Recovery may have found it before that, and removed it as empty."""
         locked = lock_segment(self._fd, what=str(self.path))
         if not locked or not is_file_at(self._fd, self.open_path) or self.path.exists():
-            raise Conflict(f"{self.path} is somebody else's")
+            raise Conflict(f"{self.path} belongs to another writer")
 
     @property
     def is_empty(self) -> bool:
-        """No capture is in it."""
+        """Whether the file holds no capture."""
         return self.end <= self.first
 
     def append(self, data: bytes) -> int:
-        """Where it was written. When it could not be, what of it was is taken back (or will be, when it is sealed)."""
+        """Write `data` and return its offset. A failed write is truncated, now or when the file is sealed."""
         try:
             with os_errors(str(self.open_path)):
                 write_all(self._fd, data, at=self.end)
         except WebmillError:
-            self._cut_quietly()
+            self._try_truncate()
             raise
         start, self.end = self.end, self.end + len(data)
         return start
 
     def sync(self) -> None:
-        """After an error the kernel may have forgotten what it could not write: never sync for it again, `forget`."""
+        """Make the writes durable.
+
+        After an error never sync again (the kernel may have dropped the data): `discard_unsynced`.
+        """
         if self.synced < self.end:
             with os_errors(str(self.open_path)):
                 sync_data(self._fd)
 
-    def confirm(self) -> None:
-        """What was synced counts."""
+    def mark_synced(self) -> None:
+        """Take all that was synced as durable."""
         self.synced = self.end
 
-    def forget(self) -> None:
-        """What was not confirmed is void. Sealing syncs once more, but only the cut depends on it."""
+    def discard_unsynced(self) -> None:
+        """Drop what is not marked as synced. Sealing syncs once more, but only the truncation depends on it."""
         self.end = self.synced
-        self._cut_quietly()
+        self._try_truncate()
 
     def seal(self) -> None:
-        """Durable under its final name, or gone when it holds no capture. On an error it is left to recovery."""
+        """Give the file its final name, durably, or remove it if it holds no capture.
+
+        On an error it is left to recovery.
+        """
         try:
             if self.is_empty:
                 self._remove()
@@ -96,11 +105,11 @@ class SegmentFile:
 
     def close(self) -> None:
         if self._fd >= 0:
-            os.close(self._fd)  # and so unlocked
+            os.close(self._fd)  # this unlocks it
             self._fd = -1
 
     def _remove(self) -> None:
-        """Ours only if it is still there; a file that cannot be removed is removed by recovery."""
+        """Remove the file if it is still ours; recovery removes it where this fails."""
         try:
             if is_file_at(self._fd, self.open_path):
                 self.open_path.unlink()
@@ -108,8 +117,8 @@ class SegmentFile:
             pass
         self.close()
 
-    def _cut_quietly(self) -> None:
-        """Sealing cuts again, and does not let it pass."""
+    def _try_truncate(self) -> None:
+        """Truncate to `end`, ignoring errors: sealing truncates again, and raises them."""
         try:
             os.ftruncate(self._fd, self.end)
         except OSError:
@@ -117,16 +126,16 @@ class SegmentFile:
 
 
 def lock_segment(fd: int, *, what: str) -> bool:
-    """Until `fd` is closed. False: another has it."""
+    """Lock a file until `fd` is closed. Return False if another process holds it."""
     try:
         return try_lock(fd)
     except OSError as error:
-        message = f"{what}: this file system has no locks ({error.strerror}); keep the collection on one that has"
+        message = f"{what}: this file system has no locks ({error.strerror}); move the collection to one that does"
         raise Misconfigured(message) from error
 
 
 def is_file_at(fd: int, path: Path) -> bool:
-    """Whether this is the file that has the name: it may have been sealed or removed after it was opened."""
+    """Return whether `fd` is the file at `path`: it may have been sealed or removed after it was opened."""
     try:
         return os.path.samestat(os.fstat(fd), os.lstat(path))
     except FileNotFoundError:
@@ -134,10 +143,10 @@ def is_file_at(fd: int, path: Path) -> bool:
 
 
 def seal_file(fd: int, path: Path, *, end: int) -> None:
-    """Cut to `end`, durably, then give it its final name."""
+    """Truncate the file to `end`, durably, then give it its final name."""
     final = path.with_name(path.name.removesuffix(OPEN_SUFFIX))
-    if final.exists():  # then it was put there by hand: we own the name as long as we have the open one
-        raise Conflict(f"{final} exists beside {path.name}: move one of them away")
+    if final.exists():  # someone put it there by hand: the open file reserves the name
+        raise Conflict(f"{final} exists beside {path.name}; move one of them away")
     if os.fstat(fd).st_size != end:
         os.ftruncate(fd, end)
     atomic.sync(fd)
@@ -147,7 +156,7 @@ def seal_file(fd: int, path: Path, *, end: int) -> None:
 
 
 def write_all(fd: int, data: bytes, *, at: int) -> None:
-    """At a place of our own reckoning: an exception between two writes cannot shift what comes after."""
+    """Write `data` at an explicit offset, so that an interrupted write cannot shift what comes after."""
     view = memoryview(data)
     while view:
         written = os.pwrite(fd, view, at)

@@ -1,18 +1,18 @@
-"""The WARC files of a crawl, written so that what is acknowledged survives a kill, a power cut and a full disk.
+"""Write the WARC files of a crawl, so that what is acknowledged survives a kill, a power cut and a full disk.
 
-    writer.append(capture) -> WrittenCapture    where it lies; not yet durable
-    writer.sync()                        every place that was given out is durable
+    writer.append(capture) -> WrittenCapture    where it is stored; not yet durable
+    writer.sync()                               everything appended is durable
 
 Promises
-- A capture is one write: request, response or revisit, metadata. Its place holds exactly its response (or revisit).
-- When `sync` returns, all places are durable. When it raises, none since the last good `sync` is: those captures are
-  gone, their file is given up (after a failed fsync the kernel may have forgotten what it could not write; trying
-  again would only seem to work), and the next append begins a new file.
-- When `append` raises, that capture is not in the archive; the places before it are as good as they were.
-- Files are never written again once they have their final name, and no two have the same.
-- After a kill, `recovery.recover` finishes what was left open.
+- A capture is one write: request, response or revisit, metadata. Its byte range is exactly its response (or revisit).
+- When `sync` returns, all captures are durable. When it raises, none since the last successful `sync` is: they are
+  dropped, their file is abandoned (after a failed fsync the kernel may have dropped the data; a retry would only seem
+  to work), and the next append begins a new file.
+- When `append` raises, that capture is not in the archive; the captures before it are not affected.
+- Files never change once they have their final name, and no two have the same name.
+- After a kill, `recovery.recover` finishes the files that were left open.
 
-A writer has one user at a time: give it a thread of its own if an fsync must not be waited for.
+A writer has one user at a time: run it in its own thread if the caller must not wait for fsync.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ log = logging.getLogger(__name__)
 
 
 class WarcVolume:
-    """Up to three files of one name, one for each subset, rolled together."""
+    """Up to three files of one name, one per subset, which are rolled over together."""
 
     def __init__(self, name: str, *, opened: datetime) -> None:
         self.name = name
@@ -69,9 +69,9 @@ class WarcWriter:
         max_bytes: int = 1 << 30,
         languages: bool = True,
     ) -> None:
-        """`stem` tells the files of this process from those of others. `languages`: by CLD2, where it is installed.
+        """`stem` makes the file names of this process unique. `languages`: detect them by CLD2, if it is installed.
 
-        A file takes no more captures once it has `max_bytes`.
+        A file of `max_bytes` or more takes no more captures.
         """
         self._segment = Segment(collection, segment)
         self._stem = check_name(stem, what="stem")
@@ -80,26 +80,26 @@ class WarcWriter:
         self._max_bytes = max_bytes
         self._number = 0
         self._volume: WarcVolume | None = None
-        self._full: list[WarcVolume] = []  # take no more, and are sealed when they are synced
+        self._full: list[WarcVolume] = []  # take no more captures; sealed at the next sync
         self._stack = ExitStack()
         self._detect: LanguageDetector | None = (
             self._stack.enter_context(open_language_detector()) if languages else None
         )
 
     def append(self, capture: Capture) -> WrittenCapture:
-        """Not durable before the next `sync`. `Unavailable` when the disk does not take it."""
+        """Write a capture, which is durable after the next `sync`. Raise Unavailable if the disk refuses it."""
         file = self._file(capture.subset)
         encoded = encode_capture(capture, warcinfo_id=file.warcinfo_id, detect=self._detect)
         try:
             start = file.append(encoded.data)
         except WebmillError:
-            self._roll()  # on a file that was refused a write nothing is built any more
+            self._roll()  # never append again to a file after a failed write
             self._seal([volume for volume in self._full if volume.is_empty])
             raise
         if file.end >= self._max_bytes:
             self._roll()
         exchange = capture.exchange
-        lies = CaptureRef(
+        ref = CaptureRef(
             url=exchange.url,
             timestamp=from_datetime(exchange.date),
             filename=file.key,
@@ -107,23 +107,23 @@ class WarcWriter:
             length=encoded.length,
             digest=encoded.digest,
         )
-        return WrittenCapture(lies, encoded.record_id)
+        return WrittenCapture(ref, encoded.record_id)
 
     def sync(self) -> None:
-        """All places given out are durable. When it raises, those since the last `sync` do not exist."""
+        """Make all captures durable. When it raises, the captures since the last `sync` are lost."""
         files = self._files()
         try:
             for file in files:
                 file.sync()
         except WebmillError:
-            self._give_up()
+            self._abandon_files()
             raise
         for file in files:
-            file.confirm()
+            file.mark_synced()
         self._seal(self._full)
 
     def close(self) -> None:
-        """Sync, and give all files their final names."""
+        """Sync, and seal all files."""
         try:
             self._roll()
             self.sync()
@@ -150,7 +150,7 @@ class WarcWriter:
                 return file
             try:
                 self._volume.files[subset] = self._create(self._volume, subset)
-            except Conflict:  # a clock was set back, or another process has our stem
+            except Conflict:  # the clock was set back, or another process uses the same stem
                 self._roll()
 
     def _create(self, volume: WarcVolume, subset: Subset) -> SegmentFile:
@@ -169,15 +169,15 @@ class WarcWriter:
         volumes = [*self._full, *([self._volume] if self._volume else [])]
         return [file for volume in volumes for file in volume.files.values()]
 
-    def _give_up(self) -> None:
-        """Nothing is acknowledged in these files again; what was stays."""
+    def _abandon_files(self) -> None:
+        """Stop writing to the current files; what was acknowledged stays."""
         self._roll()
         for file in self._files():
-            file.forget()
+            file.discard_unsynced()
         self._seal(self._full)
 
     def _seal(self, volumes: list[WarcVolume]) -> None:
-        """A file that cannot be sealed keeps its acknowledged records under its open name, until recovery."""
+        """Seal the files of `volumes`. A file that cannot be sealed keeps its open name until recovery."""
         for volume in volumes:
             for file in volume.files.values():
                 try:

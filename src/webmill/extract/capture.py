@@ -236,9 +236,9 @@ def language_columns(document: Document, found: ExtractedContent, http: HttpResp
         if len(text) >= MIN_LANGUAGE_TEXT or not found.source
         else found.source[:MAX_LANGUAGE_PAGE]
     )
-    said = found.language or (http.fields.get("Content-Language") if http else None) or ""
+    stated = found.language or (http.fields.get("Content-Language") if http else None) or ""
     languages = detect_languages(
-        words.encode("utf-8", "replace"), suffix=top_level_domain(document.url), said=said[:256]
+        words.encode("utf-8", "replace"), tld=top_level_domain(document.url), content_language=stated[:256]
     )
     codes = languages.codes
     score = languages.share(codes[0]) if codes else None

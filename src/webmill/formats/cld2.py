@@ -1,6 +1,6 @@
-"""The languages of a page or a text by CLD2, as Common Crawl asks it: on the HTML itself, with hints.
+"""Detect the languages of a page or a text by CLD2, as Common Crawl does: on the HTML itself, with hints.
 
-CLD2 is C++ and is given hostile bytes: whoever asks does so in a sandbox. The package is optional
+CLD2 is C++ and reads hostile bytes: call it in a sandbox. The package is optional
 (`webmill[languages]`).
 """
 
@@ -14,10 +14,10 @@ from urllib.parse import urlsplit
 from webmill.formats.languages import DetectedLanguage, DetectedLanguages
 
 PACKAGE = "pycld2"
-MAX_BYTES = 1 << 20  # of a page; what follows does not change its languages
+MAX_BYTES = 1 << 20  # of a page; more hardly changes the result
 MIN_BYTES = 10
 MIN_PERCENT = 2
-_CONTROLS = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")  # it refuses them
+_CONTROLS = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")  # CLD2 refuses them
 _SUFFIX = re.compile(r"[a-z]{2,18}")
 
 # CLD2's codes (mostly ISO-639-1, some of them withdrawn) to ISO-639-3.
@@ -39,47 +39,47 @@ ISO_639_3: dict[str, str] = dict(pair.split(":") for pair in _CODES.split())
 
 
 def can_detect_languages() -> bool:
-    """Return whether languages can be detected here."""
+    """Return whether CLD2 is installed."""
     return find_spec(PACKAGE) is not None
 
 
-def detect_languages(page: bytes, *, suffix: str = "", said: str = "") -> DetectedLanguages:
-    """Return what CLD2 says of UTF-8 text or HTML: three languages at most, without those that hardly occur.
+def detect_languages(page: bytes, *, tld: str = "", content_language: str = "") -> DetectedLanguages:
+    """Return the languages of UTF-8 text or HTML: three at most, without those that hardly occur.
 
-    `suffix` is that of the host (`de`), `said` the value of Content-Language.
+    `tld` is the top-level domain of the host (`de`), `content_language` the value of Content-Language.
     """
-    sure, size, found = _ask(page[:MAX_BYTES], suffix=suffix, said=said)
+    reliable, size, found = _run_cld2(page[:MAX_BYTES], tld=tld, content_language=content_language)
     kept = [one for one in found if one[2] >= MIN_PERCENT and size * one[2] >= MIN_BYTES * 100]
     languages = tuple(
         DetectedLanguage(code=code, iso=ISO_639_3[code], covered=percent / 100, score=float(score), name=name)
         for name, code, percent, score in kept
         if code in ISO_639_3
     )
-    return DetectedLanguages(reliable=sure, text_bytes=size, languages=languages)
+    return DetectedLanguages(reliable=reliable, text_bytes=size, languages=languages)
 
 
-def _ask(page: bytes, *, suffix: str, said: str) -> tuple[bool, int, list[Any]]:
-    """Return whether it is sure, of how many bytes of text, and (name, code, percent, score) of languages."""
+def _run_cld2(page: bytes, *, tld: str, content_language: str) -> tuple[bool, int, list[Any]]:
+    """Return whether the result is reliable, the bytes of text, and (name, code, percent, score) of each language."""
     import pycld2
 
-    hints = {"hintTopLevelDomain": suffix, "hintLanguageHTTPHeaders": said}
+    hints = {"hintTopLevelDomain": tld, "hintLanguageHTTPHeaders": content_language}
     options = {name: value for name, value in hints.items() if value}
     try:
         try:
-            sure, size, found = pycld2.detect(page, **options)
-        except pycld2.error:  # nearly always there is nothing to clean
-            sure, size, found = pycld2.detect(_cleaned(page), **options)
+            reliable, size, found = pycld2.detect(page, **options)
+        except pycld2.error:  # clean only then: nearly all pages need it not
+            reliable, size, found = pycld2.detect(_strip_controls(page), **options)
     except (pycld2.error, ValueError):
         return False, 0, []
-    return bool(sure), size, list(found)
+    return bool(reliable), size, list(found)
 
 
-def _cleaned(page: bytes) -> bytes:
+def _strip_controls(page: bytes) -> bytes:
     return _CONTROLS.sub(b"", page.decode("utf-8", "ignore").encode())
 
 
 def top_level_domain(uri: str) -> str:
-    """`de` of http://www.example.de/; nothing of an address."""
+    """Return the top-level domain of a URL, `de` for http://www.example.de/; empty for an IP address."""
     try:
         suffix = (urlsplit(uri).hostname or "").rpartition(".")[2]
     except ValueError:

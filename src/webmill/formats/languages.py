@@ -1,4 +1,4 @@
-"""What CLD2 found out about a page's languages, as Common Crawl writes it: the `languages-cld2` field.
+"""The languages of a page as Common Crawl writes them in metadata records: the `languages-cld2` field.
 
 {"reliable":true,"text-bytes":1800,
  "languages":[{"code":"de","code-iso-639-3":"deu","text-covered":0.99,"score":997.0,"name":"GERMAN"}]}
@@ -30,18 +30,19 @@ class DetectedLanguages(msgspec.Struct, frozen=True, rename={"text_bytes": "text
 
     @property
     def codes(self) -> tuple[str, ...]:
-        """Their ISO-639-3 codes, each once: CLD2 tells two ways of writing Chinese apart."""
+        """The ISO-639-3 codes, each once: CLD2 tells two scripts of Chinese apart."""
         return tuple(dict.fromkeys(one.iso for one in self.languages if one.iso))
 
     def share(self, code: str) -> float:
-        """Return how much of the text is in this language, 0 to 1."""
+        """Return the share of the text in this language, 0 to 1."""
         return min(1.0, round(sum(one.covered for one in self.languages if one.iso == code), 4))
 
 
-_DECODER = msgspec.json.Decoder(DetectedLanguages, strict=False)  # numbers may stand in quotes
+_DECODER = msgspec.json.Decoder(DetectedLanguages, strict=False)  # numbers may be in quotes
 
 
 def parse_cld2(text: str) -> DetectedLanguages:
+    """Parse a `languages-cld2` field. Raise BadInput (bad_languages)."""
     try:
         return _DECODER.decode(text)
     except (msgspec.DecodeError, ValueError, RecursionError) as error:

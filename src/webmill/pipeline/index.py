@@ -176,7 +176,7 @@ def remove_leftovers(collection: Collection) -> None:
     for folder in (collection.zipnum, collection.crawl_data):  # others may be writing lists there: `derive --in-place`
         if folder.is_dir():
             atomic.remove_stale_temps(folder)
-    swap.remove_unfinished(collection.table, beside=collection.tables_aside)
+    swap.remove_unfinished(collection.table, beside=collection.unfinished_tables)
     for sorting in collection.cdxj.glob("webmill-sort-*"):
         shutil.rmtree(sorting, ignore_errors=True)
 

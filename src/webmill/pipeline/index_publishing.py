@@ -202,11 +202,11 @@ def check_share(blocked: int, lines: int, options: Options) -> None:
 def replacing_tables(collection: Collection, options: Options) -> Iterator[Path | None]:
     """A folder for new ones, unless there shall be none: then old ones, which would tell of old captures, go."""
     if options.parquet:
-        with swap.replacing(collection.table, beside=collection.tables_aside) as fresh:
+        with swap.replacing(collection.table, beside=collection.unfinished_tables) as fresh:
             yield fresh
     else:
         yield None
-        swap.remove(collection.table, beside=collection.tables_aside)
+        swap.remove(collection.table, beside=collection.unfinished_tables)
 
 
 def write_tables(

@@ -220,7 +220,7 @@ def parse_head(head: bytes) -> ReceivedRequest:
     if not target.startswith("/") or protocol not in ("HTTP/1.1", "HTTP/1.0"):
         return _BAD_REQUEST
     if protocol == "HTTP/1.0":
-        headers = headers.without("connection").adding(("Connection", "close"))
+        headers = headers.without("connection").with_added(("Connection", "close"))
     path, _, query = target.partition("#")[0].partition("?")
     return ReceivedRequest(method=method, host=_bare_name(host), path=path, query=query, headers=headers)
 

@@ -226,7 +226,7 @@ def test_languages_come_from_the_metadata_record_of_the_page(tmp_path: Path) -> 
 
 def test_languages_of_the_response_itself_are_taken_first(tmp_path: Path) -> None:
     headers, content = response("a", HELLO)
-    stated = headers.adding(("WARC-Identified-Content-Language", "fra"))
+    stated = headers.with_added(("WARC-Identified-Content-Language", "fra"))
     result = derive_both(write_warc(tmp_path / "made.warc.gz", info(), (stated, content)))
     assert header_languages(result.wet[1]) == ("fra",)
 
@@ -311,8 +311,8 @@ def test_records_of_all_kinds_are_described(tmp_path: Path) -> None:
     headers, content = response("a", b"")
     bare = headers.without("WARC-Type").without("WARC-Record-ID")
     kinds = ("revisit", "resource", "conversion", "continuation", "made-up")
-    odd = [(bare.adding(("WARC-Type", kind), ("WARC-Record-ID", record_id(kind))), content) for kind in kinds]
-    dns = headers.without("Content-Type").adding(("Content-Type", "text/dns"))
+    odd = [(bare.with_added(("WARC-Type", kind), ("WARC-Record-ID", record_id(kind))), content) for kind in kinds]
+    dns = headers.without("Content-Type").with_added(("Content-Type", "text/dns"))
     result = derive_both(write_warc(tmp_path / "made.warc.gz", info(), *odd, (dns, content)))
     assert result.derived.rejects == ()
     assert "HTTP-Response-Metadata" in result.payload(record_id("revisit"))
@@ -322,7 +322,7 @@ def test_records_of_all_kinds_are_described(tmp_path: Path) -> None:
 
 def test_bytes_that_are_no_text_in_headers_do_no_harm(tmp_path: Path) -> None:
     headers, content = response("a", HELLO, head="Content-Type: text/html\r\nX-Odd: \xe9\xff\x00")
-    headers = headers.without("WARC-Target-URI").adding(("WARC-Target-URI", "http://x.example/\udcff\u00e9"))
+    headers = headers.without("WARC-Target-URI").with_added(("WARC-Target-URI", "http://x.example/\udcff\u00e9"))
     result = derive_both(write_warc(tmp_path / "made.warc.gz", info(), (headers, content)))
     assert result.derived.rejects == ()
     described = result.description(record_id("a"))["Envelope"]["WARC-Header-Metadata"]["WARC-Target-URI"]
@@ -333,7 +333,7 @@ def test_bytes_that_are_no_text_in_headers_do_no_harm(tmp_path: Path) -> None:
 def test_a_response_whose_head_cannot_be_read_is_described_as_far_as_it_goes(tmp_path: Path) -> None:
     headers, _ = response("a", HELLO)
     broken = b"ICY 200 what\r\n\r\n<p>x"
-    headers = headers.without("Content-Length").adding(("Content-Length", str(len(broken))))
+    headers = headers.without("Content-Length").with_added(("Content-Length", str(len(broken))))
     result = derive_both(write_warc(tmp_path / "made.warc.gz", info(), (headers, broken)))
     assert result.payload(record_id("a"))["HTTP-Response-Metadata"]["Headers-Corrupt"] is True
 
@@ -348,7 +348,7 @@ def test_a_record_without_an_id_is_refused_and_the_rest_goes_on(tmp_path: Path) 
 
 def test_a_page_with_a_date_that_is_none_has_no_text_but_a_description(tmp_path: Path) -> None:
     headers, content = response("a", HELLO)
-    undated = (headers.without("WARC-Date").adding(("WARC-Date", "yesterday")), content)
+    undated = (headers.without("WARC-Date").with_added(("WARC-Date", "yesterday")), content)
     result = derive_both(write_warc(tmp_path / "made.warc.gz", info(), undated))
     assert [reject.reason for reject in result.derived.rejects] == ["bad_timestamp"]
     assert result.payload(record_id("a"))

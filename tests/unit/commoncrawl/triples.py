@@ -146,7 +146,7 @@ class Writer:
             record_id=record_id(f"res-{spec.name}"),
             concurrent_to=record_id(f"req-{spec.name}") if spec.request else None,
             payload_type=spec.kind,
-        ).adding(*spec.extra)
+        ).with_added(*spec.extra)
         place = self.put(WARC, spec.name, headers, content)
         html = {"Head": {"Title": f"Title of {spec.name}"}, "Links": [{"path": "A@/href", "url": "/next"}]}
         self.describe(spec.name, headers, place, {"HTTP-Response-Metadata": {"HTML-Metadata": html}})

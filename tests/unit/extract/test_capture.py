@@ -55,7 +55,7 @@ def answer(content_type: str, body: bytes, *, identified: str | None = None, url
         if name not in ("WARC-Identified-Payload-Type", "Content-Length")
     )
     if identified:
-        headers = headers.adding(("WARC-Identified-Payload-Type", identified))
+        headers = headers.with_added(("WARC-Identified-Payload-Type", identified))
     return record(headers.pairs, whole.content)
 
 
@@ -157,7 +157,7 @@ def test_a_digest_is_spelled_in_one_way_and_computed_where_the_record_has_none()
     assert computed == made(resource("text/html", b"<p>Hello")).document.digest
     assert computed is not None
     assert computed.startswith("sha1:")
-    unnamed = record(headers.adding(("WARC-Payload-Digest", "AAAA")).pairs, bare.content)
+    unnamed = record(headers.with_added(("WARC-Payload-Digest", "AAAA")).pairs, bare.content)
     assert made(unnamed).document.digest == "sha1:AAAA"
 
 

@@ -83,7 +83,7 @@ def test_the_payload_of_an_http_record_follows_its_head() -> None:
 def test_a_digest_that_speaks_of_other_bytes_is_unknown() -> None:
     revisit = headers("revisit", payload=compute(b"the original"))
     assert check(revisit, b"HTTP/1.1 304 X\r\n\r\n") == DigestCheck(ABSENT, UNKNOWN)
-    segment = headers("response", payload=compute(b"x")).adding(("WARC-Segment-Number", "1"))
+    segment = headers("response", payload=compute(b"x")).with_added(("WARC-Segment-Number", "1"))
     assert check(segment, b"HTTP/1.1 200 OK\r\n\r\n").payload is UNKNOWN
 
 
@@ -115,7 +115,7 @@ def test_both_digests_are_warcios_on_every_sample(shared_data: Path, capsys: pyt
             continue
         for fields, block, payload in _records(path):
             expected = fields.without("WARC-Block-Digest").without("WARC-Payload-Digest").without("WARC-Segment-Number")
-            expected = expected.adding(("WARC-Block-Digest", _warcio(block)), ("WARC-Payload-Digest", _warcio(payload)))
+            expected = expected.with_added(("WARC-Block-Digest", _warcio(block)), ("WARC-Payload-Digest", _warcio(payload)))
             verdict = UNKNOWN if fields.get("WARC-Type") == "revisit" else OK
             assert check(expected, block) == DigestCheck(OK, verdict), (path, fields)
             seen += 1
