@@ -1,10 +1,10 @@
-"""WARC + WAT + WET -> one page per capture, joined by record ids and target URIs, never by position.
+"""Join WARC, WAT and WET files: one page per capture, matched by record ids and target URIs, never by position.
 
     WET.WARC-Refers-To == response id        WAT.WARC-Refers-To == id of each record
     response.WARC-Concurrent-To == request id     metadata.WARC-Concurrent-To == response id
 
-Every page comes out whole or as an error document; every damaged byte is told in an error document. Memory is bounded:
-by the largest page, and by what is read ahead in a file where something is missing (see `shelf`).
+Every page comes out complete or as an error document, and every damaged byte is reported in one. Memory is bounded by
+the largest page, and by how far a file is read ahead when something is missing (see `derived_records`).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from webmill.model import Record
 
 WARC, WAT, WET = FileType.WARC, FileType.WAT, FileType.WET
 DEFAULT = WarcLimits()
-_USUAL = 3  # pages in a row where we see text and the extractor saw none
+_TOLERATED_MISSES = 3  # pages in a row with text for us, but none for Common Crawl's extractor
 _OF_NO_PAGE = ("warcinfo", "arc_header")
 _NOWHERE: Positions = {}
 
@@ -39,11 +39,10 @@ def read_pages(
     filename: str = "",
     limits: WarcLimits = DEFAULT,
 ) -> Iterator[Page | ErrorDocument]:
-    """Pages in the order of the WARC file, and error documents in place of those that are not whole.
+    """Yield the pages in the order of the WARC file, and error documents for those that are incomplete.
 
-    The sources give bytes from the offsets `start` on (0 where it says nothing): another page's `resume`, to go on
-    after that page. Without `wat` or `wet` the capture itself is read for what they would say. `filename` is what pages
-    say of where they are from.
+    The sources begin at the offsets `start` (0 by default): the `resume` of a page, to continue after that page.
+    Without `wat` or `wet`, the capture itself is parsed for what they would say. `filename` is copied to the pages.
     """
     return _PageJoiner(warc, wat, wet, start=start, filename=filename, limits=limits).pages()
 
@@ -64,18 +63,18 @@ class _PageJoiner:
         self._wet = DerivedRecordReader(WET, wet, start=start.get(WET, 0), limits=limits) if wet else None
         self._warc_to = start.get(WARC, 0)
         self._slots = read_slots(warc, start=self._warc_to, wat=self._wat, limits=limits)
-        self._pending: list[RecordSlot] = []  # read, but not yet given out
-        self._blind = False  # records are lost that nothing names: text in the WET file may be theirs
+        self._pending: list[RecordSlot] = []  # read, but not yet part of a returned page
+        self._has_unknown_losses = False  # unidentified records are lost: text in the WET file may be theirs
 
     def pages(self) -> Iterator[Page | ErrorDocument]:
-        for group in group_slots(self._noting()):
+        for group in group_slots(self._read_slots()):
             yield self._page(group)
-            yield from self._strays()
+            yield from self._report_strays()
         if self._wet:
             for entry in self._wet.drain():
                 self._wet.orphan(entry)
-                yield from self._strays()
-        yield from self._strays()
+                yield from self._report_strays()
+        yield from self._report_strays()
 
     # --- one page -----------------------------------------------------------------------------------------------
 
@@ -84,12 +83,12 @@ class _PageJoiner:
         for slot in group.slots:
             if slot.flaws:
                 flaws.update(dict.fromkeys(slot.flaws))
-                self._blind = self._blind or slot.vague
+                self._has_unknown_losses = self._has_unknown_losses or slot.vague
         wet = self._find_text(group, flaws)
         _check_digests(group, wet, flaws)
         if not group.capture and not flaws:
             flaws[_orphan(group)] = None
-        offsets, resume = self._places(group, wet)
+        offsets, resume = self._positions(group, wet)
         page = _compose(group, wet, offsets, resume, filename=self._filename)
         if page and not flaws:
             return page
@@ -114,33 +113,33 @@ class _PageJoiner:
         return entry
 
     def _lost_text(self, capture: Record, wet: DerivedRecordReader) -> list[Flaw]:
-        """No text was found. Is there none, or was it lost?"""
-        damage = wet.first_damage() or (wet.any_damage() if self._blind else None)
+        """Return the flaws of a page without a WET record: none if it has no text, else how its text was lost."""
+        damage = wet.first_damage() or (wet.any_damage() if self._has_unknown_losses else None)
         if not (damage or wet.full or wet.exhausted) or not expects_text(capture):
             return []
         if damage and damage.flaw:
             damage.claimed = True
             return [damage.flaw]
-        usual = wet.full and not self._blind and wet.misses < _USUAL
+        tolerated = wet.full and not self._has_unknown_losses and wet.misses < _TOLERATED_MISSES
         for entry in wet.miss():
             wet.orphan(entry)
-        if usual:
+        if tolerated:
             return []
         return [Flaw(WET, wet.position, wet.position, "missing_wet", "the WET file has no text for this page")]
 
-    # --- where we are -------------------------------------------------------------------------------------------
+    # --- positions -------------------------------------------------------------------------------------------
 
-    def _noting(self) -> Iterator[RecordSlot]:
+    def _read_slots(self) -> Iterator[RecordSlot]:
         for slot in self._slots:
             self._warc_to = max(self._warc_to, slot.end)
             if slot.flaws or slot.kind not in _OF_NO_PAGE:
                 self._pending.append(slot)
                 yield slot
 
-    def _places(
+    def _positions(
         self, group: PageGroup, wet: DerivedRecord | None
     ) -> tuple[dict[FileType, tuple[int, int]], dict[FileType, int]]:
-        self._leave(group)
+        self._drop_pending(group)
         resume = self._resume()
         offsets = {WARC: (group.slots[0].start, max([slot.end for slot in group.slots]))}
         if self._wat:
@@ -149,15 +148,15 @@ class _PageJoiner:
             offsets[WET] = _span([wet] if wet else [], resume[WET])
         return offsets, resume
 
-    def _leave(self, group: PageGroup) -> None:
-        """What was read up to the end of the group is given out now; so is damage after it that it told of, unless
-        that is known by its beginning and has a group of its own."""
+    def _drop_pending(self, group: PageGroup) -> None:
+        """Drop the slots of the group from those pending, and damage after it that it reports, unless that has its own
+        group, being known by its first bytes."""
         del self._pending[: self._pending.index(group.slots[-1]) + 1]
-        while self._pending and self._pending[0].told and self._pending[0].kind is None:
+        while self._pending and self._pending[0].reported and self._pending[0].kind is None:
             del self._pending[0]
 
     def _resume(self) -> dict[FileType, int]:
-        """Where the first byte lies, in each file, that no page so far needed."""
+        """Return the first offset in each file that no page so far has used."""
         resume = {WARC: self._pending[0].start if self._pending else self._warc_to}
         if self._wat:
             resume[WAT] = min([self._wat.position, *[slot.wat.start for slot in self._pending if slot.wat]])
@@ -167,14 +166,14 @@ class _PageJoiner:
 
     # --- what belongs to no page --------------------------------------------------------------------------------
 
-    def _strays(self) -> Iterator[ErrorDocument]:
-        for shelf in (self._wat, self._wet):
-            if shelf:
-                for entry in shelf.take_strays():
-                    yield self._stray(entry)
+    def _report_strays(self) -> Iterator[ErrorDocument]:
+        for reader in (self._wat, self._wet):
+            if reader:
+                for entry in reader.take_strays():
+                    yield self._stray_error(entry)
 
-    def _stray(self, entry: DerivedRecord) -> ErrorDocument:
-        assert entry.flaw  # that is why it is a stray
+    def _stray_error(self, entry: DerivedRecord) -> ErrorDocument:
+        assert entry.flaw  # every stray has one
         place = {entry.flaw.file_type: (entry.start, entry.end)}
         return ErrorDocument(
             flaws=(entry.flaw,), target_uri=entry.uri, record_id=entry.about, offsets=place, resume=self._resume()
@@ -191,7 +190,7 @@ def _compose(
         request=request.record if request else None,
         capture=group.capture.record,
         metadata=metadata.record if metadata else None,
-        wat=WatRecords(_described(request), _described(group.capture), _described(metadata)),
+        wat=WatRecords(_wat_record(request), _wat_record(group.capture), _wat_record(metadata)),
         wet=wet.record if wet and wet.uri == group.capture.uri else None,
         offsets=offsets,
         resume=resume,
@@ -199,13 +198,13 @@ def _compose(
     )
 
 
-def _described(slot: RecordSlot | None) -> Record | None:
-    """A description that does not fit is not given out, not even in an error document."""
+def _wat_record(slot: RecordSlot | None) -> Record | None:
+    """Return the WAT record of a slot; None if its URI does not match, even in an error document."""
     return slot.wat.record if slot and slot.wat and slot.wat.uri == slot.uri else None
 
 
 def _identity(group: PageGroup) -> tuple[str | None, str | None]:
-    """The target URI and the record id of the capture, also when only its metadata is left to tell."""
+    """Return the target URI and record id of the capture, even if only its metadata record is left."""
     if group.capture and group.capture.uri:
         return group.capture.uri, group.capture.id
     uri = next((slot.uri for slot in group.slots if slot.uri), None)
@@ -225,13 +224,15 @@ def _check_digests(group: PageGroup, wet: DerivedRecord | None, flaws: Flaws) ->
 
 
 def _check_digest(file_type: FileType, record: Record, flaws: Flaws) -> None:
-    """Compressed records have proven themselves by their CRC; plain ones, which are longer than their blocks, not."""
+    """Check the digest of a plain record, which is longer than its block. Compressed records have a CRC."""
     if record.length <= len(record.content) or record.cut:
         return
-    told = record.block_digest
-    if told and digest.verify(told, record.content) is digest.DigestVerdict.MISMATCH:
+    stated = record.block_digest
+    if stated and digest.verify(stated, record.content) is digest.DigestVerdict.MISMATCH:
         end = record.offset + record.length
-        flaws[Flaw(file_type, record.offset, end, "digest_mismatch", f"the content is not {told}")] = None
+        flaws[
+            Flaw(file_type, record.offset, end, "digest_mismatch", f"the content does not have the digest {stated}")
+        ] = None
 
 
 def _orphan(group: PageGroup) -> Flaw:
@@ -240,7 +241,7 @@ def _orphan(group: PageGroup) -> Flaw:
 
 
 def _span(entries: list[DerivedRecord], position: int) -> tuple[int, int]:
-    """From the first to the last; where there are none, the empty range at which we stand."""
+    """Return the range from the first to the last entry; without entries, an empty range at `position`."""
     if not entries:
         return position, position
     return min([entry.start for entry in entries]), max([entry.end for entry in entries])

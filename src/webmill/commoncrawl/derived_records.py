@@ -1,7 +1,7 @@
-"""The records of a WAT or WET file, by the record they speak of, read ahead only as far as it takes to find one.
+"""Find records of a WAT or WET file by the record they refer to, reading ahead only as far as needed.
 
-A well-formed file has them in the order of the WARC file, so the next record is the one asked for. When it is not, up
-to `AHEAD` records are read to find it; those not taken wait for their turn. Nothing is ever found by its position.
+A well-formed file has them in the order of the WARC file, so the next record is the right one. If it is not, up to
+`MAX_AHEAD` records are read to find it; the others wait until they are needed. Records are never matched by position.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from webmill.formats.warc.typed_records import FileType
 from webmill.formats.window import ByteSource
 from webmill.model import Record
 
-AHEAD = 1000  # records
-AHEAD_BYTES = 64 << 20
-PATIENCE = 30  # misses in a row with a full shelf
+MAX_AHEAD = 1000  # records
+MAX_AHEAD_BYTES = 64 << 20
+MAX_MISSES = 30  # in a row, with a full buffer
 
 
 class DerivedRecord(msgspec.Struct, eq=False, gc=False):
-    """A record that speaks of the record `about`; or damage, which does as far as its header could be read."""
+    """A WAT or WET record that refers to the record `about`; or damage, with `about` if its header could be read."""
 
     about: str | None
     uri: str | None
@@ -31,11 +31,13 @@ class DerivedRecord(msgspec.Struct, eq=False, gc=False):
     end: int
     record: Record | None = None
     flaw: Flaw | None = None  # of damage, and of what belongs to no page
-    claimed: bool = False  # damage: an error document told of it
-    described_at: int | None = None  # of a WAT record, once it was asked for: where the described record lies
+    claimed: bool = False  # damage: it is part of an error document
+    described_at: int | None = None  # the offset of the described record, once it was decoded
 
 
 class DerivedRecordReader:
+    """Reads one WAT or WET file and buffers the records that are not needed yet."""
+
     def __init__(self, file_type: FileType, source: ByteSource, *, start: int, limits: WarcLimits) -> None:
         self.file_type = file_type
         self._items = read_with_losses(source, start=start, limits=limits)
@@ -49,14 +51,14 @@ class DerivedRecordReader:
 
     @property
     def position(self) -> int:
-        """Everything before it was taken, or told."""
+        """The offset before which everything was taken or reported."""
         for entry in self._waiting.values():
             return entry.start
         return self._read_to
 
     @property
     def exhausted(self) -> bool:
-        """Nothing is left in the file."""
+        """Whether nothing is left in the file."""
         while not self._waiting:
             if not self._read():
                 return True
@@ -64,13 +66,13 @@ class DerivedRecordReader:
 
     @property
     def full(self) -> bool:
-        return len(self._waiting) >= AHEAD or self._bytes >= AHEAD_BYTES
+        return len(self._waiting) >= MAX_AHEAD or self._bytes >= MAX_AHEAD_BYTES
 
     def take(self, about: str | None) -> DerivedRecord | None:
-        """The entry about this record, if it is there: its record, or the damage that it came to."""
+        """Take the entry about this record, if it is found: its record, or the damage in its place."""
         if not self._waiting:
             entry = self._next_entry()
-            if entry and entry.about == about and entry.record:  # as it should be, and nearly always is
+            if entry and entry.about == about and entry.record:  # the usual case
                 self.misses = 0
                 return entry
             if entry:
@@ -78,21 +80,21 @@ class DerivedRecordReader:
         number = self._search(about) if about else None
         return None if number is None else self._take(number)
 
-    def in_order(self, entry: DerivedRecord) -> bool:
-        """Nothing that stands before it in the file waits."""
+    def is_in_order(self, entry: DerivedRecord) -> bool:
+        """Return whether no entry before this one is still waiting."""
         return not self._waiting or self.position >= entry.start
 
     def miss(self) -> list[DerivedRecord]:
-        """Something should have been here, and no damage explains it. When that happens again and again, what is here
-        belongs to no page to come: all of it is given back, to make room."""
+        """Count a missing record that no damage explains. After too many in a row the buffer holds only records of no
+        later page: return all of it, to make room."""
         self.misses += 1
-        if not self.full or self.misses < PATIENCE:
+        if not self.full or self.misses < MAX_MISSES:
             return []
         self.misses = 0
         return list(self._empty())
 
     def take_oldest(self, wanted: Callable[[DerivedRecord], bool]) -> Iterator[DerivedRecord]:
-        """What waits longest and is wanted, until something is not."""
+        """Take the oldest waiting entries as long as they are wanted."""
         while self._waiting:
             number, entry = next(iter(self._waiting.items()))
             if not entry.record or not wanted(entry):
@@ -100,7 +102,7 @@ class DerivedRecordReader:
             yield self._remove(number)
 
     def first_damage(self) -> DerivedRecord | None:
-        """The damage that comes next in the file: what was not found may have been there."""
+        """Return the next entry if it is damage: a missing record may have been there."""
         for entry in self._waiting.values():
             return entry if entry.flaw else None
         return None
@@ -109,12 +111,12 @@ class DerivedRecordReader:
         return next((entry for entry in self._waiting.values() if entry.flaw), None)
 
     def take_strays(self) -> list[DerivedRecord]:
-        """What belongs to no page, since the last time this was asked. Each has a flaw."""
+        """Return the entries that belong to no page, found since the last call. Each has a flaw."""
         strays, self._strays = self._strays, []
         return strays
 
     def drain(self) -> Iterator[DerivedRecord]:
-        """All records that are left; damage becomes strays."""
+        """Yield all remaining records; damage becomes strays."""
         while self._waiting or self._read():
             yield from self._empty()
 
@@ -145,13 +147,13 @@ class DerivedRecordReader:
 
     def _record(self, record: Record) -> DerivedRecord | None:
         headers = record.headers
-        found = dict(headers.pairs[::-1])  # faster than to ask for each, where names have the usual case
+        found = dict(headers.pairs[::-1])  # faster than `get`, if names have the usual case
         about = found.get("WARC-Refers-To") or headers.get("WARC-Refers-To")
         self._read_to = record.offset + record.length
         if about is None and record.type == "warcinfo":
             return None
         entry = DerivedRecord(about, record.target_uri, record.offset, self._read_to, record)
-        if record.cut:  # half a text is no text
+        if record.cut:  # a partial text is not used
             entry.record = None
             entry.flaw = Flaw(self.file_type, entry.start, entry.end, "too_large", f"{record.content_length} bytes")
             return entry
@@ -176,7 +178,7 @@ class DerivedRecordReader:
         self._next += 1
         self._bytes += len(entry.record.content) if entry.record else 0
 
-    # --- letting go ---------------------------------------------------------------------------------------------
+    # --- taking and removing ---------------------------------------------------------------------------------------------
 
     def _take(self, number: int) -> DerivedRecord:
         self.misses = 0
@@ -184,7 +186,7 @@ class DerivedRecordReader:
         entry = self._waiting[number]
         if entry.record:
             return self._remove(number)
-        # Other records may have been in the damage, too: it stays until a record after it is taken.
+        # The damage may hold other records: it stays until a record after it is taken.
         if entry.about:
             del self._numbers[entry.about]
         entry.claimed, entry.about = True, None
@@ -206,7 +208,7 @@ class DerivedRecordReader:
                 self._strays.append(entry)
 
     def _close_damage(self, before: int) -> None:
-        """A record after it is asked for, so no page to come can have been in it."""
+        """Remove damage before an entry that is taken: no later page can have been in it."""
         passed = [number for number, entry in self._before(before) if entry.flaw]
         for number in passed:
             entry = self._remove(number)

@@ -1,11 +1,10 @@
-"""Records of one file, and for damaged bytes what their first part still says: whose record it was.
+"""Read the records of one file and, for damaged bytes, the header that can still be read: whose record it was.
 
-Compressed records break at a byte; what was before it can be read. That is mostly the header, and so the record's id.
+A compressed record breaks at some byte; what precedes it can be inflated. That is mostly the header, with the id.
 """
 
 from __future__ import annotations
 
-import io
 from collections import deque
 from collections.abc import Iterator
 
@@ -15,28 +14,28 @@ from zlib_ng import zlib_ng
 from webmill.formats.compression.gzip_members import INFLATE_ERROR, MAGIC
 from webmill.formats.warc.fields import parse_warc_fields
 from webmill.formats.warc.head import WarcLimits
-from webmill.formats.warc.reader import read_records
+from webmill.formats.warc.reader import end_offset, read_records
 from webmill.formats.window import ByteSource
 from webmill.model import Damage, Headers, Record
 
-KEPT = 16 << 20  # stored bytes remembered, at most
-HEAD = 16 << 10  # of a damaged record, looked at
+MAX_KEPT = 16 << 20  # stored bytes that are remembered
+MAX_HEAD = 16 << 10  # bytes of a damaged record that are examined
 _SLICE = 64
 
 
 class LostRecord(msgspec.Struct, frozen=True):
-    """Stored bytes without a record to trust, and the header that begins them, as far as it could be read."""
+    """Stored bytes without a valid record, and the header at their start, as far as it could be read."""
 
     damage: Damage
     headers: Headers
 
 
 def read_with_losses(source: ByteSource, *, start: int = 0, limits: WarcLimits) -> Iterator[Record | LostRecord]:
-    """Damage that touches is one. A record that is not ended as it should be is lost: its length is wrong, or its end
-    is missing."""
+    """Yield records and lost records; adjacent damage is one. A record without its terminator is lost: its length is
+    wrong, or its end is missing."""
     memory = _RememberingSource(source, start)
     before: Record | LostRecord | None = None
-    for item in read_records(memory, limits=limits, start=start, size=_size_of(source, start)):
+    for item in read_records(memory, limits=limits, start=start, size=end_offset(source, start)):
         if isinstance(item, Record):
             if before is not None:
                 yield before
@@ -47,7 +46,9 @@ def read_with_losses(source: ByteSource, *, start: int = 0, limits: WarcLimits) 
         else:
             if before is not None:
                 yield before
-            before = LostRecord(item, salvage_headers(memory.recall(item.offset, min(HEAD, item.end - item.offset))))
+            before = LostRecord(
+                item, salvage_headers(memory.recall(item.offset, min(MAX_HEAD, item.end - item.offset)))
+            )
     if before is not None:
         yield before
 
@@ -61,12 +62,12 @@ def _touches(before: Record | LostRecord, damage: Damage) -> bool:
 def _join(before: Record | LostRecord, damage: Damage) -> LostRecord:
     if isinstance(before, Record):
         return LostRecord(Damage(before.offset, damage.end, damage.reason, damage.message), before.headers)
-    first = damage if before.damage.reason == "padding" else before.damage  # NUL bytes are the lesser news
+    first = damage if before.damage.reason == "padding" else before.damage  # other damage is more severe than NUL bytes
     return LostRecord(Damage(before.damage.offset, damage.end, first.reason, first.message), before.headers)
 
 
 def salvage_headers(stored: bytes) -> Headers:
-    """The fields that stand whole at the beginning of these bytes; none when they do not begin a record."""
+    """Return the complete header fields at the start of these bytes; none if they do not begin a record."""
     plain = _inflate_start(stored) if stored.startswith(MAGIC) else stored
     if not plain.startswith(b"WARC/"):
         return Headers()
@@ -76,12 +77,12 @@ def salvage_headers(stored: bytes) -> Headers:
 
 
 def _inflate_start(stored: bytes) -> bytes:
-    """In small steps: an error takes the output of its whole step with it."""
+    """Inflate in small steps: an error loses the output of its whole step."""
     inflate, plain = zlib_ng.decompressobj(31), bytearray()
     try:
         for at in range(0, len(stored), _SLICE):
-            plain += inflate.decompress(stored[at : at + _SLICE], HEAD)
-            if inflate.eof or len(plain) >= HEAD:
+            plain += inflate.decompress(stored[at : at + _SLICE], MAX_HEAD)
+            if inflate.eof or len(plain) >= MAX_HEAD:
                 break
     except INFLATE_ERROR:
         pass
@@ -89,7 +90,7 @@ def _inflate_start(stored: bytes) -> bytes:
 
 
 class _RememberingSource:
-    """A source that remembers what was read since the last good record."""
+    """A source that remembers the bytes read since the last good record."""
 
     def __init__(self, source: ByteSource, start: int) -> None:
         self._source = source
@@ -99,7 +100,7 @@ class _RememberingSource:
 
     def read(self, size: int, /) -> bytes:
         piece = self._source.read(size)
-        if self._kept < KEPT:
+        if self._kept < MAX_KEPT:
             self._pieces.append((self._at, piece))
             self._kept += len(piece)
         self._at += len(piece)
@@ -117,13 +118,3 @@ class _RememberingSource:
             if 0 <= at < len(piece):
                 found += piece[at : at + count - len(found)]
         return bytes(found)
-
-
-def _size_of(source: ByteSource, start: int) -> int | None:
-    """The offset of the end, when the source can tell without being read."""
-    if not isinstance(source, io.IOBase) or not source.seekable():
-        return None
-    here = source.tell()
-    size = source.seek(0, io.SEEK_END)
-    source.seek(here)
-    return start + size - here

@@ -1,4 +1,4 @@
-"""What comes out of joined files: pages, and error documents in place of pages that are not whole."""
+"""The results of reading WARC, WAT and WET files together: pages, and error documents for damaged pages."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Positions = Mapping[FileType, int]
 
 
 class WatRecords(msgspec.Struct, frozen=True):
-    """The WAT records of a page, by what they describe."""
+    """The WAT records of a page, by the record that each describes."""
 
     request: Record | None = None
     capture: Record | None = None
@@ -40,14 +40,14 @@ class WatRecords(msgspec.Struct, frozen=True):
 
 
 class Page(msgspec.Struct, frozen=True, kw_only=True, dict=True):
-    """One capture of one URL, with all that the three files say about it.
+    """One capture of one URL, with everything that the three files say about it.
 
-    `offsets` has the byte range `[start, end)` of the page's records for every file that was read; an empty range where
-    a file has none. Reading on from `resume` gives exactly the pages that follow this one. `filename` is the WARC
-    file's, as whoever opened it calls it.
+    `offsets` has the byte range `[start, end)` of the page's records in every file that was read; an empty range if a
+    file has none. Reading from `resume` gives exactly the pages after this one. `filename` is the name of the WARC
+    file, as given by the caller.
 
-    What is derived is decoded when it is asked for. A WAT record that holds no JSON is BadInput then; so is a page too
-    long to be read for itself.
+    Properties are decoded on access. They raise BadInput for a WAT record that is not JSON, and for a page that is too
+    long to be parsed.
     """
 
     request: Record | None = None
@@ -81,24 +81,24 @@ class Page(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def http(self) -> HttpResponse | None:
-        """Of a response or revisit. A resource has no head: its content is the payload."""
+        """The HTTP message of a response or revisit. A resource has none: its content is the payload."""
         return None if self.capture.type == "resource" else read_response(self.capture.content)
 
     @cached_property
     def findings(self) -> MetadataFields | None:
-        """What the crawler noted: from the metadata record, or else from its description in the WAT file."""
+        """The crawler's notes: from the metadata record, or else from its description in the WAT file."""
         if self.metadata:
             return MetadataFields(parse_warc_fields(self.metadata.content))
         return read_wat(self.wat.metadata.content).findings if self.wat.metadata else None
 
     @cached_property
     def description(self) -> WatDescription | None:
-        """All that the WAT file says about the capture."""
+        """The description of the capture in the WAT file."""
         return read_wat(self.wat.capture.content) if self.wat.capture else None
 
     @cached_property
     def html(self) -> WatHtml | None:
-        """Title, metas, links: from the WAT file, or from the page itself when no WAT file was read."""
+        """Title, metas and links: from the WAT file, or from the page itself if no WAT file was read."""
         if FileType.WAT in self.offsets:
             return self.description.html if self.description else None
         return read_own_html(self.capture, self.http) if self.http else None
@@ -115,7 +115,7 @@ class Page(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @property
     def links(self) -> tuple[WatLink, ...]:
-        """Links of the body; those of the head (icon, canonical) are in `html.head.links`."""
+        """The links of the body; those of the head (icon, canonical) are in `html.head.links`."""
         return self.html.links if self.html else ()
 
     @property
@@ -124,31 +124,31 @@ class Page(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @property
     def charset(self) -> str | None:
-        """As the crawler detected it."""
+        """The charset that the crawler detected."""
         return self.findings.charset if self.findings else None
 
     @cached_property
     def text(self) -> str | None:
-        """The WET file's text for this page, if it has one; the page's own text when no WET file was read."""
+        """The text in the WET file, if it has one; the text of the page itself if no WET file was read."""
         if FileType.WET in self.offsets:
             return wet_format.read_text(self.wet) if self.wet else None
         return read_own_text(self.capture, self.http) if self.http else None
 
 
 class Flaw(msgspec.Struct, frozen=True):
-    """What is wrong, and where the raw bytes lie: `[start, end)` of the file of this type.
+    """What is wrong, and the bytes `[start, end)` of the file where it is.
 
     Reasons are those of `model.Damage`, and:
 
     | reason | meaning |
     |---|---|
-    | missing_record | another record says that there is one, and it is not there; the range is where it should be |
+    | missing_record | another record refers to it, and it is missing; the range is where it should be |
     | missing_wat | the WAT file has no description of a record |
-    | missing_wet | the WET file ends, or has lost records, before the text of this page |
+    | missing_wet | the WET file ends, or lost records, before the text of this page |
     | orphan | the record belongs to no page that was found |
-    | unexpected_record | a record of a type that pages are not made of |
+    | unexpected_record | a record type that is not part of a page |
     | duplicate | a second record about the same record |
-    | uri_mismatch | the record ids fit, the target URIs do not |
+    | uri_mismatch | the record ids match, the target URIs do not |
     | digest_mismatch | the content of an uncompressed record does not have its digest |
     """
 
@@ -160,12 +160,12 @@ class Flaw(msgspec.Struct, frozen=True):
 
 
 class ErrorDocument(msgspec.Struct, frozen=True, kw_only=True):
-    """In place of a page that is not whole, or for bytes that belong to no page.
+    """Stands for an incomplete page, or for bytes that belong to no page.
 
-    `page` is what could be read of it, when its capture could. `offsets` and `resume` are as in Page.
+    `page` has what could be read, if the capture could. `offsets` and `resume` are as in Page.
     """
 
-    flaws: tuple[Flaw, ...]  # at least one, the gravest first
+    flaws: tuple[Flaw, ...]  # at least one, the most severe first
     target_uri: str | None = None
     record_id: str | None = None
     page: Page | None = None
@@ -198,16 +198,16 @@ class ErrorDocument(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.file_type}_ERROR"
 
 
-# --- what Common Crawl's extractor would say, where the WAT or WET file is not at hand or has lost it
+# --- what Common Crawl's extractor would write, if the WAT or WET file is missing or damaged
 
 
 def read_own_html(capture: Record, http: HttpResponse) -> WatHtml | None:
-    """Title, metas and links of the page itself. Raises BadInput for one that is too long."""
+    """Return title, metas and links of the page itself. Raise BadInput if it is too long."""
     return _as_metadata(read_html(http.text.text)) if _is_page(capture, http) else None
 
 
 def read_own_text(capture: Record, http: HttpResponse) -> str | None:
-    """The page's plain text, None when there is none. Raises BadInput for a page that is too long."""
+    """Return the plain text of the page itself, None if there is none. Raise BadInput if it is too long."""
     return (read_html_text(http.text.text).text or None) if _is_page(capture, http) else None
 
 
@@ -216,7 +216,7 @@ def _is_page(capture: Record, http: HttpResponse) -> bool:
 
 
 def expects_text(capture: Record) -> bool:
-    """Should there be a WET record?"""
+    """Return whether the capture should have a WET record."""
     try:
         return read_own_text(capture, read_response(capture.content)) is not None
     except BadInput:

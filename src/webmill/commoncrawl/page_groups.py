@@ -1,8 +1,8 @@
-"""Which records of a WARC file are one page: request, capture and metadata that name each other.
+"""Group the records of a WARC file into pages: request, capture and metadata that refer to each other.
 
-Records name each other by WARC-Concurrent-To, in either direction and in any order, as long as they follow each other.
-Where a crawler wrote no such fields, a record joins the group it follows when that has none of its role, and the URI is
-the same, and the dates are within a minute. A record is never put to a page that it does not follow.
+Records refer to each other by WARC-Concurrent-To, in either direction and in any order, as long as they are adjacent.
+If a crawler wrote no such fields, a record joins the group before it if that has no record of its role, the URI is the
+same, and the dates are within a minute. A record never joins a page that it does not directly follow.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from webmill.commoncrawl.page import Flaw
 from webmill.commoncrawl.record_slots import RecordSlot
 from webmill.formats.warc.typed_records import FileType
 
-NEAR = 60  # seconds
+MAX_APART = 60  # seconds
 _ROLES = {
     "request": "request",
     "response": "capture",
@@ -27,13 +27,13 @@ _ROLES = {
 
 
 class PageGroup(msgspec.Struct, eq=False):
-    """The slots of one page, in their order, or one slot that can be no page's."""
+    """The slots of one page in order, or one slot that belongs to no page."""
 
     slots: list[RecordSlot] = msgspec.field(default_factory=list)
     request: RecordSlot | None = None
     capture: RecordSlot | None = None
     metadata: RecordSlot | None = None
-    flaws: tuple[Flaw, ...] = ()  # damage beside it that took a part of it
+    flaws: tuple[Flaw, ...] = ()  # adjacent damage that may have destroyed a part of it
 
     def role(self, name: str) -> RecordSlot | None:
         return getattr(self, name)  # type: ignore[no-any-return]
@@ -42,21 +42,21 @@ class PageGroup(msgspec.Struct, eq=False):
         self.slots.append(slot)
         setattr(self, role, slot)
 
-    def names(self, slot: RecordSlot) -> bool:
-        """Does one of the group name this record, or it one of the group?"""
+    def refers_to(self, slot: RecordSlot) -> bool:
+        """Return whether a record of the group refers to this one, or this one to it."""
         return any(mine.id in slot.partners or slot.id in mine.partners for mine in self.slots)
 
     def lacks_a_partner(self) -> bool:
-        """One of its records names a record that is not in it."""
+        """Return whether one of its records refers to a record outside the group."""
         ids = {slot.id for slot in self.slots}
         return any(partner not in ids for slot in self.slots for partner in slot.partners)
 
 
 def group_slots(slots: Iterable[RecordSlot]) -> Iterator[PageGroup]:
-    """Every slot is in one group; damage that is nobody's is a group of its own.
+    """Yield groups of slots, each slot in one group; damage that belongs to no page is a group of its own.
 
-    A page that may have lost a part to damage beside it has its flaw: better one page too many among the errors than
-    one that looks whole and is not.
+    A page that may have lost a part to adjacent damage gets its flaw: better one page too many among the errors than
+    one that looks complete and is not.
     """
     group, before, after = PageGroup(), list[RecordSlot](), list[RecordSlot]()
     metadata_is_usual = False
@@ -80,7 +80,7 @@ def group_slots(slots: Iterable[RecordSlot]) -> Iterator[PageGroup]:
                 before = []
                 yield PageGroup([slot], flaws=slot.flaws or (_unexpected(slot),))
         if slot.vague:
-            slot.told = True
+            slot.reported = True
             after.append(slot)
     yield from _settle(group, before, after, metadata_is_usual=metadata_is_usual)
     yield from _alone(after)
@@ -99,7 +99,7 @@ def _with_next(slots: Iterable[RecordSlot]) -> Iterator[tuple[RecordSlot, Record
 def _belongs(slot: RecordSlot, role: str, group: PageGroup, following: RecordSlot | None) -> bool:
     if group.role(role):
         return False
-    if group.names(slot):
+    if group.refers_to(slot):
         return True
     if slot.partners or not _is_near(slot, group.slots[-1]) or group.lacks_a_partner():
         return False
@@ -116,13 +116,13 @@ def _is_near(slot: RecordSlot, other: RecordSlot) -> bool:
         apart = datetime.fromisoformat(slot.date or "") - datetime.fromisoformat(other.date or "")
     except (ValueError, TypeError):
         return False
-    return abs(apart.total_seconds()) <= NEAR
+    return abs(apart.total_seconds()) <= MAX_APART
 
 
 def _settle(
     group: PageGroup, before: list[RecordSlot], after: list[RecordSlot], *, metadata_is_usual: bool
 ) -> Iterator[PageGroup]:
-    """The group is complete: it and the damage beside it know of each other now."""
+    """Yield a finished group and the damage before it, after giving the group the damage that it may belong to."""
     if group.slots:
         if before and group.lacks_a_partner():
             _claim(group, before)
@@ -135,14 +135,14 @@ def _settle(
 
 def _claim(group: PageGroup, gaps: list[RecordSlot]) -> None:
     for gap in gaps:
-        gap.told = True
+        gap.reported = True
         group.flaws += gap.flaws
 
 
 def _alone(gaps: list[RecordSlot]) -> Iterator[PageGroup]:
     for gap in gaps:
-        if not gap.told:
-            gap.told = True
+        if not gap.reported:
+            gap.reported = True
             yield PageGroup([gap], flaws=gap.flaws)
 
 

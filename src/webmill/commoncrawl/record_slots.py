@@ -1,8 +1,7 @@
-"""The records of a WARC file in their order, each with its description from the WAT file; and the places of those that
-are lost, known by one of the two.
+"""Read the records of a WARC file in order, each with its WAT description; and the slots of records that are lost.
 
-The WAT file describes every record of the WARC file: which it was, where it lay, what it belonged to. So a record that
-only the WAT file knows is a lost record with a name and a place.
+The WAT file describes every record of the WARC file: its id, its offset, what it belongs to. So a record that only the
+WAT file knows is a lost record with a known id and offset.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from webmill.model import Damage, Headers, Record
 
 
 class RecordSlot(msgspec.Struct, eq=False, gc=False):
-    """The place of a record. `kind` is its type, or None when nothing is known of it but that bytes are damaged."""
+    """The place of a record, present or lost. `kind` is its type; None for damaged bytes that could be anything."""
 
     kind: str | None
     id: str | None
@@ -35,8 +34,8 @@ class RecordSlot(msgspec.Struct, eq=False, gc=False):
     record: Record | None = None
     wat: DerivedRecord | None = None
     flaws: tuple[Flaw, ...] = ()
-    vague: bool = False  # damage that may have swallowed records of other pages, too
-    told: bool = False  # damage: an error document tells of it
+    vague: bool = False  # damage that may include records of other pages
+    reported: bool = False  # damage that is part of an error document
 
 
 def read_slots(
@@ -49,10 +48,10 @@ def read_slots(
             continue
         slot = _slot_of(item)
         entry = wat.take(slot.id) if wat else None
-        if damages or (wat and not (entry and wat.in_order(entry))):
+        if damages or (wat and not (entry and wat.is_in_order(entry))):
             entry = yield from _find_lost(slot, entry, wat, damages)
             damages.clear()
-        slot.wat = _checked(slot, entry, wat) if wat else None
+        slot.wat = _check_entry(slot, entry, wat) if wat else None
         yield slot
     described: set[Damage] = set()
     if wat:
@@ -63,9 +62,9 @@ def read_slots(
 def _find_lost(
     slot: RecordSlot, entry: DerivedRecord | None, wat: DerivedRecordReader | None, damages: list[LostRecord]
 ) -> Generator[RecordSlot, None, DerivedRecord | None]:
-    """Yields the places of records that should have come before this one. Returns its description, `entry` if found."""
+    """Yield the slots of records that should have come before this one; return its WAT entry, if found."""
     described: set[Damage] = set()
-    while wat and not (entry and wat.in_order(entry)):
+    while wat and not (entry and wat.is_in_order(entry)):
         here = _described_offset(entry) if entry and entry.record else slot.start
         passed = list(wat.take_oldest(lambda other, here=here: _described_offset(other) < here))  # type: ignore[misc]
         yield from _slots_of_descriptions(passed, wat, damages, described)
@@ -89,7 +88,7 @@ def _slot_of(record: Record) -> RecordSlot:
 
 
 def _slot(headers: Headers, start: int, end: int) -> RecordSlot:
-    found = dict(headers.pairs[::-1])  # faster than to ask for each, where names have the usual case; the first wins
+    found = dict(headers.pairs[::-1])  # faster than `get` for each name, if names have the usual case; the first wins
     kind, name = found.get("WARC-Type"), found.get("WARC-Record-ID")
     uri, date = found.get("WARC-Target-URI"), found.get("WARC-Date")
     if kind is None or name is None or uri is None or date is None:
@@ -100,10 +99,10 @@ def _slot(headers: Headers, start: int, end: int) -> RecordSlot:
     return RecordSlot(kind, name, uri, date, tuple(headers.get_all("WARC-Concurrent-To")), start, end)
 
 
-def _checked(slot: RecordSlot, entry: DerivedRecord | None, wat: DerivedRecordReader) -> DerivedRecord | None:
-    """The entry when it can be trusted; if not, the slot has a flaw."""
+def _check_entry(slot: RecordSlot, entry: DerivedRecord | None, wat: DerivedRecordReader) -> DerivedRecord | None:
+    """Return the WAT entry if it can be trusted; else add a flaw to the slot."""
     if entry is None and slot.kind in ("warcinfo", "arc_header"):
-        return None  # no page lacks it
+        return None  # it is not part of a page
     if entry is None:
         damage = wat.first_damage() or wat.any_damage()
         if damage and damage.flaw:
@@ -125,7 +124,7 @@ def _checked(slot: RecordSlot, entry: DerivedRecord | None, wat: DerivedRecordRe
 def _slots_of_descriptions(
     entries: Iterable[DerivedRecord], wat: DerivedRecordReader, damages: list[LostRecord], described: set[Damage]
 ) -> Iterator[RecordSlot]:
-    """What was described and is not there, with the damage that it lies in, if any. Notes those in `described`."""
+    """Yield slots for described records that are missing, with the damage that covers them, which joins `described`."""
     for entry in entries:
         slot = _slot_of_description(entry)
         if slot is None:
@@ -139,7 +138,7 @@ def _slots_of_descriptions(
 
 
 def _undescribed(damages: list[LostRecord], described: set[Damage]) -> Iterator[RecordSlot]:
-    """Damage of which only its own beginning can tell what it was, if anything."""
+    """Yield slots for damage that no description covers; only its first bytes may say what it was."""
     for lost in damages:
         if lost.damage not in described:
             slot = _slot(lost.headers, lost.damage.offset, lost.damage.end)
@@ -152,15 +151,15 @@ def _flaw(damage: Damage) -> Flaw:
 
 
 def _slot_of_description(entry: DerivedRecord) -> RecordSlot | None:
-    """The place of the record that it describes; None when it makes no sense."""
+    """Return the slot of the record that a WAT entry describes; None if the entry is invalid."""
     try:
         description = read_wat(entry.record.content if entry.record else b"")
     except BadInput:
         return None
-    start, end = _place(description)
+    start, end = _described_range(description)
     slot = _slot(description.envelope.headers, start, end)
     slot.wat = entry
-    message = f"the WAT file describes a {slot.kind} record here, which is not there"
+    message = f"the WAT file describes a {slot.kind} record here, which is missing"
     slot.flaws = (Flaw(FileType.WARC, start, end, "missing_record", message),)
     return slot
 
@@ -168,13 +167,13 @@ def _slot_of_description(entry: DerivedRecord) -> RecordSlot | None:
 def _described_offset(entry: DerivedRecord) -> int:
     if entry.described_at is None:
         try:
-            entry.described_at = _place(read_wat(entry.record.content if entry.record else b""))[0]
+            entry.described_at = _described_range(read_wat(entry.record.content if entry.record else b""))[0]
         except BadInput:
-            entry.described_at = 0  # of no use to anyone: let it come out and be told
+            entry.described_at = 0  # unusable: sort it first, so that it is reported
     return entry.described_at
 
 
-def _place(description: WatDescription) -> tuple[int, int]:
+def _described_range(description: WatDescription) -> tuple[int, int]:
     container = description.container
     start = container.offset or 0
     return start, start + ((container.gzip.deflate_length if container.gzip else 0) or 0)

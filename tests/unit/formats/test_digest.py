@@ -115,7 +115,9 @@ def test_both_digests_are_warcios_on_every_sample(shared_data: Path, capsys: pyt
             continue
         for fields, block, payload in _records(path):
             expected = fields.without("WARC-Block-Digest").without("WARC-Payload-Digest").without("WARC-Segment-Number")
-            expected = expected.with_added(("WARC-Block-Digest", _warcio(block)), ("WARC-Payload-Digest", _warcio(payload)))
+            expected = expected.with_added(
+                ("WARC-Block-Digest", _warcio(block)), ("WARC-Payload-Digest", _warcio(payload))
+            )
             verdict = UNKNOWN if fields.get("WARC-Type") == "revisit" else OK
             assert check(expected, block) == DigestCheck(OK, verdict), (path, fields)
             seen += 1

@@ -57,7 +57,7 @@ class RecordReader:
     """One pass over one file."""
 
     def __init__(self, source: ByteSource, *, limits: WarcLimits, start: int, size: int | None) -> None:
-        self.raw = ByteWindow(source, start=start, size=_size_of(source, start) if size is None else size)
+        self.raw = ByteWindow(source, start=start, size=end_offset(source, start) if size is None else size)
         self.limits = limits
         self.kind = ""  # of the last unit that was recognised: after damage we look for more of the same
         self.credit = CREDIT
@@ -197,8 +197,8 @@ def _placed(items: list[Record | Damage], start: int, end: int, *, shared: bool 
             yield Damage(start, end, item.reason, f"{item.message} (byte {item.offset} of the inflated member)")
 
 
-def _size_of(source: ByteSource, start: int) -> int | None:
-    """The offset of the end, when the source can tell without being read."""
+def end_offset(source: ByteSource, start: int) -> int | None:
+    """Return the offset of the end, if the source can tell it without being read."""
     if not isinstance(source, io.IOBase) or not source.seekable():
         return None
     here = source.tell()
