@@ -1,12 +1,12 @@
-"""Messages between the batcher and its workers: some captures of an index, as one JSON array.
+"""Batches, the messages between the batcher and its workers: captures of an index as one JSON array.
 
     [{"surt_url": "com,example)/", "timestamp": "20240722120756", "metadata": {…all of the CDX line's JSON…}}, …]
 
-This is the format of the batcher that webmill takes the place of, so that its workers understand ours and ours theirs.
-The JSON of a line is copied as it stands once it is known to be JSON: nothing in it is lost or spelled anew.
+This is the format of the batcher that webmill replaces, so that the workers of both understand each other. The JSON of
+a line is copied unchanged once it is known to be JSON.
 
-A batch has an id made of the run (a fingerprint of what was asked for) and its number, counted from 1. The same
-selection of the same index has the same batches under the same ids: whoever publishes one twice changes nothing.
+The id of a batch is made of the run (a fingerprint of the query) and its number, from 1. The same selection of the
+same index gives the same batches with the same ids: publishing one twice changes nothing.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ from webmill.formats.cdx.cdxj import CdxjLine, as_text, capture_of, parse, parse
 from webmill.formats.timestamps import is_timestamp
 from webmill.model import CaptureRef
 
-QUEUE = "batches"  # what the queue is called at a broker, as in the reference
+QUEUE = "batches"  # the name of the queue at a broker, as in the reference
 
 _ID = re.compile(r"([0-9a-f]{12})-([0-9]{8,18})")
 ENTRY = b'{"surt_url": "%b", "timestamp": "%b", "metadata": %b}'
-# What stands in JSON as it is; keys of Common Crawl are nothing else.
+# Bytes that need no escape in JSON; keys of Common Crawl have no others.
 _PLAIN = bytes(byte for byte in range(0x21, 0x7F) if byte not in b'"\\')
 
 
 class BatchItem(msgspec.Struct, frozen=True):
-    """One capture to fetch. Values of `metadata` that are no strings are there as the JSON they were spelled in."""
+    """One capture to fetch. Values of `metadata` that are not strings are kept as their JSON text."""
 
     capture: CaptureRef
     metadata: dict[str, str]
 
 
 class RejectedItem(msgspec.Struct, frozen=True):
-    """An entry of a batch that cannot be fetched; `number` counts from 0, `raw` is its beginning."""
+    """An item of a batch that cannot be fetched; `number` counts from 0, `raw` is the start of the item."""
 
     number: int
     reason: str
@@ -64,7 +64,7 @@ def batch_id(run: str, number: int) -> str:
 
 
 def parse_batch_id(id_: str) -> tuple[str, int] | None:
-    """The run and the number; None: the message is not from our batcher."""
+    """Return the run and the number of a batch id; None if the message is not from our batcher."""
     match = _ID.fullmatch(id_)
     return (match[1], int(match[2])) if match else None
 
@@ -73,25 +73,25 @@ def parse_batch_id(id_: str) -> tuple[str, int] | None:
 
 
 def encode_batch(lines: Iterable[bytes]) -> bytes:
-    """Lines of a CDX, each proven. BadInput as `encode_item`."""
+    """Return the batch of these CDX lines, each validated. Raise BadInput as `encode_item` does."""
     return join_items(map(encode_item, lines))
 
 
 def encode_item(line: bytes) -> bytes:
-    """Return one line as an entry. BadInput as `parse`."""
+    """Return one CDX line as an item of a batch. Raise BadInput as `parse` does."""
     parse(line)
     return format_item(*line.rstrip(b"\r\n").split(b" ", 2))
 
 
 def format_item(surt: bytes, timestamp: bytes, data: bytes) -> bytes:
-    """An entry of parts that are known to be right."""
+    """Return an item of a batch from parts that are known to be valid."""
     if not are_json_safe([surt]):
         surt = quoted(surt.decode("utf-8", "replace")).encode()[1:-1]
     return ENTRY % (surt, timestamp, data)
 
 
 def are_json_safe(surts: Iterable[bytes]) -> bool:
-    """Whether all of them stand in JSON as they are."""
+    """Return whether none of them needs an escape in JSON."""
     return not b"".join(surts).translate(None, _PLAIN)
 
 
@@ -103,9 +103,9 @@ def join_items(items: Iterable[bytes]) -> bytes:
 
 
 def decode_batch(body: bytes) -> list[BatchItem | RejectedItem]:
-    """All entries, in order; one that cannot be fetched spoils no other. BadInput (bad_batch): this is no batch at all.
+    """Return all items in order; an invalid one does not affect the others. Raise BadInput (bad_batch) if not a batch.
 
-    Keys that we do not know are left alone; offset and length may be numbers or strings of digits.
+    Unknown keys are ignored; offset and length may be numbers or strings of digits.
     """
     try:
         entries = _entries.decode(body)

@@ -1,7 +1,7 @@
-"""Fetch the captures of a batch: several ranges at once, in bounded memory, each capture by itself.
+"""Fetch the captures of a batch: several ranges at once, in bounded memory.
 
-What can never be had (no such file, a place beyond its end) is the answer for that capture alone. What may work later
-is raised: the batch is not done then.
+A permanent failure (no such file, an offset beyond its end) is returned for that capture alone. A temporary one is
+raised: the batch is not done then.
 """
 
 from __future__ import annotations
@@ -21,22 +21,25 @@ from webmill.model import CaptureRef
 
 
 class StoredCapture(NamedTuple):
-    """The stored bytes of one capture, or why there are none."""
+    """The stored bytes of one capture, or the error."""
 
     number: int
     stored: bytes | BadInput | NotFound
 
 
 class WholeFileRule(NamedTuple):
-    """When a file is downloaded as a whole: for this many ranges or more that make up this share of it."""
+    """When to download a whole file: for at least this many ranges, which cover at least this share of it."""
 
     files: WholeFiles
     share: float = 0.2
-    requests: int = 3  # below that, asking for the size and for the file would not be fewer
+    requests: int = 3  # with fewer ranges, requesting the size and the file saves nothing
 
 
 class CaptureFetcher:
-    """Threads may share it. `fetched` hears of every download: how many bytes it was."""
+    """Fetches captures from a storage; threads may share it.
+
+    `on_download` is called with the bytes of each download.
+    """
 
     def __init__(
         self,
@@ -45,35 +48,38 @@ class CaptureFetcher:
         concurrency: int,
         limits: RangeLimits,
         whole: WholeFileRule | None = None,
-        fetched: Callable[[int], None] = lambda _: None,
+        on_download: Callable[[int], None] = lambda _: None,
     ) -> None:
         self._storage = storage
         self._concurrency = concurrency
         self._pool = ThreadPoolExecutor(concurrency, thread_name_prefix="webmill-fetch")
         self._limits = limits
         self._whole = whole
-        self._fetched = fetched
+        self._on_download = on_download
         self._stats: dict[str, Stat] = {}
 
     def close(self) -> None:
         self._pool.shutdown(cancel_futures=True)
 
     def fetch(self, captures: Mapping[int, CaptureRef]) -> Iterator[StoredCapture]:
-        """Every capture once, file by file. Unavailable, Misconfigured: none of what is left, for now."""
+        """Yield every capture once, file by file.
+
+        Raise Unavailable or Misconfigured if the rest cannot be fetched now.
+        """
         fitting = {number: capture for number, capture in captures.items() if capture.length <= self._limits.item}
         for number in sorted(captures.keys() - fitting.keys()):
-            message = f"a capture of {captures[number].length:,} stored bytes, where {self._limits.item:,} are allowed"
+            message = f"a capture of {captures[number].length:,} stored bytes; the limit is {self._limits.item:,}"
             yield StoredCapture(number, BadInput(message, reason="too_large"))
-        waiting: deque[tuple[ByteRange, Future[_Stored]]] = deque()
+        pending: deque[tuple[ByteRange, Future[_Stored]]] = deque()
         try:
             for part, job in self._jobs(fitting):
-                waiting.append((part, self._pool.submit(job)))
-                if len(waiting) >= self._concurrency:
-                    yield from self._cut(*waiting.popleft(), captures)
-            while waiting:
-                yield from self._cut(*waiting.popleft(), captures)
+                pending.append((part, self._pool.submit(job)))
+                if len(pending) >= self._concurrency:
+                    yield from self._cut(*pending.popleft(), captures)
+            while pending:
+                yield from self._cut(*pending.popleft(), captures)
         finally:
-            for _, future in waiting:
+            for _, future in pending:
                 if not future.cancel():
                     future.add_done_callback(_close)
 
@@ -100,7 +106,7 @@ class CaptureFetcher:
             try:
                 self._stats[filename] = self._storage.stat(filename)
             except (BadInput, NotFound):
-                return None  # its ranges will tell
+                return None  # reading its ranges will report the error
         return self._stats[filename]
 
     def _read(self, part: ByteRange) -> _Stored:
@@ -108,17 +114,17 @@ class CaptureFetcher:
             data = self._storage.read(part.filename, start=part.start, length=part.length)
         except (BadInput, NotFound) as error:
             return _Refusal(error)
-        self._fetched(len(data))
+        self._on_download(len(data))
         return _Piece(part.start, data)
 
     def _download(self, stat: Stat) -> _Stored:
         assert self._whole
         try:
-            return _LocalFile(self._whole.files.open(self._storage, stat, fetched=self._fetched))
-        except NotFound as error:  # it was there when its size was asked for
+            return _LocalFile(self._whole.files.open(self._storage, stat, on_download=self._on_download))
+        except NotFound as error:  # it existed when its size was requested
             return _Refusal(error)
         except Unavailable:
-            self._stats.pop(stat.key, None)  # it may be another file by now
+            self._stats.pop(stat.key, None)  # the file may have been replaced
             raise
 
     def _cut(
@@ -136,7 +142,7 @@ class CaptureFetcher:
             stored.close()
 
     def _read_alone(self, number: int, capture: CaptureRef) -> bytes | BadInput | NotFound:
-        """A place beyond the end of the file spoils the request of its neighbours, but not them."""
+        """Read one capture alone: an offset beyond the end of the file fails the request that it shares with others."""
         alone = ByteRange(filename=capture.filename, start=capture.offset, end=capture.end, items=(number,))
         return self._read(alone).cut(capture.offset, capture.length)
 
@@ -155,7 +161,7 @@ class _Piece(NamedTuple):
 class _Refusal(NamedTuple):
     error: BadInput | NotFound
 
-    def cut(self, offset: int, length: int) -> bytes | BadInput | NotFound:  # noqa: ARG002 - as its siblings
+    def cut(self, offset: int, length: int) -> bytes | BadInput | NotFound:  # noqa: ARG002 - the signature of the other two
         return self.error
 
     def close(self) -> None:

@@ -1,7 +1,7 @@
-"""Which crawls there are, and where the files of one are: the paths of Common Crawl's bucket, which are ours too.
+"""List crawls, and the paths of their files: those of Common Crawl's bucket, which webmill uses too.
 
-Common Crawl tells its crawls in `collinfo.json` of its index server; another webmill may serve one at its root; of a
-folder or a bucket without one the folders of `crawl-data/` are the crawls.
+Common Crawl lists its crawls in `collinfo.json` on its index server; another webmill may serve one at its root. For a
+folder or bucket without it, the folders of `crawl-data/` are the crawls.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ COLLINFO = "collinfo.json"
 LATEST = "latest"
 MAX_COLLINFO = 16 << 20
 MAX_CRAWLS = 100_000
-LAST = "\U0002fa1d"  # sorts behind every name that a crawl has in its folder, and may be in a key
+LAST = "\U0002fa1d"  # sorts after every name in the folder of a crawl, and is allowed in keys
 
 Kind = Literal["warc", "wat", "wet", "index", "robotstxt", "non200responses", "table"]
 _FILES: dict[Kind, str] = {"index": "cc-index", "table": "cc-index-table"}
@@ -29,7 +29,7 @@ _NAME = re.compile(r"[^./\x00-\x1f\x7f][^/\x00-\x1f\x7f]{0,99}")
 
 
 class Crawl(msgspec.Struct, frozen=True, rename={"start": "from", "end": "to"}):
-    """An entry of collinfo.json; what is not told is empty."""
+    """An entry of collinfo.json; missing values are empty."""
 
     id: str
     name: str = ""
@@ -38,7 +38,7 @@ class Crawl(msgspec.Struct, frozen=True, rename={"start": "from", "end": "to"}):
 
 
 def read_collinfo(storage: Readable) -> list[Crawl]:
-    """Newest first. NotFound; BadInput (bad_collinfo)."""
+    """Return the crawls of collinfo.json, newest first. Raise NotFound, or BadInput (bad_collinfo)."""
     stat = storage.stat(COLLINFO)
     if stat.size > MAX_COLLINFO:
         raise BadInput(f"{stat.size:,} bytes, at most {MAX_COLLINFO:,}", reason="bad_collinfo", source=COLLINFO)
@@ -51,41 +51,41 @@ def read_collinfo(storage: Readable) -> list[Crawl]:
 
 
 def list_crawl_folders(storage: Storage) -> list[Crawl]:
-    """The folders of `crawl-data/`, the last name first."""
+    """Return the folders of `crawl-data/` as crawls, in reverse order of their names."""
     return [Crawl(name) for name in sorted(_folders(storage), reverse=True)]
 
 
 def newest_crawl(crawls: list[Crawl]) -> str:
     if not crawls:
-        raise NotFound("there is no crawl here: check --base-url, or make one (`webmill crawl`, `webmill index`)")
+        raise NotFound("no crawls found; check --base-url, or make a crawl (`webmill crawl`, `webmill index`)")
     return crawls[0].id
 
 
 def paths_key(crawl: str, kind: Kind) -> str:
-    """The list of a crawl's files of one kind."""
+    """Return the key of the list of files of one kind."""
     if kind not in get_args(Kind):
-        raise Misconfigured(f"no kind of file {kind!r}: use one of {', '.join(get_args(Kind))}")
+        raise Misconfigured(f"{kind!r} is not a kind of file; use one of {', '.join(get_args(Kind))}")
     return f"crawl-data/{validate_crawl_name(crawl)}/{_FILES.get(kind, kind)}.paths.gz"
 
 
 def cluster_key(crawl: str) -> str:
-    """The summary of a crawl's index; its blocks are in the same folder."""
+    """Return the key of the summary of a crawl's index, whose blocks are in the same folder."""
     return f"cc-index/collections/{validate_crawl_name(crawl)}/indexes/cluster.idx"
 
 
 def validate_crawl_name(crawl: str) -> str:
     if not _NAME.fullmatch(crawl):
-        raise Misconfigured(f"no name of a crawl: {crawl!r}; `webmill cc crawls` lists them")
+        raise Misconfigured(f"{crawl!r} is not the name of a crawl; `webmill cc crawls` lists them")
     return crawl
 
 
 def _age(crawl: Crawl) -> tuple[str, str]:
-    """By its last day where it is told; names of Common Crawl sort by time too, but for its first, early ones."""
+    """Sort by the end date if known; names of Common Crawl sort by time too, except for the earliest."""
     return crawl.end or crawl.start, crawl.id
 
 
 def _folders(storage: Storage) -> Iterator[str]:
-    """One look per crawl, not one per file: behind the first file of a folder we ask for what follows the folder."""
+    """Yield the crawl folders, listing once per crawl: after its first file, skip to what follows the folder."""
     after = ""
     for _ in range(MAX_CRAWLS):
         stat = next(iter(storage.list("crawl-data/", start_after=after)), None)

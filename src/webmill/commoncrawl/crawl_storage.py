@@ -1,4 +1,4 @@
-"""Open the places of crawls, and ask a server no faster than its owner likes."""
+"""Open the storage of crawls, with a limit on the request rate of servers."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ from webmill.infra.storage.retrying import RetryingReads
 from webmill.infra.user_agent import user_agent
 from webmill.settings import CommonCrawlSettings, HttpSettings
 
-# A person waits for a list.
+# A person is waiting.
 INTERACTIVE_RETRIES = BackoffPolicy(attempts=3, longest_wait=5.0, longest_retry_after=20.0, deadline=30.0)
-BATCH_RETRIES = BackoffPolicy(attempts=7, first_wait=1.0, deadline=900.0)  # for work of hours; servers ask for minutes
+# For jobs of hours; servers may ask to wait for minutes.
+BATCH_RETRIES = BackoffPolicy(attempts=7, first_wait=1.0, deadline=900.0)
 
 
 def open_crawl_storage(
@@ -33,9 +34,9 @@ def open_crawl_storage(
     policy: BackoffPolicy = BATCH_RETRIES,
     stop: threading.Event | None = None,
 ) -> Readable:
-    """Open where crawls are. A server is asked no faster than the settings say, by all processes of this user.
+    """Open the storage of crawls. All processes of this user together respect the request rate of the settings.
 
-    Once `stop` is set, nothing waits long any more.
+    Once `stop` is set, waits end early.
     """
     scheme = scheme_of(base_url)[0]
     if scheme not in ("http", "https", "s3"):
@@ -77,28 +78,28 @@ def list_crawls(base_url: str, *, http: HttpSettings, commoncrawl: CommonCrawlSe
         return catalog.read_collinfo(storage)
     except NotFound as error:
         if scheme not in ("file", "s3"):
-            raise NotFound(f"{error}: {hide_secrets(base_url)} does not tell its crawls") from error
+            raise NotFound(f"{error}: {hide_secrets(base_url)} does not list its crawls") from error
     if scheme == "file" and not Path(rest).is_dir():
-        raise NotFound(f"no folder {rest}")
+        raise NotFound(f"{rest} is not a folder")
     return catalog.list_crawl_folders(open_storage(base_url))
 
 
 def limiter_path(url: str) -> Path:
-    """One file per server and user: what all processes of a machine that ask this server share."""
+    """Return the path of the limiter file, which all processes of this user share for one server."""
     from webmill.infra.limiter import SUFFIX
 
     folder = Path(tempfile.gettempdir()) / f"webmill-{os.getuid()}"
     folder.mkdir(mode=0o700, exist_ok=True)
     if folder.is_symlink() or folder.stat().st_uid != os.getuid():
-        raise Misconfigured(f"{folder} is not ours: remove it, or set TMPDIR to a folder of your own")
+        raise Misconfigured(f"{folder} belongs to another user; remove it, or set TMPDIR to a folder of your own")
     try:
         parts = urlsplit(url)
         return folder / f"{parts.hostname or 'server'}:{parts.port or parts.scheme}{SUFFIX}"
     except ValueError as error:
-        raise Misconfigured(f"no address of a server: {error}") from error
+        raise Misconfigured(f"not a valid server address: {error}") from error
 
 
 def locate_crawl_file(url: str, *, http: HttpSettings, commoncrawl: CommonCrawlSettings) -> tuple[Readable, str]:
-    """Return the storage and the key of one file, as `locate` does, at the pace of `open_crawl_storage`."""
+    """Return the storage and the key of one file, as `locate` does, with the rate limit of `open_crawl_storage`."""
     folder, name = split_address(url)
     return open_crawl_storage(folder, http=http, commoncrawl=commoncrawl), name

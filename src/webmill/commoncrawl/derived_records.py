@@ -178,7 +178,7 @@ class DerivedRecordReader:
         self._next += 1
         self._bytes += len(entry.record.content) if entry.record else 0
 
-    # --- taking and removing ---------------------------------------------------------------------------------------------
+    # --- taking and removing ------------------------------------------------------------------------------------------
 
     def _take(self, number: int) -> DerivedRecord:
         self.misses = 0

@@ -1,11 +1,11 @@
-"""The order in which Common Crawl's files have their records, and the fields that those must have: for reports.
+"""The order of records in Common Crawl's files and their mandatory fields, to report what is unusual.
 
     WARC  warcinfo, then per page: request, response or revisit, metadata
     WAT   warcinfo, a description of the WARC file's warcinfo, then per page: of its request, response, metadata
     WET   warcinfo, then one conversion per page that has text
 
-Nothing depends on it: whatever is found, the next record is judged by what may follow that. A page may do without
-request or metadata; that is worth a finding and no more.
+Nothing else depends on it: after a finding, the next record is checked against what may follow the one found. A page
+may lack its request or metadata; that is only a finding.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from webmill.formats.warc.head import WarcLimits
 from webmill.formats.warc.typed_records import FileType, TypedRecord, WatRecord, read_typed_record
 from webmill.formats.window import ByteSource
 
-# what stands before -> what may follow; "" is the beginning of the file
+# the previous record -> what may follow it; "" is the start of the file
 _AFTER: dict[FileType, dict[str, tuple[str, ...]]] = {
     FileType.WARC: {
         "": ("warcinfo",),
@@ -53,7 +53,7 @@ _OF_A_PAGE = {
 
 
 class OrderFinding(msgspec.Struct, frozen=True):
-    """At `offset` something else was found than what was expected."""
+    """At `offset`, something other than the expected was found."""
 
     file_type: FileType
     offset: int
@@ -62,14 +62,14 @@ class OrderFinding(msgspec.Struct, frozen=True):
 
 
 def check_file(source: ByteSource, *, file_type: FileType, start: int = 0) -> Iterator[OrderFinding]:
-    """What is unusual in a file. One that is read from its middle begins with a finding."""
+    """Yield what is unusual in a file. One that is read from the middle begins with a finding."""
     return check_documents(read_documents(source, file_type=file_type, start=start), file_type=file_type)
 
 
 def read_documents(
     source: ByteSource, *, file_type: FileType, start: int = 0, limits: WarcLimits = DEFAULT
 ) -> Iterator[TypedRecord | ErrorDocument]:
-    """Yield the records of one file alone, and error documents for what is damaged."""
+    """Yield the typed records of one file, and error documents for damage."""
     for item in read_with_losses(source, start=start, limits=limits):
         yield _error(item, file_type) if isinstance(item, LostRecord) else read_typed_record(item, file_type=file_type)
 

@@ -1,6 +1,6 @@
-"""Which byte ranges to ask for: the captures of a batch in the order of their files, neighbours in one request.
+"""Plan the byte ranges to request for the captures of a batch, merging neighbours into one request.
 
-A request costs a server more than the bytes of a small gap: Common Crawl asks its users for few requests.
+A request costs a server more than the bytes of a small gap: Common Crawl asks its users to send few requests.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from webmill.model import CaptureRef
 
 
 class RangeLimits(msgspec.Struct, frozen=True, kw_only=True):
-    gap: int = 128 << 10  # bytes between two captures that are fetched along rather than asked around
-    most: int = 8 << 20  # bytes of one request, unless a single capture has more
-    item: int = 64 << 20  # stored bytes of one capture; the index may name any number
+    gap: int = 128 << 10  # bytes between two captures that are fetched too, to save a request
+    most: int = 8 << 20  # bytes of one request, unless a single capture is larger
+    item: int = 64 << 20  # stored bytes of one capture; an index may state any number
 
 
 class ByteRange(msgspec.Struct, frozen=True, kw_only=True):
-    """`[start, end)` of a file, and which items of the batch lie in it."""
+    """The bytes `[start, end)` of a file, and the items of the batch within them."""
 
     filename: str
     start: int
@@ -33,13 +33,13 @@ class ByteRange(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def plan_ranges(captures: Mapping[int, CaptureRef], *, limits: RangeLimits) -> Iterator[list[ByteRange]]:
-    """The ranges of one file after the other, each in the order of the file. Keys are the numbers of the items."""
+    """Yield the ranges of each file, in the order of the file. Keys are the numbers of the items."""
     placed = sorted(captures.items(), key=lambda pair: (pair[1].filename, pair[1].offset, pair[1].length, pair[0]))
     for _, group in groupby(placed, key=lambda pair: pair[1].filename):
-        yield list(_merged(group, limits=limits))
+        yield list(_merge(group, limits=limits))
 
 
-def _merged(placed: Iterable[tuple[int, CaptureRef]], *, limits: RangeLimits) -> Iterator[ByteRange]:
+def _merge(placed: Iterable[tuple[int, CaptureRef]], *, limits: RangeLimits) -> Iterator[ByteRange]:
     open_: ByteRange | None = None
     for number, capture in placed:
         if open_ and capture.offset <= open_.end + limits.gap and capture.end - open_.start <= limits.most:

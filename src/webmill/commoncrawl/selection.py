@@ -35,24 +35,29 @@ MAX_REMEMBERED = 100_000
 
 
 class Selection(msgspec.Struct, frozen=True, kw_only=True):
-    """What is empty does not filter. Of several values one must hold; all filters must hold."""
+    """The filters on captures.
+
+    An empty one does not filter; one of several values must match; all filters must match.
+    """
 
     ranges: tuple[KeyRange, ...] = ()  # as from `merge_ranges`
     statuses: tuple[str, ...] = ()
-    languages: tuple[str, ...] = ()  # ISO 639-3; a token of the comma list …
-    primary: bool = False  # … or only its first
+    languages: tuple[str, ...] = ()  # ISO 639-3; any code of the comma-separated list …
+    primary: bool = False  # … or only the first
     mimes: tuple[str, ...] = ()
     mimes_detected: tuple[str, ...] = ()
     charsets: tuple[str, ...] = ()
     start: str = ""  # 14 digits, included
     end: str = ""
-    url_regex: str = ""  # RE2, found anywhere in the URL
-    sample: float = 1.0  # this share of what passed all others, chosen by the line and the seed alone
+    url_regex: str = ""  # RE2, searched anywhere in the URL
+    sample: float = 1.0  # the share to keep of what passed all others; depends only on the line and the seed
     seed: int = 0
-    digests: bool = False  # whether the digests are told, to drop repeated contents
+    digests: bool = False  # return digests, to drop repeated content
 
 
 class RejectedLine(msgspec.Struct, frozen=True):
+    """An invalid line of a block."""
+
     number: int  # in its block, from 0
     reason: str
     message: str
@@ -60,17 +65,17 @@ class RejectedLine(msgspec.Struct, frozen=True):
 
 
 class FilteredBlock(msgspec.Struct):
-    """What came of a block: entries of messages in the block's order, and why the other lines are not there."""
+    """The result for one block: batch items in order, and why the other lines were dropped."""
 
     lines: int
     items: list[bytes]
-    digests: list[str]  # of the items, when they were asked for
+    digests: list[str]  # of the items, if requested
     filtered: dict[str, int]
     bad: list[RejectedLine]
 
 
 def merge_ranges(ranges: Iterable[KeyRange]) -> tuple[KeyRange, ...]:
-    """Sorted, and none overlaps another: a capture that two patterns mean is there once."""
+    """Return the ranges sorted and disjoint, so that a capture in two of them is selected once."""
     found: list[KeyRange] = []
     for part in sorted(ranges, key=lambda part: (part.start, part.end)):
         if found and part.start <= found[-1].end:
@@ -81,14 +86,15 @@ def merge_ranges(ranges: Iterable[KeyRange]) -> tuple[KeyRange, ...]:
 
 
 def ranges_between(ranges: Sequence[KeyRange], first: bytes, last: bytes) -> Sequence[KeyRange]:
-    """Those of the merged ranges that may have lines from `first` to `last`, both included, as may lines they begin."""
+    """Return the merged ranges that may contain lines from `first` to `last`, inclusive; these may be prefixes of
+    lines."""
     low = bisect_right(ranges, first, key=lambda part: part.end)
     high = bisect_right(ranges, last, lo=low, key=lambda part: part.start[: len(last)])
     return ranges[low:high]
 
 
 def lines_within(lines: list[bytes], ranges: Sequence[KeyRange]) -> list[bytes]:
-    """Of sorted lines, those in the ranges."""
+    """Return the lines, which are sorted, that are in the ranges."""
     if not ranges or not lines:
         return lines
     found: list[bytes] = []
@@ -98,22 +104,24 @@ def lines_within(lines: list[bytes], ranges: Sequence[KeyRange]) -> list[bytes]:
 
 
 def filter_block(text: bytes, wanted: Selection) -> FilteredBlock:
-    """The lines of one block that are wanted."""
-    sieve = compile_selection(wanted)
-    decode = sieve.decode if text.isascii() else sieve.decode_text
+    """Return the wanted lines of one block as batch items."""
+    block_filter = compile_selection(wanted)
+    decode = block_filter.decode if text.isascii() else block_filter.decode_text
     if wanted.ranges:
         text = b"\n".join([*lines_within(split_lines(text), wanted.ranges), b""])
-    return filter_ordinary_lines(text, sieve, decode) or filter_each_line(split_lines(text), sieve, decode)
+    return filter_ordinary_lines(text, block_filter, decode) or filter_each_line(
+        split_lines(text), block_filter, decode
+    )
 
 
-def filter_ordinary_lines(text: bytes, sieve: BlockFilter, decode: Decode) -> FilteredBlock | None:
-    """All lines, if each is as nearly all are; None: one is not.
+def filter_ordinary_lines(text: bytes, block_filter: BlockFilter, decode: Decode) -> FilteredBlock | None:
+    """Filter a block of ordinary lines on the fast path; return None if one line is not ordinary.
 
-    Nothing but what is kept lives longer than its line: what is sifted stays in the processor's cache.
+    Only kept data outlives its line, so that a block stays in the processor's cache.
     """
-    memo, statuses, others = sieve.memo, sieve.statuses, sieve.others
-    sifted = FilteredBlock(0, [], [], dict.fromkeys(FILTERS, 0), [])
-    filtered, keep, surts = sifted.filtered, sifted.items.append, list[bytes]()
+    languages, statuses, others = block_filter.languages, block_filter.statuses, block_filter.others
+    result = FilteredBlock(0, [], [], dict.fromkeys(FILTERS, 0), [])
+    filtered, keep, surts = result.filtered, result.items.append, list[bytes]()
     by_status = by_language = 0
     try:
         for line in BytesIO(text if text.endswith(b"\n") else text + b"\n" * bool(text)):
@@ -121,7 +129,7 @@ def filter_ordinary_lines(text: bytes, sieve: BlockFilter, decode: Decode) -> Fi
             fields = decode(data)
             if statuses and fields.status not in statuses:
                 by_status += 1
-            elif memo is not None and not memo[fields.languages]:
+            elif languages is not None and not languages[fields.languages]:
                 by_language += 1
             elif others and (why := first_failed_check(others, LineParts(line[:-1], timestamp, fields))):
                 filtered[why] += 1
@@ -130,49 +138,51 @@ def filter_ordinary_lines(text: bytes, sieve: BlockFilter, decode: Decode) -> Fi
             else:
                 surts.append(surt)
                 keep(ENTRY % (surt, timestamp, data[:-1]))
-                if sieve.digests:
-                    sifted.digests.append(fields.digest)
+                if block_filter.digests:
+                    result.digests.append(fields.digest)
     except (ValueError, msgspec.DecodeError, RecursionError):
         return None
     if not are_json_safe(surts):
         return None
     filtered["status"], filtered["language"] = by_status, by_language
-    sifted.lines = len(surts) + sum(filtered.values())
-    return sifted
+    result.lines = len(surts) + sum(filtered.values())
+    return result
 
 
-def filter_each_line(lines: Sequence[bytes], sieve: BlockFilter, decode: Decode) -> FilteredBlock:
-    """One after the other, each with all it may have: this decides what is right."""
-    sifted = FilteredBlock(len(lines), [], [], dict.fromkeys(FILTERS, 0), [])
-    checks = [*sieve.checks()]
+def filter_each_line(lines: Sequence[bytes], block_filter: BlockFilter, decode: Decode) -> FilteredBlock:
+    """Filter the lines one by one, whatever they hold: this is the reference implementation."""
+    result = FilteredBlock(len(lines), [], [], dict.fromkeys(FILTERS, 0), [])
+    checks = [*block_filter.checks()]
     for number, line in enumerate(lines):
         try:
             surt, timestamp, data = line.split(b" ", 2)
             fields = decode(data)
         except (ValueError, msgspec.DecodeError, RecursionError):
-            # Blank, damaged, or spelled as nobody spells it: the slow way tells which.
-            fields = reparse_line(line, sieve, number, sifted)
+            # Blank, damaged or unusual: the slow path says which.
+            fields = reparse_line(line, block_filter, number, result)
             if fields is None:
                 continue
             surt, timestamp, data = line.split(b" ", 2)
         if why := first_failed_check(checks, LineParts(line, timestamp, fields)):
-            sifted.filtered[why] += 1
+            result.filtered[why] += 1
         elif len(line) > MAX_LINE or not surt or not is_timestamp(timestamp):
-            reparse_line(line, sieve, number, sifted)  # says what is wrong with it
+            reparse_line(line, block_filter, number, result)  # records what is wrong with it
         else:
-            sifted.items.append(format_item(surt, timestamp, data))
-            if sieve.digests:
-                sifted.digests.append(fields.digest)
-    return sifted
+            result.items.append(format_item(surt, timestamp, data))
+            if block_filter.digests:
+                result.digests.append(fields.digest)
+    return result
 
 
-# --- the parts of a sieve -------------------------------------------------------------------------------------------
+# --- compiled filters -----------------------------------------------------------------------------------------------
 
 
 class LineParts(NamedTuple):
+    """A line, split and decoded as far as the checks need it."""
+
     line: bytes
     timestamp: bytes
-    fields: Any  # the struct of this sieve
+    fields: Any  # the struct of the filter
 
 
 Check = Callable[[LineParts], bool]
@@ -180,7 +190,7 @@ Decode = Callable[[bytes], Any]
 
 
 class LanguageFilter(dict[str, bool]):
-    """Whether a `languages` field is wanted: there are few different ones, so each is looked into once."""
+    """Maps a `languages` field to whether it is wanted: there are few different values, so each is checked once."""
 
     def __init__(self, wanted: Iterable[str], *, primary: bool) -> None:
         self._wanted = frozenset(wanted)
@@ -194,32 +204,34 @@ class LanguageFilter(dict[str, bool]):
 
 
 class BlockFilter(NamedTuple):
+    """A selection, compiled: its decoders and checks."""
+
     fields: type[msgspec.Struct]
-    decode: Decode  # of ASCII: what is not looked at is skipped without a look at its encoding
+    decode: Decode  # for ASCII: skips unread fields without checking their encoding
     decode_text: Decode
     statuses: frozenset[str]
-    memo: LanguageFilter | None
-    others: tuple[tuple[str, Check], ...]  # beside these two
+    languages: LanguageFilter | None
+    others: tuple[tuple[str, Check], ...]  # besides status and language
     digests: bool
 
     def checks(self) -> Iterator[tuple[str, Check]]:
-        """All of them, in the order in which they are counted."""
-        statuses, memo = self.statuses, self.memo
+        """Yield all checks, in the order in which they are counted."""
+        statuses, languages = self.statuses, self.languages
         if statuses:
             yield "status", lambda parts: parts.fields.status in statuses
-        if memo is not None:
-            yield "language", lambda parts: memo[parts.fields.languages]
+        if languages is not None:
+            yield "language", lambda parts: languages[parts.fields.languages]
         yield from self.others
 
 
 @lru_cache(maxsize=16)
 def compile_selection(wanted: Selection) -> BlockFilter:
-    """Decodes the fields that are looked at and no other. BadInput (bad_filter): the regular expression."""
+    """Compile a selection; only the fields that it reads are decoded. Raise BadInput (bad_filter) for a bad regex."""
     values = {"mime": wanted.mimes, "mime_detected": wanted.mimes_detected, "charset": wanted.charsets}
-    looked_at = [name for name, accepted in values.items() if accepted]
-    looked_at += ["status"] * bool(wanted.statuses) + ["languages"] * bool(wanted.languages)
-    looked_at += ["url"] * bool(wanted.url_regex) + ["digest"] * wanted.digests
-    fields = msgspec.defstruct("Fields", [(name, str, "") for name in looked_at], rename=FIELDS, gc=False)
+    needed = [name for name, accepted in values.items() if accepted]
+    needed += ["status"] * bool(wanted.statuses) + ["languages"] * bool(wanted.languages)
+    needed += ["url"] * bool(wanted.url_regex) + ["digest"] * wanted.digests
+    fields = msgspec.defstruct("Fields", [(name, str, "") for name in needed], rename=FIELDS, gc=False)
     decode = msgspec.json.Decoder(fields).decode
     return BlockFilter(
         fields,
@@ -233,6 +245,7 @@ def compile_selection(wanted: Selection) -> BlockFilter:
 
 
 def first_failed_check(checks: Iterable[tuple[str, Check]], parts: LineParts) -> str | None:
+    """Return the name of the first check that fails; None if all pass."""
     return next((name for name, holds in checks if not holds(parts)), None)
 
 
@@ -253,7 +266,7 @@ def _others(wanted: Selection) -> Iterable[tuple[str, Check]]:
 
 
 def make_sampler(share: float, *, seed: int) -> Check:
-    """By the line's own bytes: the same on every machine, whatever comes before it."""
+    """Return a check that samples by the bytes of a line: the same on every machine, whatever precedes the line."""
     most, key = int(share * 2.0**64), b"%d" % seed
     return lambda parts: int.from_bytes(blake2b(parts.line, digest_size=8, key=key).digest()) < most
 
@@ -262,18 +275,20 @@ def compile_url_regex(pattern: str) -> re2._Regexp:
     try:
         return compile_pattern(pattern)
     except BadInput as error:
-        message = f"not a regular expression of RE2: {pattern[:80]!r}: {error.message}"
+        message = f"not a valid RE2 regular expression: {pattern[:80]!r}: {error.message}"
         raise BadInput(message, reason="bad_filter") from error
 
 
-def reparse_line(line: bytes, sieve: BlockFilter, number: int, sifted: FilteredBlock) -> Any | None:
-    """The fields of a line that the quick way could not take; None when it is no capture, which is then counted."""
+def reparse_line(line: bytes, block_filter: BlockFilter, number: int, result: FilteredBlock) -> Any | None:
+    """Return the fields of a line that the fast decoder refused; None, and counted, if it is not a capture."""
     if not line.strip():
-        sifted.filtered["blank"] += 1
+        result.filtered["blank"] += 1
         return None
     try:
         capture = parse(line)
     except BadInput as error:
-        sifted.bad.append(RejectedLine(number, error.reason, error.message, line[:1024]))
+        result.bad.append(RejectedLine(number, error.reason, error.message, line[:1024]))
         return None
-    return sieve.fields(**{name: capture.text(FIELDS.get(name, name)) for name in sieve.fields.__struct_fields__})
+    return block_filter.fields(
+        **{name: capture.text(FIELDS.get(name, name)) for name in block_filter.fields.__struct_fields__}
+    )

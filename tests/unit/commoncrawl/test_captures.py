@@ -170,7 +170,7 @@ def test_the_file_that_was_not_used_for_the_longest_time_makes_room(tmp_path: Pa
     files = WholeFiles(folder, most=2 * len(VALUE))
     downloads: list[int] = []
     for name in "abacab":
-        with files.open(storage, storage.stat(name), fetched=downloads.append) as file:
+        with files.open(storage, storage.stat(name), on_download=downloads.append) as file:
             assert file.read() == VALUE
         assert sum(path.stat().st_size for path in folder.iterdir()) <= files.most
     assert sum(downloads) == 4 * len(VALUE)  # a, b, c, and b again

@@ -61,7 +61,7 @@ def open_fetcher(plan: Plan, *, fetched: Callable[[int], None]) -> Iterator[Capt
             whole = WholeFileRule(WholeFiles(Path(folder), most=how.cache_size, sleep=sleep))
         storage = open_crawl_storage(plan.source, http=how.http, commoncrawl=how.commoncrawl, stop=stop)
         fetcher = CaptureFetcher(
-            storage, concurrency=how.concurrency, limits=RangeLimits(), whole=whole, fetched=fetched
+            storage, concurrency=how.concurrency, limits=RangeLimits(), whole=whole, on_download=fetched
         )
         stack.callback(fetcher.close)
         yield fetcher
