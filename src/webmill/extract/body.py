@@ -1,4 +1,4 @@
-"""What is read from the content of a capture, by its kind."""
+"""Extract the content of a capture, by its kind."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ from webmill.formats.html.head import read_head
 from webmill.formats.html.page import HtmlPage, read_html
 from webmill.formats.html.published_date import find_published_date
 
-PDF_CPU = 60.0  # seconds: books have a thousand pages
+PDF_CPU = 60.0  # seconds: a book has a thousand pages
 
 
 class CaptureBody(msgspec.Struct, frozen=True, kw_only=True):
-    """The content of a capture, codings undone. `content_type` is the server's, with its charset."""
+    """The decoded body of a capture. `content_type` is the server's, with its charset."""
 
     data: bytes
     url: str
     content_type: str | None = None
     wet_text: str | None = None
-    allow: Callable[[float], None]  # asks for so many seconds of CPU
+    allow: Callable[[float], None]  # grants this many seconds of CPU time
 
 
 def read_body(kind: ContentKind, body: CaptureBody, recipe: Recipe) -> ExtractedContent | UnreadableContent:
-    """Return what was found. BadInput: it is of a kind that could be read, and cannot."""
+    """Return the extracted content. Raise BadInput if it is of a readable kind, but cannot be read."""
     if kind == "html":
         return _read_page(body, recipe)
     if recipe.extractor == "none":

@@ -1,10 +1,10 @@
-"""One capture to its document: the one way, for captures of an index and for those of whole files.
+"""Make the document of one capture, found by an index or in a whole file.
 
     stored bytes ─▶ one WARC record, of the right URL ─┐
     content of a record ───────────────────────────────┴▶ HTTP ─▶ kind ─▶ text, title, language ─▶ Document
 
-What the record says counts; what an index or the crawler said, only where it says nothing. So the same capture gives
-the same document, whichever way it came.
+What the record states takes precedence over an index or the crawler. So the same capture gives the same document,
+whichever way it was read.
 
 Call it in a sandbox, as `SANDBOX_FUNCTION` with `SANDBOX_LIMITS`: the input is hostile. PDF files are read by the same
 child as pages, so that a worker needs only one; they are granted more CPU time than a page.
@@ -23,7 +23,7 @@ from webmill.extract.body import CaptureBody, read_body
 from webmill.extract.cleaning import absolute_url, clean_text, clean_texts, media_type
 from webmill.extract.content import ExtractedContent, UnreadableContent
 from webmill.extract.kinds import READABLE, ContentKind, content_kind, is_robots_url
-from webmill.extract.outcomes import PARSER
+from webmill.extract.outcomes import PARSER_MESSAGES
 from webmill.extract.recipe import CaptureInput, ExtractResult, HasCapture, Recipe, capture_input, rebuild_record
 from webmill.formats import timestamps
 from webmill.formats.cld2 import detect_languages, top_level_domain
@@ -41,40 +41,40 @@ SANDBOX_FUNCTION = "webmill.extract.capture:make_in_child"
 MIB = 1 << 20
 SANDBOX_LIMITS = ChildLimits(cpu=10, wall=300, memory=1024 * MIB, output=64 * MIB, written=MIB, may_fork=False)
 RECORD_LIMITS = WarcLimits(block=32 * MIB)
-MIN_LANGUAGE_TEXT = 200  # characters of text to tell its language by
+MIN_LANGUAGE_TEXT = 200  # characters of text that are enough to detect its language
 MAX_LANGUAGE_TEXT, MAX_LANGUAGE_PAGE = (
     1 << 15,
     1 << 17,
-)  # of text or page in which languages are looked for: more changes hardly any
+)  # characters given to the detector: more hardly changes the result
 
 Allow = Callable[[float], None]
 
 
 def make_in_child(payload: bytes, *, capture: CaptureInput) -> ExtractResult:
-    """Return the same as `make_document`, where every call has its own allowance of CPU."""
+    """Return the same as `make_document`, with its own allowance of CPU time for every call."""
     return make_document(payload, capture=capture, allow=grant_cpu)
 
 
 def document_of(page: HasCapture, *, recipe: Recipe | None = None) -> Document:
-    """Return the document of a page, made in this process: for functions of yours that begin with ours.
+    """Return the document of a page, made in this process: a starting point for custom functions.
 
-    Without a recipe it has the text of the WET record where there is one, else plain text.
+    Without a recipe it has the text of the WET record if there is one, else plain text.
     """
     recipe = recipe or Recipe(extractor="wet" if page.wet else "plain")
     return make_document(page.capture.content, capture=capture_input(page, recipe=recipe)).document
 
 
 def make_document(payload: bytes, *, capture: CaptureInput, allow: Allow = lambda _: None) -> ExtractResult:
-    """Return the document of any capture, without text where it has none, and what kind it is of.
+    """Return the document of any capture, without text if it has none, and the kind of its content.
 
-    BadInput: the bytes are not the capture that was asked for; `outcomes.failed` makes its row.
+    Raise BadInput if the bytes are not the requested capture; `outcomes.failed_document` makes its row.
     """
     record = read_requested_record(payload, capture)
     http = read_response(record.content) if record.type in ("response", "revisit") else None
     document = describe_record(record, http, capture)
     kind = kind_of(document, capture)
-    if why := skip_reason(document, kind):
-        return ExtractResult(document=msgspec.structs.replace(document, outcome=why), kind=kind)
+    if outcome := skip_reason(document, kind):
+        return ExtractResult(document=msgspec.structs.replace(document, outcome=outcome), kind=kind)
     try:
         body = CaptureBody(
             data=http.content.data if http else record.content,
@@ -85,7 +85,7 @@ def make_document(payload: bytes, *, capture: CaptureInput, allow: Allow = lambd
         )
         found = read_body(kind, body, capture.recipe)
     except MemoryError:
-        raise  # of the process, not of the page
+        raise  # the process is out of memory; not the fault of the page
     except Exception as error:  # noqa: BLE001 - a page that breaks its parser is a row, too
         outcome, message = parse_failure(error)
         return ExtractResult(document=msgspec.structs.replace(document, outcome=outcome, error=message), kind=kind)
@@ -96,52 +96,52 @@ def make_document(payload: bytes, *, capture: CaptureInput, allow: Allow = lambd
 
 
 def kind_of(document: Document, capture: CaptureInput) -> ContentKind:
-    """Return what kind of content it has, by what the record says; by what the index says where it says nothing."""
+    """Return the kind of content by what the record states, or else by what the index states."""
     if is_robots_url(document.url):
         return "robots"
-    if not document.url.lower().startswith("http"):  # notes of a crawler about itself
+    if not document.url.lower().startswith("http"):  # the crawler's notes about itself
         return "other"
     return content_kind(identified=document.mime_detected, declared=document.mime or media_type(capture.mime))
 
 
 def skip_reason(document: Document, kind: ContentKind) -> str | None:
-    """Return the outcome of a capture that is not looked into."""
+    """Return the outcome of a capture whose content is not read; None if it is read."""
     if document.type not in ("response", "resource", "revisit"):
         return "not_response"
     if kind == "robots":
         return "robots"
-    is_known = document.type != "revisit" or document.mime or document.mime_detected  # a 304 need not say more
+    is_known = document.type != "revisit" or document.mime or document.mime_detected  # a 304 need not state a type
     if is_known and kind not in READABLE:
         return "other_type"
     return "revisit" if document.type == "revisit" else None
 
 
 def parse_failure(error: Exception) -> tuple[str, str]:
-    """Return the outcome of a page that broke its parser, and why: in our words, which are the same every time."""
+    """Return the outcome and message of a page that broke its parser; the message is the same every time."""
     if isinstance(error, BadInput):
         outcome = "parse_limit" if error.reason == "parse_limit" else "parse_error"
         return outcome, clean_text(f"{error.reason}: {error.message}") or ""
     outcome = "parse_limit" if isinstance(error, RecursionError) else "parse_error"
-    return outcome, PARSER[outcome]
+    return outcome, PARSER_MESSAGES[outcome]
 
 
 # --- the record -------------------------------------------------------------------------------------------------------
 
 
 def read_requested_record(payload: bytes, capture: CaptureInput) -> Record:
-    """Return the record, of the URL that was asked for."""
+    """Return the record, after checking that it is of the requested URL."""
     if capture.headers is None:
         record = read_record_at(payload, limits=RECORD_LIMITS, offset=capture.ref.offset)
     else:
         record = rebuild_record(payload[: RECORD_LIMITS.block], capture)
     found, wanted = clean_text(record.target_uri) or "", capture.ref.url
-    if wanted and found != wanted and surt(found) != surt(wanted):  # indexes may spell a URL a little differently
-        raise BadInput(f"the record is of {found[:200]!r}", reason="wrong_record")
+    if wanted and found != wanted and surt(found) != surt(wanted):  # indexes may write a URL slightly differently
+        raise BadInput(f"the record has another URL: {found[:200]!r}", reason="wrong_record")
     return record
 
 
 def describe_record(record: Record, http: HttpResponse | None, capture: CaptureInput) -> Document:
-    """Return all that is known before the content is looked into."""
+    """Return the document with everything that is known before its content is read."""
     ref, url, headers = capture.ref, clean_text(record.target_uri) or "", record.headers
     languages, is_revisit = clean_texts(capture.languages), record.type == "revisit"
     return Document(
@@ -167,7 +167,7 @@ def describe_record(record: Record, http: HttpResponse | None, capture: CaptureI
 
 
 def digest_of(record: Record) -> str | None:
-    """Return the payload's digest as the record states it; computed where it does not and the payload is all there."""
+    """Return the payload digest that the record states, or else compute it if the payload is complete."""
     if stated := clean_text(record.payload_digest):
         return normalise_digest(stated)
     if record.type not in ("response", "resource") or record.cut or len(record.content) == RECORD_LIMITS.block:
@@ -192,7 +192,7 @@ def _http_date(text: str | None) -> datetime | None:
     try:
         moment = parsedate_to_datetime(text) if text else None
         return moment and (moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC))
-    except (TypeError, ValueError, IndexError, OverflowError):  # servers write anything here
+    except (TypeError, ValueError, IndexError, OverflowError):  # servers send anything here
         return None
 
 
@@ -202,7 +202,7 @@ def _http_date(text: str | None) -> datetime | None:
 def add_content(
     document: Document, found: ExtractedContent, http: HttpResponse | None, capture: CaptureInput
 ) -> Document:
-    """Return the document with what was found in the content."""
+    """Return the document completed with its extracted content."""
     text, recipe = found.text, capture.recipe
     flaw = http.content.flaw if http and not http.content.complete else None
     language = language_columns(document, found, http) if recipe.detect else {}
@@ -212,7 +212,7 @@ def add_content(
         text_chars=None if text is None else len(text),
         extractor=found.extractor,
         outcome="none" if text is None else "ok" if text.strip() else "empty",
-        error=f"the body is not whole: {flaw}" if flaw else None,
+        error=f"the body is incomplete: {flaw}" if flaw else None,
         charset=found.charset,
         links=tuple(document_links(document.url, found)) if recipe.links else None,
         **msgspec.structs.asdict(found.about),
@@ -221,24 +221,24 @@ def add_content(
 
 
 def document_links(url: str, found: ExtractedContent) -> Iterator[DocumentLink]:
-    """Return the http and https links of a content, absolute."""
+    """Yield the http and https links of the content, as absolute URLs."""
     for link in found.links:
         if address := absolute_url(found.base or url, link.url):
             yield DocumentLink(address, clean_text(link.text), clean_text(link.rel), clean_text(link.path))
 
 
 def language_columns(document: Document, found: ExtractedContent, http: HttpResponse | None) -> dict[str, object]:
-    """Return the columns of the language, by the text where there is enough of it: that is quicker than the page, and
-    menus are in other languages at times."""
+    """Return the language columns, detected in the text if it is long enough: that is faster than in the page, whose
+    menus may be in another language."""
     text = found.text or ""
-    words = (
+    sample = (
         text[:MAX_LANGUAGE_TEXT]
         if len(text) >= MIN_LANGUAGE_TEXT or not found.source
         else found.source[:MAX_LANGUAGE_PAGE]
     )
     stated = found.language or (http.fields.get("Content-Language") if http else None) or ""
     languages = detect_languages(
-        words.encode("utf-8", "replace"), tld=top_level_domain(document.url), content_language=stated[:256]
+        sample.encode("utf-8", "replace"), tld=top_level_domain(document.url), content_language=stated[:256]
     )
     codes = languages.codes
     score = languages.share(codes[0]) if codes else None

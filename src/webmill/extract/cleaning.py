@@ -1,4 +1,4 @@
-"""Values that pages and servers state, in a form that every file can hold."""
+"""Clean values that pages and servers state, so that every file format can hold them."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ HTML = ("text/html", "application/xhtml+xml")
 
 
 def media_type(content_type: str | None) -> str | None:
-    """`text/html` of `Text/HTML; charset=utf-8`."""
+    """Return the media type of a Content-Type: `text/html` for `Text/HTML; charset=utf-8`."""
     return clean_text((content_type or "").partition(";")[0].strip().lower() or None)
 
 
 def absolute_url(base: str, url: str | None) -> str | None:
-    """None for what is no http or https address."""
+    """Return the absolute URL of a link; None if it is not an http or https URL."""
     if not url:
         return None
     try:
@@ -26,7 +26,7 @@ def absolute_url(base: str, url: str | None) -> str | None:
 
 
 def clean_text(text: str | None) -> str | None:
-    """Without lone surrogates, which no UTF-8 file can hold: they become U+FFFD."""
+    """Replace lone surrogates, which UTF-8 cannot hold, by U+FFFD."""
     if text is None or text.isascii():
         return text
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")

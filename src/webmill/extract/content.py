@@ -1,6 +1,6 @@
-"""What is read from captures that are no HTML pages: plain text, feeds, PDF.
+"""Extract the content of captures that are not HTML: plain text, feeds, PDF.
 
-Everything here is bounded as pages are: `parse_limit` beyond `MAX_PAGE` characters.
+All are limited like pages: `parse_limit` beyond `MAX_PAGE` characters.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from webmill.formats.html.plain_text import PlainText
 from webmill.formats.site.feed import JSON_FEED, read_feed
 
 _HEADING = re.compile(r"#{1,6}[ \t]+(.+?)[ \t#]*")
-_LONGEST = 300  # characters of a heading
-_LOOKED_AT = 50  # lines of Markdown in which its title is looked for
+_MAX_HEADING = 300  # characters
+_TITLE_LINES = 50  # of Markdown in which a title is searched
 _START = 4096  # bytes
 
 
 class PageMetadata(msgspec.Struct, frozen=True, kw_only=True):
-    """What a page says about itself. These are columns of `Document`, by the same names."""
+    """What a page states about itself. The fields are columns of `Document` with the same names."""
 
     title: str | None = None
     description: str | None = None
@@ -42,9 +42,9 @@ class PageMetadata(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ExtractedContent(msgspec.Struct, frozen=True, kw_only=True):
-    """What a content holds. `text` is None where none was asked for; `base` is what `links` are relative to.
+    """The extracted content of a capture. `text` is None if none was requested; `links` are relative to `base`.
 
-    `source` is what languages are told by where there is little text, `language` what the content says: `en-us`.
+    `source` is used to detect languages if there is little text; `language` is what the content states: `en-us`.
     """
 
     kind: ContentKind
@@ -59,7 +59,7 @@ class ExtractedContent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class UnreadableContent(msgspec.Struct, frozen=True):
-    """A content of which no text can be made. `error` says what is not installed."""
+    """Content that has no text. `error` says which package is missing."""
 
     kind: ContentKind
     error: str | None = None
@@ -69,12 +69,12 @@ class UnreadableContent(msgspec.Struct, frozen=True):
 
 
 def read_plain(body: bytes, *, content_type: str | None = None) -> ExtractedContent | UnreadableContent:
-    """Return the lines of a text; of Markdown, the first heading is the title."""
+    """Return the content of a plain text; the title of Markdown is its first heading."""
     text = decode_plain(body, content_type=content_type)
     if "\0" in text.text[:_START]:
         return UnreadableContent("binary")
     if len(text.text) > MAX_PAGE:
-        raise BadInput(f"a text of {len(text.text):,} characters", reason="parse_limit")
+        raise BadInput(f"the text has {len(text.text):,} characters; the limit is {MAX_PAGE:,}", reason="parse_limit")
     is_markdown = "markdown" in (content_type or "").lower()
     title = first_heading(text.text) if is_markdown else None
     return ExtractedContent(
@@ -87,7 +87,7 @@ def read_plain(body: bytes, *, content_type: str | None = None) -> ExtractedCont
 
 
 def tidy_text(text: str) -> str:
-    """Return text as that of a page is: white space collapsed, no empty lines; the lines stay."""
+    """Return text normalised as that of pages: white space collapsed, no empty lines; line breaks stay."""
     out = PlainText()
     for line in text.splitlines():
         out.add(line)
@@ -96,9 +96,9 @@ def tidy_text(text: str) -> str:
 
 
 def first_heading(markdown: str) -> str | None:
-    """Return the first heading."""
-    for line in islice(markdown.splitlines(), _LOOKED_AT):
-        if found := _HEADING.fullmatch(line[:_LONGEST].rstrip()):
+    """Return the first heading of a Markdown text."""
+    for line in islice(markdown.splitlines(), _TITLE_LINES):
+        if found := _HEADING.fullmatch(line[:_MAX_HEADING].rstrip()):
             return found[1]
     return None
 
@@ -109,7 +109,7 @@ def first_heading(markdown: str) -> str | None:
 def read_feed_or_refuse(
     body: bytes, kind: ContentKind, *, content_type: str | None = None
 ) -> ExtractedContent | UnreadableContent:
-    """Return the texts of a feed, of which each entry is a link. They are called XML and JSON more often than feeds."""
+    """Return the content of a feed, with a link for each entry. Feeds are often served as plain XML or JSON."""
     if kind == "json" and JSON_FEED.encode() not in body[:_START]:
         return UnreadableContent(kind)
     text = decode_page(body, content_type=content_type)
@@ -125,7 +125,9 @@ def read_feed_or_refuse(
         extractor="feed",
         about=PageMetadata(title=clean_text(feed.title) or None, description=clean_text(feed.about) or None),
         charset=iana_name(text.encoding),
-        links=tuple(HtmlLink("ENTRY@/link", url=one.url, text=one.title or None) for one in feed.entries if one.url),
+        links=tuple(
+            HtmlLink("ENTRY@/link", url=entry.url, text=entry.title or None) for entry in feed.entries if entry.url
+        ),
         language=feed.language,
     )
 
@@ -133,25 +135,25 @@ def read_feed_or_refuse(
 # --- PDF, by pypdf, which is optional: `webmill[pdf]` ---
 
 PDF_READER = "pypdf"
-_MOST_PAGES = 2000  # of a file; the rest is not read
-_LONGEST_TITLE = 500  # characters
+_MAX_PDF_PAGES = 2000  # the rest is not read
+_MAX_TITLE = 500  # characters
 
 
 def read_pdf(body: bytes) -> ExtractedContent:
-    """Return the text of the pages. BadInput `encrypted` for one that needs a password; whatever else pypdf raises."""
-    logging.getLogger(PDF_READER).setLevel(logging.CRITICAL)  # it tells of every oddity of a file
+    """Return the text of a PDF file. Raise BadInput `encrypted` if it needs a password, or whatever pypdf raises."""
+    logging.getLogger(PDF_READER).setLevel(logging.CRITICAL)  # it logs every oddity of a file
     reader = import_module(PDF_READER).PdfReader(io.BytesIO(body), strict=False)
     if reader.is_encrypted and not reader.decrypt(""):
-        raise BadInput("it needs a password", reason="encrypted")
+        raise BadInput("the PDF file needs a password", reason="encrypted")
     texts: list[str] = []
     room = MAX_PAGE
-    for page in islice(reader.pages, _MOST_PAGES):
+    for page in islice(reader.pages, _MAX_PDF_PAGES):
         texts.append(page.extract_text()[:room])
         room -= len(texts[-1])
         if room <= 0:
             break
-    title = reader.metadata.title if reader.metadata else None  # of whatever type
-    title = clean_text(title[:_LONGEST_TITLE].strip() or None) if isinstance(title, str) else None
+    title = reader.metadata.title if reader.metadata else None  # may be of any type
+    title = clean_text(title[:_MAX_TITLE].strip() or None) if isinstance(title, str) else None
     return ExtractedContent(
         kind="pdf", text=tidy_text("\n".join(texts)), extractor="pdf", about=PageMetadata(title=title)
     )

@@ -1,7 +1,7 @@
-"""A function of yours in place of the default: `document(page) -> Document | None`.
+"""A custom function in place of the default: `document(page) -> Document | None`.
 
-Its source travels with the task as text, so that every worker on every machine runs what the dataset was made with; a
-function of an installed package is named as `module:function` and must be installed where the workers are.
+Its source is part of the task, so that every worker on every machine runs the same code; a function of an installed
+package is named as `module:function` and must be installed where the workers run.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ import msgspec
 
 from webmill.errors import Misconfigured
 
-MakeDocument = Callable[[Any], Any]  # page -> a struct, or None: leave this page out
+MakeDocument = Callable[[Any], Any]  # page -> a struct, or None to skip the page
 
 
 class CustomFunction(msgspec.Struct, frozen=True, kw_only=True):
-    """`file` and `source` are empty for a function of an installed package: then `module` names that."""
+    """A function that makes documents. `file` and `source` are empty if `module` is an installed package."""
 
     name: str
     module: str = ""
@@ -31,15 +31,15 @@ class CustomFunction(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def parse_function_name(text: str) -> tuple[str, str]:
-    """`FILE.py:function` or `module:function`."""
+    """Split `FILE.py:function` or `module:function`."""
     place, colon, name = text.rpartition(":")
     if not colon or not place or not name.isidentifier():
-        raise Misconfigured(f"{text!r} names no function: write FILE.py:function or module:function")
+        raise Misconfigured(f"{text!r} does not name a function; write FILE.py:function or module:function")
     return place, name
 
 
 def read_function(text: str, *, beside: Path = Path()) -> CustomFunction:
-    """Return the function of that name, with its source if it is in a file. Misconfigured: it cannot be read."""
+    """Return the named function, with its source if it is in a file. Raise Misconfigured if it cannot be read."""
     place, name = parse_function_name(text)
     if not place.endswith(".py"):
         return CustomFunction(name=name, module=place)
@@ -50,24 +50,25 @@ def read_function(text: str, *, beside: Path = Path()) -> CustomFunction:
 
 
 def load_function(function: CustomFunction) -> MakeDocument:
+    """Import or run the code of a function and return it. Raise Misconfigured if that fails."""
     where = function.file or function.module
     try:
         module = _run(function) if function.source else importlib.import_module(function.module)
     except Exception as error:
         raise Misconfigured(f"{where} cannot be loaded: {type(error).__name__}: {error}") from error
-    made = getattr(module, function.name, None)
-    if not callable(made):
+    loaded = getattr(module, function.name, None)
+    if not callable(loaded):
         raise Misconfigured(f"{where} has no function {function.name}")
-    return made  # type: ignore[no-any-return]  # called as it says; what comes back is checked
+    return loaded  # type: ignore[no-any-return]  # what it returns is checked
 
 
 def result_type(function: MakeDocument) -> type[msgspec.Struct] | None:
-    """The struct that the function says it returns; None when it does not say."""
+    """Return the struct in the return annotation of the function; None if it has none."""
     try:
-        told = get_type_hints(function).get("return")
+        annotation = get_type_hints(function).get("return")
     except Exception:  # noqa: BLE001 - names that exist only for a type checker
         return None
-    for kind in (told, *get_args(told)):
+    for kind in (annotation, *get_args(annotation)):
         if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
             return kind
     return None
@@ -81,7 +82,9 @@ def _run(function: CustomFunction) -> types.ModuleType:
         function.source.splitlines(keepends=True),
         function.file,
     )
-    sys.modules[module.__name__] = module  # where the types that its structs name are looked for
-    code = compile(function.source, function.file, "exec", dont_inherit=True)  # our own __future__ is not its author's
+    sys.modules[module.__name__] = module  # msgspec looks up the types of its structs there
+    code = compile(
+        function.source, function.file, "exec", dont_inherit=True
+    )  # without our own `from __future__` imports
     exec(code, module.__dict__)  # noqa: S102 - the operator's own code
     return module

@@ -1,4 +1,4 @@
-"""ErrorRecord: what is kept in place of a document, with the names of reference 002 where it has them.
+"""ErrorRecord, which is kept in place of a document, with the field names of reference 002 where it has them.
 
 Offsets are byte ranges `[start, end)`, per file type: `{"WARC": 1024}`.
 """
@@ -9,6 +9,8 @@ import msgspec
 
 
 class FlawRecord(msgspec.Struct, frozen=True, rename="camel"):
+    """One flaw of a page, and the bytes where it is."""
+
     file_type: str
     start: int
     end: int
@@ -17,8 +19,8 @@ class FlawRecord(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class ErrorRecord(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """`recordType` is WARC_ERROR, WAT_ERROR or WET_ERROR for what is wrong with the files, and DOCUMENT_ERROR when the
-    page is whole but no document could be made of it."""
+    """Why there is no document. `recordType` is WARC_ERROR, WAT_ERROR or WET_ERROR if a file is damaged, and
+    DOCUMENT_ERROR if the page is complete but no document could be made of it."""
 
     document_id: str
     record_type: str

@@ -1,4 +1,4 @@
-"""The text of a page, by the extractor that was chosen.
+"""Extract the text of a page by the chosen extractor.
 
 | name | |
 |---|---|
@@ -8,8 +8,8 @@
 | wet | the text of the capture's WET record |
 | none | no text |
 
-Other packages add theirs by entry points of the group `webmill.extractor`: a name, and a function that takes the HTML
-as text and returns its text. To be called in a sandbox: they are given whatever the web has.
+Other packages can add theirs as entry points of the group `webmill.extractor`: a name, and a function that takes HTML
+and returns its text. Call them in a sandbox: their input is hostile.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from webmill.errors import Misconfigured
 from webmill.formats.html.page import read_html_text
 from webmill.infra.registry import Registry
 
-Extract = Callable[[str], str | None]  # HTML to text; None or nothing when there is none
+Extract = Callable[[str], str | None]  # HTML to text; None or empty if there is none
 
 BEST = "trafilatura"
-WITHOUT_HTML = ("wet", "none")  # nothing is made of the page itself
+WITHOUT_HTML = ("wet", "none")  # they do not parse the page
 EXTRACTORS = Registry[Extract](
     "extractor",
     {name: f"{__name__}:by_{name}" for name in ("trafilatura", "resiliparse", "plain")},
@@ -37,26 +37,26 @@ _MODULES = {"resiliparse": ("resiliparse", "resiliparse.extract.html2text"), "tr
 
 
 def default_extractor() -> str:
-    """Return the best that is installed."""
+    """Return the best extractor that is installed."""
     return BEST if find_spec(BEST) else "plain"
 
 
 def install_advice() -> str | None:
-    """Return what would be better than the default, and how to install it, to be told once. None: nothing."""
+    """Return how to install a better extractor than the default; None if the best one is installed."""
     if default_extractor() == BEST:
         return None
     return f"text includes menus and footers; for the article alone ({BEST}): pip install 'webmill[text]'"
 
 
 def require_extractor(name: str) -> None:
-    """Misconfigured, before any work is begun. It is loaded: one that lacks a part of its own fails on every page."""
+    """Load an extractor before any work starts, since a broken one would fail on every page. Raise Misconfigured."""
     if name in WITHOUT_HTML:
         return
     EXTRACTORS.find(name)
     try:
         for module in _MODULES.get(name, ()):
             import_module(module)
-    except Exception as error:  # what other people's modules do when they are loaded is theirs
+    except Exception as error:  # other people's modules may raise anything when loaded
         if isinstance(error, ModuleNotFoundError) and error.name == name:
             repair = "pip install 'webmill[text]', or choose another --extractor"
             raise Misconfigured(f"{name} is not installed: {repair}") from error
@@ -64,10 +64,10 @@ def require_extractor(name: str) -> None:
 
 
 def extract_text(name: str, html: str) -> str:
-    """Return the text of a page; the empty string when there is none."""
+    """Return the text of a page; empty if there is none."""
     found = _extractor(name)(html)
     if found is not None and not isinstance(found, str):
-        raise TypeError(f"the extractor {name} gave {type(found).__name__}, and no text")
+        raise TypeError(f"the extractor {name} returned {type(found).__name__} instead of text")
     return found or ""
 
 
@@ -76,7 +76,7 @@ def _extractor(name: str) -> Extract:
     return EXTRACTORS.find(name)
 
 
-# --- ours -------------------------------------------------------------------------------------------------------------
+# --- built in----------------------------------------------------------------------------------------------------------
 
 
 def by_trafilatura(html: str) -> str | None:
@@ -88,7 +88,7 @@ def by_trafilatura(html: str) -> str | None:
 def by_resiliparse(html: str) -> str:
     from resiliparse.extract.html2text import extract_plain_text
 
-    # Texts of pictures and comments of readers are no part of an article: without them F1 is .910, with them .881.
+    # Alternative texts of images and readers' comments are not part of an article: F1 is .910 without them, .881 with.
     text: str = extract_plain_text(html, main_content=True, alt_texts=False, comments=False)
     return text
 

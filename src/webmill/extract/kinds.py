@@ -1,14 +1,14 @@
-"""What kind of content a capture has: by what the crawler found it to be, else by what the server called it.
+"""The kind of content of a capture: by the type that the crawler identified, else by the type that the server stated.
 
 | kind | read as |
 |---|---|
 | html | pages, XHTML as well |
 | text | plain text, Markdown |
 | feed | RSS, Atom, JSON Feed |
-| pdf | where there is a reader for it (`webmill[pdf]`) |
-| xml json | only where they turn out to be feeds |
-| image css script font audio video binary other | never: they have no text by their kind |
-| robots | never: a robots.txt speaks to crawlers |
+| pdf | PDF, if a reader is installed (`webmill[pdf]`) |
+| xml json | feeds, if they turn out to be one |
+| image css script font audio video binary other | never: they have no text |
+| robots | never: a robots.txt is for crawlers |
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _KINDS: dict[str, ContentKind] = {
     "application/octet-stream": "binary",
     "application/vnd.ms-fontobject": "font",
 }
-# The first that fits; what is left is `other`.
+# The first match counts; anything else is `other`.
 _FAMILIES: tuple[tuple[re.Pattern[str], ContentKind], ...] = (
     (re.compile(r"image/.*"), "image"),
     (re.compile(r"audio/.*"), "audio"),
@@ -49,14 +49,14 @@ _ROBOTS = re.compile(r"https?://[^/?#]*/robots\.txt", re.IGNORECASE)
 
 
 def content_kind(*, identified: str | None, declared: str | None) -> ContentKind:
-    """Return the kind of a capture by its media types, as the crawler identified it and as the server declared it."""
+    """Return the kind of content by the media types that the crawler identified and the server declared."""
     if not identified and "html" in (declared or ""):
         return "html"
     return kind_of_media_type(identified or declared or "")
 
 
 def is_robots_url(url: str) -> bool:
-    """Return whether this is a robots.txt: archives of others have it among their pages."""
+    """Return whether this is a robots.txt, which foreign archives may have among their pages."""
     return _ROBOTS.fullmatch(url) is not None
 
 

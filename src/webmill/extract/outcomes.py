@@ -1,4 +1,4 @@
-"""What became of a capture: the values of the column `outcome`, and the rows of captures that could not be read."""
+"""The values of the column `outcome`, and the rows of captures that could not be read."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from webmill.model import CaptureRef, Document, normalise_digest
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """`rejected`: the capture could not be read. Of the others it is known what they hold."""
+    """A value of the column `outcome`. `rejected`: the capture could not be read."""
 
     name: str
     meaning: str
@@ -37,12 +37,12 @@ OUTCOMES = (
     Outcome("parse_error", "the parser failed; `error` says how, where the page is to blame", rejected=True),
     Outcome("bad_item", "the entry of the batch is itself wrong", rejected=True),
 )
-REJECTED = frozenset(one.name for one in OUTCOMES if one.rejected)
-TEXT = frozenset({"ok", "empty", "none"})  # of a type that has text
+REJECTED = frozenset(outcome.name for outcome in OUTCOMES if outcome.rejected)
+TEXT = frozenset({"ok", "empty", "none"})  # outcomes of content types that have text
 
-PLACES = frozenset({"too_large", "bad_range", "bad_key", "bad_path"})
-# How a page broke its parser differs from time to time; a row does not.
-PARSER = {
+LOCATION_ERRORS = frozenset({"too_large", "bad_range", "bad_key", "bad_path"})
+# Fixed messages: how a page breaks its parser varies between runs; its row must not.
+PARSER_MESSAGES = {
     "parse_limit": "the page passed a limit of its parser",
     "parse_crash": "the page killed its parser",
     "parse_error": "the parser failed on the page",
@@ -50,13 +50,13 @@ PARSER = {
 
 
 def outcome_of_error(error: BadInput | NotFound) -> tuple[str, str]:
-    """Return the outcome of a capture that could not be read, and why, in words that are the same every time."""
+    """Return the outcome and message of a capture that could not be read; the message is the same every time."""
     if isinstance(error, NotFound):
         return "not_found", "the WARC file is not there"
-    if error.reason in PARSER:
-        return error.reason, PARSER[error.reason]
+    if error.reason in PARSER_MESSAGES:
+        return error.reason, PARSER_MESSAGES[error.reason]
     message = clean_text(f"{error.reason}: {error.message}") or ""
-    return ("bad_place" if error.reason in PLACES else "bad_record"), message
+    return ("bad_place" if error.reason in LOCATION_ERRORS else "bad_record"), message
 
 
 def failed_document(ref: CaptureRef, error: BadInput | NotFound) -> Document:
@@ -66,7 +66,7 @@ def failed_document(ref: CaptureRef, error: BadInput | NotFound) -> Document:
 
 
 def unread_document(ref: CaptureRef, *, outcome: str, error: str) -> Document:
-    """Return a row that says no more than where a capture should be, and why it was not read."""
+    """Return a row that only says where a capture should be, and why it was not read."""
     url, filename = clean_text(ref.url) or "", clean_text(ref.filename) or ""
     return Document(
         id=f"{filename}#{ref.offset}",

@@ -1,4 +1,4 @@
-"""What is asked of a capture, and what comes back: these travel to the sandboxed child and home again."""
+"""The input and the result of extraction, as they are sent to the sandboxed child and back."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from webmill.model import CaptureRef, Document, Headers, Record, normalise_diges
 
 
 class Recipe(msgspec.Struct, frozen=True, kw_only=True):
-    """How documents are made. `detect`: languages by CLD2, else as the crawler or the index said."""
+    """How documents are made. `detect`: detect languages by CLD2; else use those of the crawler or the index."""
 
     extractor: str = "plain"
     detect: bool = False
@@ -24,11 +24,11 @@ class Recipe(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CaptureInput(msgspec.Struct, frozen=True, kw_only=True):
-    """A capture to be read: where it lies, and what others said of it, which counts where the record says nothing.
+    """A capture to extract: where it is stored, and what others state about it, used where the record states nothing.
 
-    Without `headers` the payload is the record as it is stored: a gzip member, or plain. With them it is the record's
-    content, as a reader of whole files has it, and `cut` says that the reader's limit ended it. A record of
-    another URL than `ref` names is refused; it may name none.
+    Without `headers` the payload is the record as stored: a gzip member, or plain. With them it is the content of the
+    record, as a reader of whole files has it, and `cut` says that the reader's limit truncated it. A record of another
+    URL than that of `ref`, if it has one, is refused.
     """
 
     ref: CaptureRef
@@ -42,14 +42,14 @@ class CaptureInput(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ExtractResult(msgspec.Struct, frozen=True, kw_only=True):
-    """`kind` is what the capture holds: its document may be wanted or not."""
+    """The document of a capture, and the kind of its content, by which documents are filtered."""
 
     document: Document
     kind: ContentKind
 
 
 class HasCapture(Protocol):
-    """One capture of a whole file with what was read beside it, as `commoncrawl.page.Page` has it."""
+    """One capture of a whole file with its related records, such as `commoncrawl.page.Page`."""
 
     @property
     def capture(self) -> Record: ...
@@ -62,7 +62,7 @@ class HasCapture(Protocol):
 
 
 def capture_input(page: HasCapture, *, recipe: Recipe) -> CaptureInput:
-    """Return what is asked of a page of a whole file, whose payload is the content of its capture."""
+    """Return the input for a page of a whole file; its payload is the content of the capture."""
     record = page.capture
     return CaptureInput(
         ref=capture_ref(record, filename=page.filename),
@@ -76,7 +76,7 @@ def capture_input(page: HasCapture, *, recipe: Recipe) -> CaptureInput:
 
 
 def capture_ref(record: Record, *, filename: str) -> CaptureRef:
-    """Return where a record lies, with what an index would say of it."""
+    """Return where a record is stored, as an index would say."""
     return CaptureRef(
         url=clean_text(record.target_uri) or "",
         timestamp=_timestamp(record.date),
@@ -95,9 +95,9 @@ def _timestamp(date: str | None) -> str:
 
 
 def stated_languages(page: HasCapture) -> tuple[str, ...]:
-    """Return the languages in the header of the WET record; else those that CLD2 told the crawler."""
-    told = wet.header_languages(page.wet) if page.wet else ()
-    return told or (page.languages.codes if page.languages else ())
+    """Return the languages in the header of the WET record, or else those that the crawler detected."""
+    languages = wet.header_languages(page.wet) if page.wet else ()
+    return languages or (page.languages.codes if page.languages else ())
 
 
 def rebuild_record(payload: bytes, capture: CaptureInput) -> Record:

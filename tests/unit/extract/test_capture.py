@@ -265,7 +265,7 @@ def test_an_extractor_that_fails_costs_its_page_only(monkeypatch: pytest.MonkeyP
 def test_a_body_that_is_not_whole_gives_its_text_and_says_so() -> None:
     packed = gzip.compress(b"<p>" + bytes(range(65, 91)) * 400)
     document = made(response(http=b"Content-Type: text/html\r\nContent-Encoding: gzip\r\n", body=packed[:-20])).document
-    assert (document.outcome, document.error) == ("ok", "the body is not whole: truncated")
+    assert (document.outcome, document.error) == ("ok", "the body is incomplete: truncated")
 
 
 def test_the_record_of_another_url_is_refused() -> None:

@@ -114,7 +114,7 @@ def test_ours_cannot_be_taken_over() -> None:
 
 @pytest.mark.usefixtures("package")
 def test_what_gives_no_text_or_is_not_there_is_told() -> None:
-    with pytest.raises(TypeError, match="count gave int"):
+    with pytest.raises(TypeError, match="count returned int"):
         extract_text("count", "<p>a")
     with pytest.raises(Misconfigured, match="others:gone"):
         require_extractor("gone")
