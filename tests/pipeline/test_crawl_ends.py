@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import resource
 import signal
 import subprocess
@@ -118,10 +119,10 @@ def test_it_tells_what_waits_and_what_was_left_out(root: Path) -> None:
     with TestWeb(hosts=0, sites={"www.one.test": site}) as web:
         flags = ("--delay", "0s", "--processes", "1", "--max-pages", "9", "--no-languages")
         done = subprocess.run(command(root, web, ["www.one.test"], *flags), capture_output=True, check=True, text=True)
-    assert "nothing may be asked for longer than --max-wait after 0:00:" in done.stderr
+    assert re.search("every remaining host must wait longer than --max-wait: .* after 0:00:", done.stderr)
     assert "\n1 URL waits for one.test until " in done.stderr
-    assert "left out by their endings: 2 links to .pdf, 1 to .zip; --all-types follows them" in done.stderr
-    assert f"to go on: webmill crawl {root}" in done.stderr
+    assert "skipped by file type: 2 links to .pdf, 1 to .zip; --all-types follows them" in done.stderr
+    assert f"to continue: webmill crawl {root}" in done.stderr
 
 
 @pytest.mark.crash

@@ -80,7 +80,7 @@ def test_failed_tasks_end_the_run_with_code_3_and_are_redriven(root: Path) -> No
     assert again.code == 3
     assert "1 task failed in earlier runs" in again.err
     aside.rename(file)
-    assert "1 task planned again" in webmill("dataset", "tasks", "redrive", "news", "--in", root).err
+    assert "1 task will be retried by the next run" in webmill("dataset", "tasks", "redrive", "news", "--in", root).err
     assert dataset(root, "run", "news", "--executor", "inline").code == 0
     assert len(list((path / "output").glob("*.jsonl.gz"))) == 6
 

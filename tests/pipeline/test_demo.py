@@ -34,7 +34,7 @@ def test_the_river_flows_by_itself_and_is_a_collection_that_others_can_read(tmp_
         *("crawl", "derive", *once),
         *("crawl", *once, "search"),
     ]
-    first, second = re.findall(r"(\d+) pages, (\d+) added, (\d+) changed", said)
+    first, second = re.findall(r"(\d+) published documents, (\d+) added, (\d+) changed", said)
     assert int(first[0]) == int(first[1]) > 250
     assert 0 < int(second[2]) < int(second[0])
     assert "webmill init news/" in said
@@ -69,7 +69,7 @@ def test_it_can_be_stopped_and_says_what_is_left(tmp_path: Path) -> None:
     finally:
         process.kill()
         process.communicate()
-    assert (process.returncode, said.splitlines()[-1]) == (130, "stopped; nothing of it is left")
+    assert (process.returncode, said.splitlines()[-1]) == (130, "stopped; the collection was deleted")
     assert not list(tmp_path.glob("webmill-demo-*"))
 
 

@@ -135,7 +135,7 @@ def test_a_revisit_without_its_original_is_told(tmp_path: Path) -> None:
     assert webmill("index", tmp_path / "c").code == 0
     ended = webmill("export", "wacz", tmp_path / "c", tmp_path / "c.wacz", "--url", URL)
     assert ended.code == 0
-    assert "1 revisit of a capture that is not in" in ended.err
+    assert "1 revisit without the original capture, which is not in" in ended.err
 
 
 @pytest.mark.parametrize(
@@ -160,9 +160,9 @@ def test_a_revisit_of_another_address_brings_its_original(tmp_path: Path, chosen
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["DIR", "there.wacz"], "is there already"),
+        (["DIR", "there.wacz"], "already exists"),
         (["DIR", "new.wacz", "--url", "https://nowhere.example/"], "nothing is found"),
-        (["DIR", "new.wacz", "--from", "2024"], "choose among what --url finds"),
+        (["DIR", "new.wacz", "--from", "2024"], "--from, --to, --filter and --match need --url"),
         (["EMPTY", "new.wacz"], "nothing is indexed"),
     ],
 )

@@ -103,29 +103,29 @@ def test_a_dry_run_says_what_is_due_and_why_and_changes_nothing(tmp_path: Path) 
         return stages(ended.err)
 
     assert set(foretold().values()) == {
-        "left out: no seeds.txt (`webmill init` makes one): archives are taken as they are",
-        "left out: nothing is archived yet",
-        "left out: there are no documents yet",
-        "left out: nothing is published yet",
+        "skipped: no seeds.txt (`webmill init` makes one): archives are taken as they are",
+        "skipped: nothing is archived yet",
+        "skipped: there are no documents yet",
+        "skipped: nothing is published yet",
     }
     archive(tmp_path, PAGES, name="ONE")
     assert foretold() == {
-        "crawl": "left out: no seeds.txt (`webmill init` makes one): archives are taken as they are",
+        "crawl": "skipped: no seeds.txt (`webmill init` makes one): archives are taken as they are",
         "index": "due: ONE: none yet",
         "extract": "due: archives to read: 1",
-        "publish": "due if extract brings something new",
-        "search": "due if extract brings something new",
+        "publish": "due if extract makes something new",
+        "search": "due if extract makes something new",
     }
     assert webmill("run", tmp_path).code == 0
     assert foretold("--stage", "search", "--stage", "index", "--stage", "publish") == {
-        "index": "would look, and find nothing to do",
-        "publish": "left out: no documents since the live version",
-        "search": "would look, and find nothing to do",
+        "index": "nothing to do",
+        "publish": "skipped: no documents since the live version",
+        "search": "nothing to do",
     }
     (tmp_path / "seeds.txt").write_text("https://a.example/\n")
     assert foretold("--stage", "crawl", "--stage", "index") == {
         "crawl": "due: not begun",
-        "index": "due if crawl brings something new",
+        "index": "due if crawl makes something new",
     }
 
 
@@ -177,7 +177,7 @@ def test_a_stage_that_has_rejects_is_told_in_the_end(tmp_path: Path) -> None:
     file.write_bytes(file.read_bytes()[:-30])
     ended = webmill("run", tmp_path)
     assert ended.code == 3
-    assert "with rejects" in ended.err
+    assert "some input rejected" in ended.err
     assert stages(ended.err)["search"].startswith("done"), "the rest is done all the same"
 
 

@@ -328,14 +328,14 @@ def test_the_command_updates_searches_and_says_what_is_missing(tmp_path: Path) -
     first = webmill("search", root, "report")
     assert first.code == 1
     assert f"webmill search update {root}" in first.err
-    assert "2 documents; 2 put in" in webmill("search", "update", root).err
+    assert "2 documents; 2 indexed" in webmill("search", "update", root).err
     answer = webmill("search", root, "reports", "-other")
     assert answer.code == 0
     assert answer.out.decode().splitlines()[:2] == ["1. Title a", "    https://a.test/a"]
-    assert "1 found" in answer.err
+    assert "1 document found" in answer.err
     assert b'"total":2' in webmill("search", root, "--json").out
     assert webmill("search", root, "x", "--facet", "y").code == 2
-    assert "nothing found; instead: annual" in webmill("search", root, "anual").err
+    assert "no documents found; did you mean: annual" in webmill("search", root, "anual").err
 
 
 @pytest.mark.parametrize("kind", ["meta.json", ".store", ".term"])
@@ -349,7 +349,7 @@ def test_a_damaged_index_is_a_sentence_and_is_made_anew(tmp_path: Path, kind: st
     assert damaged.code == 1
     assert "webmill search rebuild" in damaged.err
     assert webmill("search", "rebuild", root).code == 0
-    assert "1 found" in webmill("search", root, "report").err
+    assert "1 document found" in webmill("search", root, "report").err
 
 
 def test_looking_makes_nothing_and_says_what_is_behind(tmp_path: Path) -> None:
@@ -365,7 +365,7 @@ def test_looking_makes_nothing_and_says_what_is_behind(tmp_path: Path) -> None:
     assert "\x1b" not in shown.out.decode() + shown.err
     assert "is live" not in shown.err
     publish(LocalStorage(root), {"a": "two"})
-    assert f"is live: webmill search update {root}" in webmill("search", root, "one").err
+    assert f"is live: run webmill search update {root}" in webmill("search", root, "one").err
     assert webmill("search", root, "x", "--limit", "101").code == 2
 
 
@@ -381,5 +381,5 @@ def test_an_index_that_is_there_follows_what_is_published(tmp_path: Path) -> Non
     assert not (root / "search").exists()
     webmill("search", "update", root)
     (root / "documents" / "part.jsonl").write_text(row.format("a", "one") + row.format("b", "two"))
-    assert "search: 1 put in, 0 taken out" in webmill("publish", "documents", root).err
-    assert "1 found" in webmill("search", root, "two").err
+    assert "search: 1 document indexed, 0 removed" in webmill("publish", "documents", root).err
+    assert "1 document found" in webmill("search", root, "two").err

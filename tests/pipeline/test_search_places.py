@@ -99,7 +99,7 @@ def test_arguments_that_are_no_utf8_find_what_is_left_of_them(tmp_path: Path) ->
     assert [*find(root, "annual", "\udcff", "--count", "\udcff")] == ["one"]
     for option in ("--site", "--language"):
         ended = webmill("search", root, "annual", option, "\udcff")
-        assert (ended.code, "0 found" in ended.err) == (0, True), ended.err
+        assert (ended.code, "0 documents found" in ended.err) == (0, True), ended.err
 
 
 def test_the_date_that_a_page_states_is_published_searched_and_told(tmp_path: Path) -> None:

@@ -22,7 +22,7 @@ def test_commands_and_server_use_the_index_that_the_settings_name(town: Path, tm
     rows = (root / "documents" / "town.jsonl").read_text().splitlines()
     (root / "documents" / "town.jsonl").write_text("\n".join(rows[:-1]) + "\n")
     ended = webmill("publish", "documents", root)
-    assert "1 taken out" in ended.err
+    assert "1 removed" in ended.err
     settings = Settings(search=SearchSettings(url="elsewhere/index"))
     site = open_site(root, settings, address="http://127.0.0.1:1", replay_address="http://127.0.0.1:2", secret=b"x")
     engine = site.open_engine()

@@ -224,23 +224,23 @@ def test_what_stops_it_from_starting_is_a_sentence(town: Path, tmp_path: Path) -
             (("--port", "0", "--certificate", str(tmp_path / "no.pem")), "no certificate and key that fit"),
             (("--port", "0", "--certificate", str(tmp_path / "none.pem")), "no file"),
             (("--port", "0", "--key", "x.pem"), "a key without a certificate"),
-            (("--port", "0", "--address", "archive.example"), "is no origin"),
+            (("--port", "0", "--address", "archive.example"), "is not an origin"),
             (
                 ("--address", "https://a.example/archive", "--replay-address", "https://b.example"),
-                "/archive is no origin",
+                "/archive is not an origin",
             ),
-            (("--address", "https://a.example", "--replay-address", "https://A.example:443/"), "a name of their own"),
-            (("--address", "https://a.example"), "need a name too"),
-            (("--origin", "a.example"), "a.example is no origin"),
-            (("--origin", "null"), "null is no origin"),
-            (("--allow-host", "a.example:8080"), "is no name of a host"),
-            (("--allow-host", "https://a.example"), "is no name of a host"),
-            (("--port", "0", "--address", "https://a.example"), "give --address and --replay-address"),
+            (("--address", "https://a.example", "--replay-address", "https://A.example:443/"), "must differ"),
+            (("--address", "https://a.example"), "need their own URL"),
+            (("--origin", "a.example"), "a.example is not an origin"),
+            (("--origin", "null"), "null is not an origin"),
+            (("--allow-host", "a.example:8080"), "is not a host name"),
+            (("--allow-host", "https://a.example"), "is not a host name"),
+            (("--port", "0", "--address", "https://a.example"), "give both --address and --replay-address"),
             (
                 ("--port", "0", "--address", "https://a.example", "--replay-address", "https://a.example/"),
-                "a name of their own",
+                "must differ",
             ),
-            (("--port", "0", "--proxy", "nonsense"), "nonsense is no address"),
+            (("--port", "0", "--proxy", "nonsense"), "nonsense is not an IP address or network"),
             (("--port", "0", "--access-log", str(tmp_path / "no" / "log")), "cannot write the access log"),
         ):
             assert said in refused(town, *flags)
@@ -300,7 +300,7 @@ def test_strangers_are_warned_of(town: Path, tmp_path: Path) -> None:
         )
     try:
         eventually(lambda: "serving" in errors.read_text(), "a server")
-        assert "give --token" in errors.read_text()
+        assert "with --token" in errors.read_text()
         port = int(re.findall(r":(\d+)/ \(", errors.read_text())[0])
         with socket.create_connection(("127.0.0.1", port), timeout=DEADLINE) as connection:
             connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")

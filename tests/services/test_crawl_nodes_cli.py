@@ -42,7 +42,7 @@ def test_a_crawl_is_begun_gone_on_with_and_told_of(redis_url: str, name: str, tm
         )
         assert begun.code == 0, begun.err
         assert "if it dies: durable" in begun.err
-        assert "nothing is left to fetch" in begun.err
+        assert "crawl finished" in begun.err
         again = webmill("crawl", root, "http://www.b.test/0", "--json")  # it knows the rest
         assert again.code == 0, again.err
         report = json.loads(again.out)

@@ -103,7 +103,7 @@ def test_the_command_loads_first_paths_and_counts_the_others(
     index = tmp_path / "path-index"
     index.write_bytes(b"a.warc.gz\t/1/a.warc.gz\t/2/a.warc.gz\n# comment\n\nb.warc.gz\thttp://h/b.warc.gz\n")
     done = webmill("cdxj", "paths", "redis", index, "-k", KEY, "--url", redis_url, "--clear")
-    assert (done.code, done.err) == (0, "# Loaded 2 files; 1 further paths left out\n")
+    assert (done.code, done.err) == (0, "# Loaded 2 files; 1 additional paths ignored\n")
     assert client.hgetall(KEY) == {b"a.warc.gz": b"/1/a.warc.gz", b"b.warc.gz": b"http://h/b.warc.gz"}
 
 

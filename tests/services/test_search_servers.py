@@ -306,16 +306,16 @@ def test_the_command_takes_the_address_of_a_server(bench: Bench, tmp_path: Path)
     first = webmill("search", root, "report", *index)
     assert first.code == 1
     assert "webmill search update" in first.err
-    assert "2 documents; 2 put in" in webmill("search", "update", root, *index).err
-    assert "1 found" in webmill("search", root, "reports", "-other", *index).err
+    assert "2 documents; 2 indexed" in webmill("search", "update", root, *index).err
+    assert "1 document found" in webmill("search", root, "reports", "-other", *index).err
     for text in ("two", "three"):
         publish(LocalStorage(root), {"a": text})
         assert "is live" in webmill("search", root, *index).err
-        assert "1 document; 1 put in" in webmill("search", "rebuild", root, *index).err
-        assert "1 found" in webmill("search", root, text, *index).err
+        assert "1 document; 1 indexed" in webmill("search", "rebuild", root, *index).err
+        assert "1 document found" in webmill("search", root, text, *index).err
     publish(LocalStorage(root), {"a": "four"})
-    assert "1 put in" in webmill("search", "update", root, *index).err
-    assert "1 document; 0 put in, 0 taken out, compared" in webmill("search", "check", root, *index).err
+    assert "1 indexed" in webmill("search", "update", root, *index).err
+    assert "1 document; 0 indexed, 0 removed, compared" in webmill("search", "check", root, *index).err
     assert not (root / "search").exists()
     bench.open("command")  # to be deleted with the others
 

@@ -1,4 +1,4 @@
-"""`webmill add`: archives that were made elsewhere, into a collection."""
+"""`webmill add`: existing archives are added to a collection."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from webmill.cli.text import escape_text, format_count, format_size, json_line
 from webmill.collection import Collection, default_crawl_name
 from webmill.pipeline.add.run import Report, add_archives, check_archives
 
-NAMED = 20  # of each kind; --json has all
+MAX_LISTED = 20  # of each kind; --json has all
 
 
 @click.command(
@@ -71,19 +71,19 @@ def add(
     print_add_report(report, place=place, would="would be " * dry_run)
     if report.added and not dry_run:
         hint(f"Next: webmill index {shlex.quote(str(root))}" + (f" --name {shlex.quote(name)}" if name else ""))
-    finish(rejected=len(report.rejects) + len(report.damaged), where="the lines above name them and say why")
+    finish(rejected=len(report.rejects) + len(report.damaged), where="see the lines above")
 
 
 def print_add_report(report: Report, *, place: str, would: str) -> None:
-    for reject in report.rejects[:NAMED]:
+    for reject in report.rejects[:MAX_LISTED]:
         warn(escape_text(f"{reject.file}: {reject.message} [{reject.reason}]"))
-    for archive in report.damaged[:NAMED]:
+    for archive in report.damaged[:MAX_LISTED]:
         counts = ", ".join(f"{count:,} {reason}" for reason, count in archive.damage.items())
         warn(escape_text(f"{archive.source}: {would}added, but damaged: {counts}; first: {archive.first_damage}"))
-    more = max(0, len(report.rejects) - NAMED) + max(0, len(report.damaged) - NAMED)
+    more = max(0, len(report.rejects) - MAX_LISTED) + max(0, len(report.damaged) - MAX_LISTED)
     if more:
-        warn(f"and {more:,} more, which --json names")
+        warn(f"and {more:,} more: --json lists them")
     captures, size = (sum(getattr(one, what) for one in report.added) for what in ("captures", "bytes"))
     held = f"{format_count(captures, 'capture')}, {format_size(size)}"
     added = f"{format_count(len(report.added), 'archive')} {would}added ({held})"
-    note(f"{place}: {added}, {len(report.there):,} there already, {len(report.rejects):,} refused")
+    note(f"{place}: {added}, {len(report.there):,} already there, {len(report.rejects):,} refused")

@@ -1,4 +1,4 @@
-"""`webmill completion`: the script by which a shell completes our words."""
+"""`webmill completion`: prints the completion script of a shell."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""completion.json: the words of all commands, as `completing` needs them. Written by docs/generate.py."""
+"""Makes completion.json, the names of all commands and flags for `shell_completion`; docs/generate.py writes it."""
 
 from __future__ import annotations
 

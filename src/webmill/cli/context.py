@@ -1,4 +1,4 @@
-"""What every command receives: how loud to be, and the settings when it asks for them."""
+"""What every command uses: verbosity, settings, progress, and notes on stderr."""
 
 from __future__ import annotations
 
@@ -22,6 +22,8 @@ REJECTED = 3
 
 @dataclass(frozen=True)
 class Context:
+    """The global flags of a command."""
+
     quiet: bool
     verbosity: int
     config: Path | None
@@ -36,21 +38,21 @@ class Context:
         return cls(quiet=quiet, verbosity=verbose, config=config, flags=flags)
 
     def settings(self, collection: Path | None = None) -> Settings:
-        """File, then WEBMILL_* variables, then flags: the later wins."""
+        """Return the settings: from the file, then WEBMILL_* variables, then flags; the later wins."""
         return self.sources(collection).settings()
 
     def sources(self, place: Path | str | None, flags: Mapping[tuple[str, str], Any] | None = None) -> Sources:
-        """Read what was said about settings: for the collection at `place`, if it is there, and on the command line."""
+        """Read the sources of settings: the collection at `place`, if it exists, the environment and the flags."""
         from webmill.infra.address import hide_secrets
         from webmill.settings import read_sources
 
         folder = Path(place).resolve() if place else None
-        own = {tuple(name.split(".")): value for name, value in self.flags.items()}
+        global_flags = {tuple(name.split(".")): value for name, value in self.flags.items()}
         found = read_sources(
             self.config,
             collection=folder if folder and folder.is_dir() else None,
             environment=os.environ,
-            flags={**own, **(flags or {})},  # type: ignore[dict-item]
+            flags={**global_flags, **(flags or {})},  # type: ignore[dict-item]
         )
         for notice in found.notices:
             note_once(hide_secrets(notice))
@@ -66,20 +68,20 @@ pass_context: Callable[..., Callable[..., None]] = click.make_pass_decorator(Con
 
 
 def note(message: str) -> None:
-    """A line for the person, not for the pipe; not for one who wants quiet."""
+    """Print a line on stderr, unless --quiet is given."""
     context = click.get_current_context(silent=True)
     settings = context.find_object(Context) if context else None
     if not (settings and settings.quiet):
         click.echo(message, err=True)
 
 
-_told: set[str] = set()
+_noted: set[str] = set()
 
 
 def note_once(message: str) -> None:
-    """A note that would be the same each time the settings are read."""
-    if message not in _told:
-        _told.add(message)
+    """Print a note, but only once per process: settings are read several times."""
+    if message not in _noted:
+        _noted.add(message)
         note(message)
 
 
@@ -88,7 +90,7 @@ _is_stage: ContextVar[bool] = ContextVar("is_stage", default=False)
 
 @contextmanager
 def without_hints() -> Iterator[None]:
-    """Around a command that is one of several: what to do next is then not for it to say."""
+    """Suppress hints inside: a stage of `webmill run` does not say what to type next."""
     before = _is_stage.set(True)
     try:
         yield
@@ -97,18 +99,18 @@ def without_hints() -> Iterator[None]:
 
 
 def hint(message: str) -> None:
-    """A note of what to type next."""
+    """Print what to type next."""
     if not _is_stage.get():
         note(message)
 
 
 def warn(message: str) -> None:
-    """What went wrong without ending the command: for one who wants quiet, too."""
+    """Print a problem that does not end the command, also with --quiet."""
     click.echo(message, err=True)
 
 
 def finish(*, rejected: int, where: str) -> None:
-    """Ends a command that did its work: exit code 3 when some input was refused."""
+    """Exit with code 3 if some input was rejected; `where` says where to look."""
     if rejected:
         warn(f"{rejected:,} rejected: {where}")
         raise click.exceptions.Exit(REJECTED)

@@ -1,4 +1,4 @@
-"""`webmill crawl`: seeds to a collection of WARC files."""
+"""`webmill crawl`: crawls from seeds into the WARC files of a collection."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ from webmill.pipeline.crawl_archive import SETTINGS, CrawlReport, crawl_archive
 from webmill.settings import Settings, Sources
 
 INTERRUPTED = 130
-ENDINGS = 6  # that are named in the end
+MAX_EXTENSIONS = 6  # in the report
 ENDS = {
-    "finished": "nothing is left to fetch",
-    "waiting": "nothing may be asked for longer than --max-wait",
-    "pages": "--max-pages is reached",
-    "seconds": "--max-time is over",
-    "bytes": "--max-bytes is reached",
+    "finished": "crawl finished",
+    "waiting": "every remaining host must wait longer than --max-wait",
+    "pages": "--max-pages reached",
+    "seconds": "--max-time reached",
+    "bytes": "--max-bytes reached",
     "stopped": "stopped",
 }
 
 
 class DomainFile(click.Path):
-    """A file of domains. One must not be asked because of a slip of the pen: a bad line is an error, not a reject."""
+    """A file of domains. A bad line is an error, not a reject: a typo must not let a domain be crawled."""
 
     def __init__(self) -> None:
         super().__init__(exists=True, dir_okay=False, path_type=Path)
@@ -52,11 +52,13 @@ class DomainFile(click.Path):
 
 
 def read_excluded_domains(path: Path) -> tuple[str, ...]:
-    """Return the domains of a file; `Misconfigured` names a line that is none."""
+    """Return the domains of a file; raise `Misconfigured` for a line that is not a domain."""
     domains = []
     for domain in read_domains(path):
         if isinstance(domain, RejectedSeed):
-            raise Misconfigured(f"{path}:{domain.line}: {domain.text!r} [{domain.reason}]: give registered domains")
+            raise Misconfigured(
+                f"{path}:{domain.line}: {domain.text!r} [{domain.reason}]: write domains such as example.com"
+            )
         domains.append(domain)
     return tuple(domains)
 
@@ -114,17 +116,17 @@ def crawl(
 
 def exit_after_crawl(report: CrawlReport) -> None:
     """Exit as the crawl ended: 130 when it was stopped, 3 when seeds were rejected."""
-    told = describe_rejected(report.rejected)
+    where = describe_rejected(report.rejected)
     if report.end == "stopped":
         if report.rejected:
-            warn(f"{len(report.rejected):,} rejected: {told}")
+            warn(f"{len(report.rejected):,} rejected: {where}")
         raise click.exceptions.Exit(INTERRUPTED)
-    finish(rejected=len(report.rejected), where=told)
+    finish(rejected=len(report.rejected), where=where)
 
 
 @contextmanager
 def watch_crawl(context: Context, settings: Settings) -> Iterator[CrawlWatcher]:
-    """Show a crawl to a person, and to Prometheus; Ctrl-C stops it."""
+    """Show the progress of a crawl on stderr and to Prometheus; Ctrl-C stops the crawl."""
     metrics, port = CrawlMetrics(), settings.metrics.port
     serving = metrics.metrics.serve(port=port, host=settings.metrics.host) if port is not None else nullcontext()
     view = CrawlProgressView(quiet=context.quiet, stream=sys.stderr, limit=settings.crawl.max_pages)
@@ -140,18 +142,18 @@ def watch_crawl(context: Context, settings: Settings) -> Iterator[CrawlWatcher]:
 
 @contextmanager
 def stop_crawl_on_signals() -> Iterator[Callable[[Coordinator], None]]:
-    """The first Ctrl-C ends in good order, the second at once: nothing that was acknowledged is lost either way.
+    """Stop the crawl on the first Ctrl-C, abandon it on the second; acknowledged work is kept either way.
 
-    Gives what is to be called with the coordinator.
+    Yields a function to call with the coordinator when it has started.
     """
     coordinators: list[Coordinator] = []
 
-    asked: list[int] = []
+    signals: list[int] = []
 
     def stop(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - the signature of a signal handler
-        asked.append(number)
+        signals.append(number)
         for coordinator in coordinators:
-            if len(asked) > 1:
+            if len(signals) > 1:
                 coordinator.kill()
             else:
                 coordinator.stop()
@@ -160,7 +162,7 @@ def stop_crawl_on_signals() -> Iterator[Callable[[Coordinator], None]]:
 
     def start(coordinator: Coordinator) -> None:
         coordinators.append(coordinator)
-        if asked:  # before there was one
+        if signals:  # Ctrl-C came before the start
             coordinator.stop()
 
     try:
@@ -176,42 +178,42 @@ def print_crawl_report(report: CrawlReport) -> None:
     pages = format_count(total.pages, "page")
     if total.nodes:
         pages += f" of {total.nodes.pages:,} on all nodes"
-    note(f"{ENDS[report.end]} after {format_duration(report.seconds)}: {pages} in {report.collection}")
-    needed = f" ({format_count(total.page_resources, 'page resource')})" if total.page_resources else ""
+    note(f"{ENDS[report.end]}: {pages} in {report.collection} after {format_duration(report.seconds)}")
+    resources = f" ({format_count(total.page_resources, 'page resource')})" if total.page_resources else ""
     parts = [
-        f"{format_size(total.bytes)} in {format_count(total.fetched, 'answer')}{needed}",
-        format_count(waiting, "URL", "wait"),
+        f"{format_size(total.bytes)} in {format_count(total.fetched, 'response')}{resources}",
+        f"{format_count(waiting, 'URL')} waiting",
     ]
     note(", ".join(parts) + (f"; errors: {format_most_frequent(total.errors)}" if total.errors else ""))
     if total.refused:
-        note(f"not asked: {format_most_frequent(total.refused)}")
+        note(f"skipped: {format_most_frequent(total.refused)}")
     if "blocked_address" in total.errors:
-        hint("addresses of private networks are asked with --allow-private only")
+        hint("private addresses are crawled only with --allow-private")
     if total.endings:
-        note(f"left out by their endings: {format_link_counts(total.endings)}; --all-types follows them")
+        note(f"skipped by file type: {format_link_counts(total.endings)}; --all-types follows them")
     for repair in report.repairs:
         note(f"after a crash: {describe_repair(repair)}")
     if report.end == "waiting":
-        note(f"{format_count(waiting, 'URL', 'wait')} {describe_wait(total)}; run again later")
+        note(f"{format_count(waiting, 'URL', 'wait')} {describe_wait(total)}; run the crawl again later")
     elif report.end == "pages" and total.resource_due is not None:
-        note(f"not all that pages need is there: some of it waits {format_until(total.resource_due)}; run again later")
+        note(f"some page resources wait {format_until(total.resource_due)}; run the crawl again later")
     if waiting and report.end != "pages":
-        hint(f"to go on: webmill crawl {root}")
+        hint(f"to continue: webmill crawl {root}")
     if total.pages:
         hint(f"next: webmill index {root}")
 
 
 def format_link_counts(endings: Mapping[str, int]) -> str:
-    """`214 links to .pdf, 30 to .jpg`: the most frequent."""
+    """Return the most frequent file types: `214 links to .pdf, 30 to .jpg`."""
     most = sorted(endings.items(), key=lambda pair: (-pair[1], pair[0]))
-    named = [f"{count:,} to .{ending}" for ending, count in most[:ENDINGS]]
+    named = [f"{count:,} to .{ending}" for ending, count in most[:MAX_EXTENSIONS]]
     named[0] = named[0].replace(" to", " links to" if most[0][1] > 1 else " link to", 1)
-    rest = sum(count for _, count in most[ENDINGS:])
+    rest = sum(count for _, count in most[MAX_EXTENSIONS:])
     return ", ".join([*named, *[f"{rest:,} to others"] * bool(rest)])
 
 
 def describe_repair(repair: Repair) -> str:
-    kept = f"{repair.file} has {format_count(repair.captures, 'whole capture')}"
-    flaws = f", {format_count(len(repair.flaws), 'damage')} in front of them" if repair.flaws else ""
-    cut = f"; {format_count(repair.cut, 'torn byte')} set aside in {repair.saved}" if repair.cut else ""
+    kept = f"{repair.file} has {format_count(repair.captures, 'complete capture')}"
+    flaws = f", {format_count(len(repair.flaws), 'damage')} before them" if repair.flaws else ""
+    cut = f"; {format_count(repair.cut, 'byte')} of an incomplete record moved to {repair.saved}" if repair.cut else ""
     return kept + flaws + cut

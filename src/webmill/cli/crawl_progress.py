@@ -1,4 +1,4 @@
-"""A crawl as a person watches it: a panel on a terminal that fits 80 columns, else a plain line now and then."""
+"""The progress of a crawl on stderr: a panel on a terminal, else a plain line every ten seconds."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 EVERY_LINE = 10.0
 EVERY_PANEL = 0.25
 WINDOW = 10.0  # seconds over which speeds are measured
-KINDS = 4  # of errors that are shown
-AT_ONCE = "Ctrl-C again ends it"
+MAX_KINDS = 4  # of errors shown
+AT_ONCE = "Ctrl-C again: stop at once"
 
 
 class CrawlProgressView:
-    """`with View(...) as view: view.show(snapshot)`; showing often costs next to nothing."""
+    """`with CrawlProgressView(...) as view: view.show(snapshot)`; it can be called as often as you like."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class CrawlProgressView:
 
     def show(self, seen: CrawlProgress) -> None:
         now = self._clock()
-        if not seen.fetched:  # what is counted until the first answer is of earlier runs
+        if not seen.fetched:  # counts before the first response are of earlier runs
             self._past.clear()
             self._past.append((now, seen.pages, seen.bytes))
         if seen.is_stopping and not self._was_stopping:
@@ -110,16 +110,16 @@ class CrawlProgressView:
             ("bytes", format_size(seen.bytes), f"{format_size(size)}/s"),
             ("waiting", format_count(seen.waiting, "URL"), format_count(seen.domains_waiting, "domain")),
             activity_row(seen),
-            ("answers", format_most_frequent(seen.statuses) or "none yet", f"{format_mean_time(seen)} each"),
+            ("responses", format_most_frequent(seen.statuses) or "none yet", f"{format_mean_time(seen)} each"),
         ]
         if seen.page_resources:
-            rows.insert(1, ("and", format_count(seen.page_resources, "page resource"), "of this run"))
+            rows.insert(1, ("", format_count(seen.page_resources, "page resource"), "in this run"))
         if seen.nodes:
             rows.insert(0, ("crawl", describe_nodes(seen.nodes), f"{format_count(seen.nodes.pages, 'page')}{of}"))
         if seen.errors:
             rows.append(("errors", f"{sum(seen.errors.values()):,}", format_most_frequent(seen.errors)))
         if seen.refused:
-            rows.append(("refused", f"{sum(seen.refused.values()):,}", format_most_frequent(seen.refused)))
+            rows.append(("skipped", f"{sum(seen.refused.values()):,}", format_most_frequent(seen.refused)))
         if seen.slowest:
             host, seconds = seen.slowest[0]
             rows.append(("slowest", host[:40], f"{1000 * seconds:,.0f} ms"))
@@ -144,26 +144,26 @@ class CrawlProgressView:
 
 
 def format_most_frequent(counts: Mapping[str, int]) -> str:
-    """The most frequent, in words: `timeout 12, dns_notfound 3`."""
+    """Return the most frequent names with their counts: `timeout 12, dns_notfound 3`."""
     most = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
-    rest = sum(count for _, count in most[KINDS:])
-    return ", ".join([f"{name} {count:,}" for name, count in most[:KINDS]] + [f"others {rest:,}"] * bool(rest))
+    rest = sum(count for _, count in most[MAX_KINDS:])
+    return ", ".join([f"{name} {count:,}" for name, count in most[:MAX_KINDS]] + [f"others {rest:,}"] * bool(rest))
 
 
 def activity_row(seen: CrawlProgress) -> tuple[str, str, str]:
     if seen.is_waiting and seen.next_due is not None:
         return ("active", f"none; waiting for {seen.waiting_for or 'a domain'}", format_until(seen.next_due))
-    return ("active", format_count(seen.turns, "domain"), f"{format_count(seen.in_hand, 'URL')} in hand")
+    return ("active", format_count(seen.turns, "domain"), f"{format_count(seen.in_hand, 'URL')} in progress")
 
 
 def describe_wait(seen: CrawlProgress) -> str:
-    """`for example.com until 14:05:09`; the name where it is known."""
+    """Return `for example.com until 14:05:09`, or without the domain if it is unknown."""
     assert seen.next_due is not None
     return f"for {seen.waiting_for} {format_until(seen.next_due)}" if seen.waiting_for else format_until(seen.next_due)
 
 
 def format_until(time: float) -> str:
-    """By the clock on the wall; with the day when that is another."""
+    """Return `until 14:05:09` in local time, with the date if it is not today."""
     then, now = datetime.fromtimestamp(time).astimezone(), datetime.now().astimezone()
     return f"until {then:%H:%M:%S}" if then.date() == now.date() else f"until {then:%Y-%m-%d %H:%M}"
 

@@ -1,4 +1,4 @@
-"""`webmill dead`: tasks that failed, of every queue there is: why, what is in them, and another try."""
+"""`webmill dead`: lists, retries and discards failed tasks (dead letters) of all queues."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def list_(context: Context, /, *, words: tuple[str, ...], url: str | None, name:
                     else f"{format_dead_letter(letter)}\t{escape_text(task_subject(letter))}"
                 )
     if not count:
-        note("none have failed")
+        note("no failed tasks")
 
 
 @dead.command(short_help="Print the message of a failed task.", epilog="Example: webmill dead show news/ ID")
@@ -117,7 +117,7 @@ def requeue(
             chosen = choose_tasks(queue.buried(), ids, everything=everything)
             count += queue.requeue(list(chosen))
             left -= chosen.keys()
-    note(f"{count:,} queued again")
+    note(f"{format_count(count, 'task')} requeued")
     if left:
         raise unknown_tasks(left)
 
@@ -146,7 +146,7 @@ def drop(
     if dry_run:
         note(f"would be dropped: {format_amount(Amount(files=count, bytes=size), 'task')}")
     else:
-        note(f"{count:,} dropped")
+        note(f"{format_count(count, 'task')} dropped")
     if left:
         raise unknown_tasks(left)
 
@@ -168,7 +168,7 @@ class QueueLocation(NamedTuple):
 def resolve_queues(
     context: Context, words: Sequence[str], url: str | None, name: str | None
 ) -> tuple[list[QueueLocation], tuple[str, ...]]:
-    """The queues that are meant, and the ids. Without --queue the first word is DIR; with it, if it is a folder."""
+    """Return the queues and the task ids. Without --queue the first word is DIR; with it, only if it is a folder."""
     folder = Path(words[0]) if words and (not url or Path(words[0]).is_dir()) else None
     ids = tuple(words[1:] if folder else words)
     settings = context.settings(folder if folder and folder.is_dir() else None).queue
@@ -182,7 +182,7 @@ def resolve_queues(
         return [QueueLocation(f"sqlite:{file}", queue_options(settings, name)) for file in files], ids
     if scheme_of(settings.url)[0] != "sqlite":
         return [require_named_queue(settings.url, settings, name)], ids
-    raise NotFound(f"no queue in {folder}: nothing was queued there, or name it with --queue")
+    raise NotFound(f"no queue in {folder}: nothing was queued there; for a queue elsewhere give --queue")
 
 
 def require_named_queue(url: str, settings: QueueSettings, name: str) -> QueueLocation:
@@ -190,7 +190,7 @@ def require_named_queue(url: str, settings: QueueSettings, name: str) -> QueueLo
     try:
         require_queue(place.url, place.options)
     except NotFound as error:
-        raise NotFound(f"{error}: name with --queue the one that `webmill cc batch` fills") from error
+        raise NotFound(f"{error}: give the queue that `webmill cc batch` fills with --queue") from error
     return place
 
 
@@ -199,7 +199,7 @@ def queue_options(settings: QueueSettings, name: str) -> QueueOptions:
 
 
 def queue_files(folder: Path) -> Iterator[Path]:
-    """Where a collection, a dataset or an output may have queues."""
+    """Yield the files where a collection, a dataset or an output may have queues."""
     yield PublishFolders(folder).extract_state / TASKS
     yield folder / STATE_FOLDER / "queue.sqlite"
     yield folder / TASKS
@@ -212,21 +212,21 @@ def queue_files(folder: Path) -> Iterator[Path]:
 
 
 def choose_tasks(letters: Iterator[DeadLetter], ids: Sequence[str], *, everything: bool) -> dict[str, int]:
-    """The ids that are meant and failed, with their sizes."""
+    """Return the ids and sizes of the chosen tasks that failed."""
     return {letter.id: len(letter.body) for letter in letters if everything or letter.id in ids}
 
 
 def check_choice(ids: Sequence[str], *, everything: bool) -> None:
     if bool(ids) == everything:
-        raise click.UsageError("name some tasks, or give --all")
+        raise click.UsageError("give the ids of tasks, or --all")
 
 
 def unknown_tasks(ids: Sequence[str] | set[str]) -> NotFound:
-    return NotFound(f"no failed task {escape_text(', '.join(sorted(ids)))}: `webmill dead list` names them")
+    return NotFound(f"no failed task {escape_text(', '.join(sorted(ids)))}: `webmill dead list` lists them")
 
 
 def task_subject(letter: DeadLetter) -> str:
-    """The board of a job, or the file of a task; nothing for a batch, which is of many."""
+    """Return the board or file that a task reads; nothing for a batch, which has many."""
     try:
         return parse_job(letter.body).board.source
     except BadInput:

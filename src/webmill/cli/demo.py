@@ -1,4 +1,4 @@
-"""`webmill demo`: the whole river on a small web of its own, by the commands that a person would type."""
+"""`webmill demo`: runs every stage on a small built-in web, with the commands that a person would type."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from webmill.cli.text import format_count
 from webmill.testing import TestWeb
 
 NAME = "DEMO"
-CRAWL = """--scope any --requisites --delay 0s --address-delay 0s --allow-private --contact demo@mill.example
+CRAWL = """--scope any --page-resources --delay 0s --address-delay 0s --allow-private --contact demo@mill.example
     --refresh-every 1s"""
-PATIENCE = "60s"
+MAX_TIME = "60s"
 STEPS = 11
 WORDS = "mill"
 
@@ -51,20 +51,20 @@ def demo(context: Context, /, *, serve: bool, port: int, keep: Path | None) -> N
 
     It runs on this machine only and does not use the network.
     """
-    context.settings()  # a mistake in a settings file is told first
+    context.settings()  # report a mistake in a settings file first
     if keep and keep.exists() and any(keep.iterdir()):
-        raise click.UsageError(f"{keep} is not empty: name a new folder")
+        raise click.UsageError(f"{keep} is not empty: choose a new folder")
     root = (keep or Path(tempfile.mkdtemp(prefix="webmill-demo-"))).resolve()
     try:
         with TestWeb() as web, context.progress("Demo", total=STEPS, unit="steps") as bar:
-            DemoRun(root, web, step=bar.advance).flow()
+            DemoRun(root, web, step=bar.advance).run()
         click.echo(OWN)
         if serve:
             webmill.main(["serve", str(root), "--port", str(port)], standalone_mode=False)
         elif keep:
-            click.echo(f"Look at it: webmill serve {shlex.quote(str(keep))}")
+            click.echo(f"Browse it: webmill serve {shlex.quote(str(keep))}")
     except (click.Abort, KeyboardInterrupt):
-        note(f"stopped; what there is of it is in {keep}" if keep else "stopped; nothing of it is left")
+        note(f"stopped; the unfinished collection is in {keep}" if keep else "stopped; the collection was deleted")
         raise click.exceptions.Exit(INTERRUPTED) from None
     finally:
         if not keep:
@@ -72,7 +72,7 @@ def demo(context: Context, /, *, serve: bool, port: int, keep: Path | None) -> N
 
 
 OWN = """
-The same for sites of your own:
+The same for your own sites:
   webmill init news/ https://example.org/ --contact you@example.org
   webmill run news/
   webmill serve news/
@@ -80,67 +80,71 @@ The same for sites of your own:
 
 
 class DemoRun:
-    """Every stage once, the first ones again after the web has changed. Each says what it made."""
+    """Runs every stage, changes the web, and runs the stages again. Each prints what it made."""
 
     def __init__(self, root: Path, web: TestWeb, *, step: Any) -> None:
         self._root, self._web, self._step = root, web, step
 
-    def flow(self) -> None:
+    def run(self) -> None:
         hosts = len(self._web.names)
-        told = self._crawl(self._web.home, "--max-time", PATIENCE)
-        pages = told["total"]["pages"]
+        report = self._crawl(self._web.home, "--max-time", MAX_TIME)
+        pages = report["total"]["pages"]
         print_step(
             "crawl",
-            f"{format_count(pages, 'page')} of {format_count(hosts, 'host')} into WARC files, robots.txt obeyed",
+            f"{format_count(pages, 'page')} of {format_count(hosts, 'host')} in WARC files, obeying robots.txt",
         )
         warcs = [str(file) for file in self._root.glob("crawl-data/*/segments/*/warc/*.warc.gz")]
-        told = self._ask("derive", "all", *warcs, "--in-place")
+        report = self._run("derive", "all", *warcs, "--in-place")
         print_step(
-            "derive", f"WAT and WET of {format_count(len(warcs), 'WARC file')}: {format_count(told['pages'], 'page')}"
+            "derive",
+            f"WAT and WET files of {format_count(len(warcs), 'WARC file')}: {format_count(report['pages'], 'page')}",
         )
         self._index_and_extract()
         self._publish()
         self._web.advance()
-        self._crawl("--refresh", "--max-pages", str(5 * pages // 2), "--max-time", PATIENCE)
-        print_step("crawl", "again, for the web has changed: what is the same costs a revisit record")
+        self._crawl("--refresh", "--max-pages", str(5 * pages // 2), "--max-time", MAX_TIME)
+        print_step("crawl", "again after the web has changed; unchanged pages become revisit records")
         self._index_and_extract()
         self._publish("--force")
-        self._ask("search", "update", str(self._root), json=False)
-        found = self._ask("search", str(self._root), WORDS)
+        self._run("search", "update", str(self._root), json=False)
+        found = self._run("search", str(self._root), WORDS)
         first = found["hits"][0]["title"]["text"]
-        print_step("search", f"{format_count(found['total'], 'page')} with the word {WORDS!r}; the first: {first[:40]}")
+        print_step(
+            "search", f"{format_count(found['total'], 'document')} with the word {WORDS!r}; the first: {first[:40]}"
+        )
 
     def _crawl(self, *arguments: str) -> Any:
         hosts = sorted({urlsplit(page.url).hostname or "" for page in self._web.pages()})
         resolve = [f"--resolve={host}={self._web.resolve[host][0]}:{self._web.port}" for host in hosts]
-        return self._ask("crawl", str(self._root), *arguments, *shlex.split(CRAWL), "--name", NAME, *resolve)
+        return self._run("crawl", str(self._root), *arguments, *shlex.split(CRAWL), "--name", NAME, *resolve)
 
     def _index_and_extract(self) -> None:
-        told = self._ask("index", str(self._root))
+        report = self._run("index", str(self._root))
         print_step(
-            "index", f"{format_count(told['captures'], 'capture')}: CDXJ, ZipNum as Common Crawl's and pywb's, Parquet"
+            "index",
+            f"{format_count(report['captures'], 'capture')}: CDXJ, ZipNum (as of Common Crawl and pywb), Parquet",
         )
-        told = self._ask("extract", str(self._root))
-        print_step("extract", f"{format_count(told['documents'], 'document')}: text, title, language, links")
+        report = self._run("extract", str(self._root))
+        print_step("extract", f"{format_count(report['documents'], 'document')}: text, title, language, links")
 
     def _publish(self, *flags: str) -> None:
-        told = self._ask("publish", "documents", str(self._root), "--facet", "language", "--facet", "domain", *flags)
-        counts, version = told["published"]["counts"], told["published"]["version"]["version"]
+        report = self._run("publish", "documents", str(self._root), "--facet", "language", "--facet", "domain", *flags)
+        counts, version = report["published"]["counts"], report["published"]["version"]["version"]
         changes = ", ".join(f"{counts[kind]:,} {kind}" for kind in ("added", "changed", "removed"))
-        print_step("publish", f"version {version}: {format_count(counts['items'], 'page')}, {changes}")
+        print_step("publish", f"version {version}: {format_count(counts['items'], 'published document')}, {changes}")
 
-    def _ask(self, *command: str, json: bool = True) -> Any:
-        """The command as it would be typed; what it said in JSON."""
+    def _run(self, *command: str, json: bool = True) -> Any:
+        """Run a command as if it was typed, and return its JSON."""
         self._step()
-        said = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
-        with redirect_stdout(said):
+        output = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
+        with redirect_stdout(output):
             code = webmill.main(["-q", *command, *(["--json"] if json else [])], standalone_mode=False)
         if code == INTERRUPTED:
             raise click.Abort
         if code:
             sys.exit(code)
-        said.flush()
-        return msgspec.json.decode(said.buffer.getvalue()) if json else None
+        output.flush()
+        return msgspec.json.decode(output.buffer.getvalue()) if json else None
 
 
 def print_step(stage: str, what: str) -> None:

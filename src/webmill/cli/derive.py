@@ -1,4 +1,4 @@
-"""`webmill derive`: WAT and WET files from WARC files."""
+"""`webmill derive`: makes WAT and WET files from WARC files."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def derive(
         click.echo(msgspec.json.encode(report))
     else:
         print_derive_report(report)
-    finish(rejected=len(report.rejects), where="files, byte ranges and reasons are told above")
+    finish(rejected=len(report.rejects), where="see the lines above")
 
 
 def parse_date(date: str) -> datetime:

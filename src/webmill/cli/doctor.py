@@ -1,4 +1,4 @@
-"""`webmill doctor`: what the machine, a collection and its servers can promise."""
+"""`webmill doctor`: checks what the machine, a collection and its servers can guarantee."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def doctor(
         for done in looks.would_sweep(root) if dry_run else looks.sweep(root):
             note(escape_text(done))
     elif dry_run:
-        raise click.UsageError("--dry-run is for --sweep: nothing else changes anything")
+        raise click.UsageError("--dry-run needs --sweep: nothing else makes changes")
     found = list(
         print_findings(
             chain(
@@ -75,7 +75,7 @@ def doctor(
     )
     bad = sum(finding.state == "bad" for finding in found)
     if bad:
-        note(f"{format_count(bad, 'promise')} cannot be kept")
+        note(f"{format_count(bad, 'guarantee')} cannot be kept")
         raise click.exceptions.Exit(1)
 
 
@@ -94,7 +94,7 @@ def check_servers(
 
 
 def print_findings(findings: Iterable[Finding], *, as_json: bool) -> Iterator[Finding]:
-    """Each as soon as it is known: reading every byte takes its time."""
+    """Print each finding as soon as it is known: reading every byte takes long."""
     for finding in findings:
         if as_json:
             click.echo(json_line(msgspec.to_builtins(finding)))

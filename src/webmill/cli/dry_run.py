@@ -1,4 +1,4 @@
-"""`--dry-run`: what would go, in files and bytes, and nothing changed."""
+"""The `--dry-run` option, and amounts of files for its messages."""
 
 from __future__ import annotations
 
@@ -11,5 +11,5 @@ dry_run_option = click.option("--dry-run", is_flag=True, help="Print what would 
 
 
 def format_amount(found: Amount, noun: str = "file") -> str:
-    """`12 files, 3.4 MB`"""
+    """Return `12 files, 3.4 MB`."""
     return f"{'at least ' * (not found.is_whole)}{format_count(found.files, noun)}, {format_size(found.bytes)}"

@@ -1,7 +1,7 @@
-"""Where the program starts: imports next to nothing, so that Ctrl-C is answered from the first moment on.
+"""The entry point. It imports next to nothing, so that Ctrl-C works from the first moment.
 
-SIGTERM is Ctrl-C to every command that does not know better. As the first process of a container, where the kernel
-ignores signals that have no handler, it would end nothing at all.
+SIGTERM acts as Ctrl-C unless a command handles it. It needs a handler: for the first process of a container the kernel
+ignores signals without one.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`webmill export`: a collection as one file for others."""
+"""`webmill export`: exports a collection as one file."""
 
 from __future__ import annotations
 
@@ -85,9 +85,9 @@ def wacz(
     with the originals of any revisits. FILE appears only when it is complete.
     """
     if not url and (start or end or filters or match):
-        raise click.UsageError("--from, --to, --filter and --match choose among what --url finds")
+        raise click.UsageError("--from, --to, --filter and --match need --url")
     if out.exists() and not force:
-        raise Conflict(f"{out} is there already: choose another name, or --force")
+        raise Conflict(f"{out} already exists: choose another name, or replace it with --force")
     root = root.resolve()
     index = open_collection_index(root)
     with atomic.writing(out) as file:
@@ -109,7 +109,8 @@ def wacz(
     size = out.stat().st_size
     note(f"{out}: {format_count(done.captures, 'capture')}, {format_count(done.pages, 'page')}, {size:,} bytes")
     if done.missing:
-        warn(f"{format_count(done.missing, 'revisit')} of a capture that is not in {root}")
+        warn(f"{format_count(done.missing, 'revisit')} without the original capture, which is not in {root}")
     finish(
-        rejected=done.unreadable, where="in ARC files, or packed together with others; without --url they come along"
+        rejected=done.unreadable,
+        where="captures in ARC files or in files compressed as a whole; an export without --url includes them",
     )

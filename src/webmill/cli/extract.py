@@ -1,4 +1,4 @@
-"""`webmill extract`: documents of a collection's own archives."""
+"""`webmill extract`: extracts documents from the archives of a collection."""
 
 from __future__ import annotations
 
@@ -58,12 +58,16 @@ def extract(
 
 def print_collection_report(report: ExtractReport, root: Path) -> None:
     if not (report.tasks or report.failed or report.left):
-        note("no new archives" if crawls_with_archives(root) else f"there are no WARC files in {root} yet")
+        note(
+            "no new archives"
+            if crawls_with_archives(root)
+            else f"no WARC files in {root} yet: add some with `webmill crawl` or `webmill add`"
+        )
         return
     print_extract_report(report)
     warn_if_unreadable(report.outcomes, captures=report.captures)
     if report.failed:
-        note(f"`webmill dead list {root}` says why, `webmill extract {root} --retry` tries them again")
+        note(f"`webmill dead list {root}` says why; `webmill extract {root} --retry` retries them")
 
 
 def where_reasons(root: Path) -> str:

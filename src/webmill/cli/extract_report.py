@@ -1,4 +1,4 @@
-"""What `webmill extract`, `webmill cc` and `webmill dataset` say of what they made."""
+"""The report that `webmill extract`, `webmill cc` and `webmill dataset` print."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from webmill.pipeline.extract.totals import ExtractReport, mostly_rejected, reje
 
 
 def suggest_extractor(extractor: str) -> None:
-    """Say once what would be better than the extractor that is used for want of it."""
+    """Note how to install a better extractor, if the plain one is used."""
     words = install_advice() if extractor == "plain" else None
     if words:
         note(words)
@@ -19,26 +19,26 @@ def suggest_extractor(extractor: str) -> None:
 
 def print_extract_report(report: ExtractReport) -> None:
     if not (report.tasks or report.failed or report.left):
-        note("nothing to do: all tasks were done before")
+        note("nothing to do: all tasks are done")
         return
     made = f"{format_count(report.documents, 'document')} of {format_count(report.captures, 'capture')}"
     errors = f"; {format_count(report.errors, 'error')}" * bool(report.errors)
     note(f"{format_count(report.tasks, 'task')}: {made}{format_outcomes(report.outcomes, report.left_out)}{errors}")
     if unread := report.left_out.get("pdf"):
-        note(f"no reader for application/pdf ({unread:,}): pip install 'webmill[pdf]'")
+        note(f"{unread:,} PDF documents were not read: pip install 'webmill[pdf]'")
     for failure in report.failures[:10]:
         warn(f"failed: {failure.task}: {failure.reason[:500]}")
     if report.given_back:
-        note(f"given back, to be tried again: {format_count(report.given_back, 'time')}")
+        note(f"tasks returned to the queue: {format_count(report.given_back, 'time')}")
     if earlier := report.failed - len(report.failures):
         warn(f"{format_count(earlier, 'task')} failed in earlier runs")
     if report.left:
         why = "stopped" if report.stopped else "unfinished"
-        warn(f"{why}: {format_count(report.left, 'task')} left; run it again to go on")
+        warn(f"{why}: {format_count(report.left, 'task')} left; run the command again to continue")
 
 
 def format_outcomes(outcomes: Mapping[str, int], left_out: Mapping[str, int]) -> str:
-    """`, 12 ok, 3 other type; rejected: 2 parse error; left out: 5 too short`."""
+    """Return `, 12 ok, 3 other type; rejected: 2 parse error; left out: 5 too short`."""
     rejected = format_reasons(rejected_of(outcomes))
     read = format_reasons({name: count for name, count in outcomes.items() if name not in rejected_of(outcomes)})
     kept = "".join(f", {some}" for some in read)
@@ -47,11 +47,11 @@ def format_outcomes(outcomes: Mapping[str, int], left_out: Mapping[str, int]) ->
 
 
 def warn_if_unreadable(outcomes: Mapping[str, int], *, captures: int) -> int:
-    """Say it when most captures could not be read, and return how many."""
+    """Warn if most captures could not be read, and return how many."""
     unread = mostly_rejected(outcomes, captures=captures)
     if unread:
         reasons = ", ".join(format_reasons(rejected_of(outcomes)))
-        warn(f"most captures could not be read: {reasons}; `error` of their rows says why")
+        warn(f"most captures could not be read: {reasons}; the `error` column of their rows says why")
     return unread
 
 

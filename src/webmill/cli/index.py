@@ -1,4 +1,4 @@
-"""`webmill index`: a collection's WARC files to all its indexes."""
+"""`webmill index`: indexes the WARC files of a collection."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def index(
         click.echo(msgspec.json.encode(report))
     else:
         print_index_report(report, root)
-    finish(rejected=len(report.rejects), where=f"{where.rejected / 'index.jsonl'} has files, byte ranges and reasons")
+    finish(rejected=len(report.rejects), where=f"{where.rejected / 'index.jsonl'} lists files, byte ranges and reasons")
 
 
 def collection_path(collections_dir: Path | None, collection: Path) -> Path:
@@ -85,31 +85,31 @@ def collection_path(collections_dir: Path | None, collection: Path) -> Path:
 
 
 def print_preview(collection: Collection, *, from_scratch: bool) -> None:
-    """By what archives look like from outside. Fails where the run would."""
+    """Print what a run would read and replace, judged by file size and time. Fails where the run would."""
     check_archives(collection)
     found = archives_of(collection)
     seen = index_of(collection, found)
     if seen is None:
-        note("nothing that can be read, and no index: nothing would be made")
+        note("no readable archives and no index: nothing would change")
         return
     due = len(found) if from_scratch else seen.new + seen.changed
     all_ = added(status.st_size for status in found.values())
-    gone = f"; {seen.gone:,} that went would leave the index" * bool(seen.gone)
+    gone = f"; {seen.gone:,} deleted archives would leave the index" * bool(seen.gone)
     note(f"would be read: {due:,} of {format_amount(all_, 'archive')}{gone}")
     if seen.made is not None and (due or seen.gone or seen.is_torn):
         old = amount_of(collection.zipnum)
-        note(f"would be replaced, if it comes out different: {collection.zipnum} ({format_amount(old)})")
+        note(f"would be replaced if the result differs: {collection.zipnum} ({format_amount(old)})")
 
 
 def print_index_report(report: IndexReport, root: Path) -> None:
-    done = f"{report.indexed:,} indexed, {report.kept:,} as before, {report.removed:,} gone"
+    done = f"{report.indexed:,} indexed, {report.kept:,} unchanged, {report.removed:,} deleted"
     note(f"{format_count(report.warcs, 'archive')} ({done}): {format_count(report.captures, 'capture')}")
     if report.blocked or report.excessive:
         excessive = f"{format_count(report.excessive, 'line')} of URLs with too many captures"
         note(f"left out: {format_count(report.blocked, 'blocked line')}, {excessive}")
     made = [format_count(report.shards, "shard")] + [format_count(report.tables, "Parquet file")] * bool(report.tables)
-    note(f"{report.place}: {', '.join(made)}" + ", nothing changed" * (not report.published))
+    note(f"{report.place}: {', '.join(made)}" + ", unchanged" * (not report.published))
     if not report.warcs:
-        note(f"there are no WARC or ARC files in {root} any more: the index is empty")
+        note(f"no WARC or ARC files are left in {root}: the index is empty")
     for reason, count in report.not_in_tables.items():
-        warn(f"{format_count(count, 'line')} not in Parquet, but in the shards: {reason}")
+        warn(f"{format_count(count, 'line')} not in the Parquet files, only in the shards: {reason}")

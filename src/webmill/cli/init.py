@@ -1,4 +1,4 @@
-"""`webmill init`: a collection with a settings file that explains itself."""
+"""`webmill init`: creates a collection with a settings file that explains every setting."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ def init(*, root: Path, seeds: tuple[str, ...], contact: str) -> None:
     written = {FILE_NAME: make_settings_file(contact).encode(), CrawlSettings().seeds: make_seeds_file(seeds).encode()}
     there = [name for name in written if (root / name).exists()]
     if there:
-        raise Conflict(f"{root} has a {' and a '.join(there)} already: edit what is there, or name another folder")
+        raise Conflict(f"{root} has a {' and a '.join(there)} already: edit it, or choose another folder")
     for name, data in written.items():
         atomic.create_exclusive(root / name, data)
-        note(f"made {root / name}")
+        note(f"created {root / name}")
     if not seeds:
         note(f"Write URLs or domains into {CrawlSettings().seeds}.")
     if not contact:
@@ -57,8 +57,8 @@ def make_seeds_file(seeds: tuple[str, ...]) -> str:
 
 
 def make_settings_file(contact: str) -> str:
-    """Return every setting with its meaning, commented out but for what is given."""
-    # Who makes an archive wants to see its pages again; who only wants their text sets it to false.
+    """Return a settings file that lists and explains every setting; only given values are not commented out."""
+    # An archive should be replayable; users who only want text set page_resources to false.
     given = {("http", "contact"): contact, ("crawl", "page_resources"): True}
     parts = [HEAD]
     for section, settings in groupby(every_setting(), key=lambda one: one.section):
@@ -68,7 +68,7 @@ def make_settings_file(contact: str) -> str:
 
 
 def make_line(one: Setting, given: object) -> str:
-    """Return a setting as the file has it; what it means behind it, or above where that is too long."""
+    """Return the line of a setting, with its description behind it, or above it where that is too long."""
     value = json.dumps(one.write(given or one.default), ensure_ascii=False)
     line = f"{'' if given else '# '}{one.key} = {value}"
     nothing = "0" if one.default == 0 else "empty"

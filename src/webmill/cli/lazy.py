@@ -1,4 +1,4 @@
-"""Groups that know their commands by name and import only the one that is asked for: `--help` stays quick."""
+"""Groups that import only the command that is run, so that `--help` stays fast."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import click
 
 
 class LazyGroup(click.Group):
-    """`commands_at` is name -> (module:command, one line for --help). Without a line it is an old name: not listed."""
+    """`commands_at` maps a name to (module:command, help line). A name without a help line is old and not listed."""
 
     def __init__(self, *args: Any, commands_at: Mapping[str, tuple[str, str]], **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

@@ -43,7 +43,7 @@ def settings_options(
 def sources_options(
     *names: str, place: Place = "root", types: Mapping[str, click.ParamType[Any]] | None = None
 ) -> Callable[[F], F]:
-    """Do the same, and hand over the `sources`: for a command that must know who said what."""
+    """Do the same, but pass the `sources`, for a command that must know where a value comes from."""
     settings = chosen_settings(names)
 
     def decorate(command: F) -> F:
@@ -51,9 +51,9 @@ def sources_options(
             given = {(one.section, one.key): params.pop(one.name) for one in settings}
             context = click.get_current_context().find_object(Context)
             assert context
-            said = {name: value for name, value in given.items() if value not in (None, ())}
+            flags = {name: value for name, value in given.items() if value not in (None, ())}
             folder = params.get(place) if isinstance(place, str) else place(params)
-            return command(*args, sources=context.sources(folder, said), **params)
+            return command(*args, sources=context.sources(folder, flags), **params)
 
         wrapped: Any = update_wrapper(call, command)
         options = [option_of(one, (types or {}).get(one.name)) for one in settings]
@@ -63,7 +63,7 @@ def sources_options(
 
 
 def together(*options: Callable[[F], F]) -> Callable[[F], F]:
-    """Return options that several commands share, as one decorator; in help they stand in this order."""
+    """Return several options as one decorator; the help lists them in this order."""
     return lambda command: reduce(lambda decorated, option: option(decorated), reversed(options), command)
 
 
@@ -73,7 +73,7 @@ def processes_option(help_: str) -> Callable[[F], F]:
 
 
 def option_of(one: Setting, kind: click.ParamType[Any] | None = None) -> Callable[[F], F]:
-    """Return the option of a setting. Its default is told, not set: what was not given is for others to say."""
+    """Return the option of a setting. It shows the default but does not set it: other sources may have a value."""
     declared, names = one.declared, [one.flag]
     old = [f"--{name.replace('_', '-')}" for name in declared.old]
     shared: dict[str, Any] = {"cls": SettingOption, "old": old, "group": declared.group, "help": help_of(one)}
@@ -91,7 +91,7 @@ def option_of(one: Setting, kind: click.ParamType[Any] | None = None) -> Callabl
 
 
 def help_of(one: Setting) -> str:
-    """Return the sentence, and the default as people write it."""
+    """Return the description, and the default as people write it."""
     default = default_of(one)
     return f"{one.description}  [default: {default}]" if default else one.description
 
@@ -105,7 +105,7 @@ def default_of(one: Setting) -> str:
 
 
 class SettingType(click.ParamType[Any]):
-    """Checks what was typed as the setting does, and leaves the rest to it."""
+    """Checks a value as the setting does; lists are converted later, as a whole."""
 
     def __init__(self, one: Setting) -> None:
         self.one = one
@@ -120,7 +120,7 @@ class SettingType(click.ParamType[Any]):
 
 
 class SettingOption(click.Option):
-    """An option with old names, which work on and are not shown, and a heading in the help."""
+    """An option with hidden old names that still work, and a heading in the help."""
 
     def __init__(self, *args: Any, old: Sequence[str] = (), group: str = "", off: str = "", **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -138,7 +138,7 @@ class SettingOption(click.Option):
 
 
 class GroupedCommand(click.Command):
-    """A command whose many options stand under headings in the help."""
+    """A command whose help groups options under headings."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         def heading(option: click.Parameter) -> str:

@@ -11,7 +11,7 @@ EVERY_SECONDS = 5.0
 
 
 class Progress:
-    """`with Progress(…) as p: p.advance(n)`. Advancing costs next to nothing: call it as often as you like."""
+    """`with Progress(…) as p: p.advance(n)`. It can be called as often as you like."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class Progress:
         return f"{self.done:,}{of} {self.unit}"
 
     def speed(self, now: float, *, before: str = "") -> str:
-        """Nothing, where it would be 0/s."""
+        """Return `12/s`, or nothing where it would be 0/s."""
         rate = round(self.done / max(now - self.started, 1e-9))
         return f"{before}{rate:,}/s" if rate else ""
 

@@ -1,4 +1,4 @@
-"""`webmill run`: every stage of a collection that is due."""
+"""`webmill run`: runs every stage of a collection that is due."""
 
 from __future__ import annotations
 
@@ -66,20 +66,20 @@ def run(context: Context, /, *, root: Path, every: float | None, stages: tuple[s
 
 
 def run_repeatedly(context: Context, root: Path, stages: tuple[str, ...], *, every: float) -> NoReturn:
-    """Until it is interrupted. A tick that was missed, because a run took longer, is made up for once."""
+    """Run until interrupted. If a run takes longer than the interval, the next one starts at once."""
     while True:
         started = time.monotonic()
         try:
             run_due_stages(context, root, stages)
         except WebmillError as error:
-            warn(f"{error_heading(error)}: {escape_text(str(error))}; tried again in its time")
+            warn(f"{error_heading(error)}: {escape_text(str(error))}; the next run tries again")
         wait = max(0.0, every - (time.monotonic() - started))
-        note(f"next run in {format_duration(wait)}; Ctrl-C ends it")
+        note(f"next run in {format_duration(wait)}; Ctrl-C stops it")
         time.sleep(wait)
 
 
 def run_due_stages(context: Context, root: Path, stages: tuple[str, ...]) -> int:
-    """Do each stage that is due, and return the exit code. Ctrl-C ends it, as it ends the command of the stage."""
+    """Run each stage that is due, and return the exit code. Ctrl-C stops it."""
     watching = RunWatching(crawl=partial(watch_crawl, context), progress=context.progress, refuse=warn_refused_file)
     events = run_stages(root, stages, read=partial(context.sources, root), watching=watching)
     worst, last = 0, ""
@@ -93,7 +93,7 @@ def run_due_stages(context: Context, root: Path, stages: tuple[str, ...]) -> int
                 worst = max(worst, REJECTED if isinstance(event, StageEnded) and event.rejected else 0)
     except VersionShrunk as error:
         warn(f"refused: {error}")
-        note(f"{last}: failed; the stages behind it were not begun")
+        note(f"{last}: failed; later stages were not started")
         return FAILED
     return worst
 
@@ -108,11 +108,11 @@ def print_event(event: StageLeftOut | StageBegan | StageEnded, root: Path) -> No
                 note(f"{stage}: {change}")
         case StageEnded(stage, report, rejected, seconds):
             print_stage_report(stage, report, root)
-            note(f"{stage}: done in {format_duration(seconds)}" + ", with rejects" * bool(rejected))
+            note(f"{stage}: done in {format_duration(seconds)}" + ", some input rejected" * bool(rejected))
 
 
 def print_stage_report(stage: str, report: Any, root: Path) -> None:
-    """As the stage's own command does."""
+    """Print the report of a stage as its own command does."""
     match stage:
         case "crawl":
             tell_crawl(report)
@@ -120,7 +120,7 @@ def print_stage_report(stage: str, report: Any, root: Path) -> None:
         case "index":
             tell_index(report, root)
             warn_of_rejects(
-                len(report.rejects), f"{root / 'rejected' / 'index.jsonl'} has files, byte ranges and reasons"
+                len(report.rejects), f"{root / 'rejected' / 'index.jsonl'} lists files, byte ranges and reasons"
             )
         case "extract":
             tell_extract(report, root)
@@ -139,7 +139,7 @@ def warn_of_rejects(rejected: int, where: str) -> None:
 
 
 def print_due_stages(context: Context, root: Path, stages: tuple[str, ...]) -> None:
-    """What a run would do, by looking alone. Which stages bring something new is seen when they are done."""
+    """Print what a run would do. Whether a later stage has work is known only after the earlier ones."""
     sources = context.sources(root)
     settings = sources.settings()
     engine = partial(open_search, search_address(settings.search.url, root), create=False)
@@ -147,7 +147,7 @@ def print_due_stages(context: Context, root: Path, stages: tuple[str, ...]) -> N
     for problem in seen.problems:
         warn(escape_text(f"{problem.part}: {problem.message}"))
     if seen.is_running:
-        note("another run is at work here: until it ends, a second one is refused")
+        note("another run is active here: a second one is refused until it ends")
     watching = RunWatching(crawl=partial(watch_crawl, context), progress=context.progress)
     reasons, upstream = {due.stage: due.why for due in seen.due}, ""
     for stage in stages:
@@ -155,11 +155,11 @@ def print_due_stages(context: Context, root: Path, stages: tuple[str, ...]) -> N
         if stage in reasons:
             note(f"{stage}: due: {reasons[stage]}")
         elif upstream:
-            note(f"{stage}: due if {upstream} brings something new")
+            note(f"{stage}: due if {upstream} makes something new")
         elif isinstance(steps, str):
-            note(f"{stage}: left out: {steps}")
+            note(f"{stage}: skipped: {steps}")
         else:
-            note(f"{stage}: would look, and find nothing to do")
+            note(f"{stage}: nothing to do")
         for step in steps if isinstance(steps, list) and stage in reasons else ():
             note(f"  {step.what}")
         upstream = stage if stage in reasons else upstream

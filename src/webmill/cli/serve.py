@@ -1,4 +1,4 @@
-"""`webmill serve`: a collection over HTTP."""
+"""`webmill serve`: serves a collection over HTTP."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def serve(
     place = publication_paths(require_folder(root))
     chosen = settings.serve
     check_settings(chosen)
-    tls_context(chosen.certificate, chosen.key)  # says what is wrong before anything starts
+    tls_context(chosen.certificate, chosen.key)  # fails before anything starts
     with (
         tempfile.TemporaryDirectory(prefix="webmill-serve-") as folder,
         listen(chosen.host, chosen.port, flag="--port") as own,
@@ -93,31 +93,35 @@ def serve(
 
 
 def check_settings(chosen: ServeSettings) -> None:
-    """Refuse what cannot be meant before anything starts."""
+    """Refuse wrong settings before anything starts."""
     check_origins(chosen)
     for proxy in chosen.proxies:
         if not is_network(proxy):
-            raise Misconfigured(f"{proxy} is no address: write 10.0.0.1 or 10.0.0.0/8")
+            raise Misconfigured(f"{proxy} is not an IP address or network: write 10.0.0.1 or 10.0.0.0/8")
     if chosen.access_log:
         AccessLog(chosen.access_log).close()
 
 
 def check_origins(chosen: ServeSettings) -> None:
-    """What would be compared with what browsers send, and never be the same, is told now."""
+    """Refuse origins and host names that no browser would ever send."""
     addresses = [parse_origin(address) for address in (chosen.address, chosen.replay_address) if address]
     for origin in set(chosen.origins) - {"*"}:
         parse_origin(origin)
     for name in chosen.hosts:
         if not HOST_NAME.fullmatch(name):
-            raise Misconfigured(f"{name} is no name of a host: write archive.example.org, without scheme and port")
+            raise Misconfigured(f"{name} is not a host name: write archive.example.org, without scheme and port")
     if len(addresses) == 1:
-        raise Misconfigured("behind a proxy archived pages need a name too: give --address and --replay-address")
+        raise Misconfigured(
+            "behind a proxy, archived pages need their own URL: give both --address and --replay-address"
+        )
     if len(addresses) != len(set(addresses)):
-        raise Misconfigured("archived pages need a name of their own: what they run must not reach the other")
+        raise Misconfigured(
+            "--address and --replay-address must differ: scripts of archived pages must not reach this server"
+        )
 
 
 def parse_origin(text: str) -> tuple[str, str, int]:
-    """As browsers compare them."""
+    """Return scheme, host and port, which browsers compare."""
     try:
         parts = urlsplit(text)
         port = parts.port or {"http": 80, "https": 443}[parts.scheme]
@@ -125,7 +129,7 @@ def parse_origin(text: str) -> tuple[str, str, int]:
         parts, port = urlsplit(""), 0
     rest = (parts.path.rstrip("/"), parts.query, parts.fragment, parts.username or "")
     if not parts.hostname or any(rest):
-        raise Misconfigured(f"{text} is no origin: write https://archive.example.org")
+        raise Misconfigured(f"{text} is not an origin: write https://archive.example.org")
     return parts.scheme, parts.hostname, port
 
 
@@ -136,7 +140,7 @@ def replay_port(chosen: ServeSettings) -> int:
 
 
 def public_address(chosen: ServeSettings, listening: socket.socket) -> str:
-    """As clients of this machine, or of its network, would write it."""
+    """Return the URL that clients on this machine or its network would use."""
     host = socket.gethostname() if chosen.host in EVERYWHERE else chosen.host
     scheme = "https" if chosen.certificate else "http"
     return f"{scheme}://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}"
@@ -145,8 +149,8 @@ def public_address(chosen: ServeSettings, listening: socket.socket) -> str:
 def warn_if_exposed(chosen: ServeSettings) -> None:
     if not is_loopback(chosen.host) and not chosen.token:
         warn(
-            f"everyone who reaches {chosen.host} can read this collection, and press its buttons: "
-            "give --token for those, or listen on 127.0.0.1"
+            f"everyone who reaches {chosen.host} can read this collection and use its buttons: "
+            "protect those with --token, or listen on 127.0.0.1"
         )
 
 

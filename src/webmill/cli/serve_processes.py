@@ -1,6 +1,6 @@
-"""What the processes of `webmill serve` run: those that answer, and the one that feeds the search index.
+"""The processes of `webmill serve`: those that serve requests, and the one that updates the search index.
 
-Each imports what it needs when it runs: the parent, which imports this, needs none of it.
+Each imports what it needs when it runs, so that the parent process does not have to.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from webmill.settings import Settings
 
 log = logging.getLogger(__name__)
 
-POLL_INTERVAL = 5.0  # seconds between two looks for a new version; after failures more, up to
+POLL_INTERVAL = 5.0  # seconds between two checks for a new version; after failures more, up to
 LONGEST_PAUSE = 300.0
-THREAD_TIMEOUT = 2.0  # seconds for threads that have nothing to do to end
+THREAD_TIMEOUT = 2.0  # seconds to wait for threads to end
 
 
 class ServerPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """What all processes of one server know."""
+    """What all processes of one server share."""
 
     root: Path
     settings: Settings
@@ -42,11 +42,11 @@ class ServerPlan(msgspec.Struct, frozen=True, kw_only=True):
     secret: bytes
     numbers: Path
     verbosity: int
-    buckets: Path | None = None  # where requests of clients are counted together
+    buckets: Path | None = None  # request counts of clients, shared by all processes
 
 
 def serve_requests(plan: ServerPlan, row: int, own: socket.socket, replay: socket.socket, parent: Connection) -> None:
-    """Answer on both sockets until the parent hangs up."""
+    """Serve both sockets until the parent closes its connection."""
     from webmill.serve.access_log import AccessLog
     from webmill.serve.app import application, replay_application
     from webmill.serve.client_address import TrustedProxies
@@ -56,7 +56,7 @@ def serve_requests(plan: ServerPlan, row: int, own: socket.socket, replay: socke
     from webmill.serve.server import serve, tls_context
     from webmill.serve.shared_counters import SharedCounters
 
-    interrupts.ignore()  # the parent tells us
+    interrupts.ignore()  # the parent decides when to stop
     configure(verbosity=plan.verbosity, form=plan.settings.log.format)
     chosen = plan.settings.serve
     try:
@@ -96,7 +96,7 @@ def serve_requests(plan: ServerPlan, row: int, own: socket.socket, replay: socke
 
 
 def wait_for_threads() -> None:
-    """Those that still wait for a disk or a server work for nobody any more: the end of the process waits for none."""
+    """Wait shortly for threads, then exit: one that still waits for a disk or a server has no client any more."""
     end = time.monotonic() + THREAD_TIMEOUT
     for thread in threading.enumerate():
         if thread is not threading.current_thread() and not thread.daemon:
@@ -106,7 +106,7 @@ def wait_for_threads() -> None:
 
 
 def follow_versions(plan: ServerPlan, parent: Connection) -> None:
-    """Bring the search index up to each new version. What fails is told and tried again; nothing else waits for it."""
+    """Update the search index to each new version. Failures are logged and retried."""
     interrupts.ignore()
     configure(verbosity=plan.verbosity, form=plan.settings.log.format)
     parent.send("ready")
@@ -122,13 +122,13 @@ def follow_versions(plan: ServerPlan, parent: Connection) -> None:
 
 
 def exit_with_parent(parent: Connection) -> None:
-    """At once: an index whose writer is killed goes on from its cursor, and a feed may take hours."""
+    """Exit when the parent does. The next process continues the index from its cursor."""
     parent.poll(None)
     os._exit(0)
 
 
 def index_live_version(plan: ServerPlan, fed: str) -> str:
-    """The version that the index has now."""
+    """Update the index to the live version, and return that version."""
     from webmill.infra.storage.backends import open_storage
     from webmill.pipeline.search.feed import update
     from webmill.publish.pointer import read_pointer
@@ -143,7 +143,7 @@ def index_live_version(plan: ServerPlan, fed: str) -> str:
         with closing(open_search(search_address(plan.settings.search.url, plan.root))) as engine:
             began = time.monotonic()
             done = update(versions, engine, progress=_no_progress)
-        log.info("search is fed", extra={"version": done.version, "seconds": round(time.monotonic() - began, 1)})
+        log.info("search index updated", extra={"version": done.version, "seconds": round(time.monotonic() - began, 1)})
     return live
 
 

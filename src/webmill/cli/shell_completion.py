@@ -1,8 +1,7 @@
-"""What a shell asks when Tab is pressed, answered in a tenth of a second.
+"""Answers a shell when Tab is pressed, in a tenth of a second.
 
-The commands themselves would be imported with all that they work with, which takes several times as long. So their
-words are in completion.json, made from them by `completion_table`, and a tree of commands that can do nothing is grown
-from it, as far as the line goes.
+Importing the commands would take several times as long. So their names are in completion.json, made by
+`completion_table`, and only the part of the command tree that the line needs is built from it.
 """
 
 from __future__ import annotations
@@ -25,10 +24,10 @@ PATHS = {
     "file": click.Path(dir_okay=False),
     "path": click.Path(),
 }
-MOST = 1000  # names of a folder
+MAX_NAMES = 1000  # of a folder
 VERSION = re.compile("[0-9]{8}-[0-9a-f]{8}")
 
-Entry = dict[str, Any]  # of the file: made and read here only
+Entry = dict[str, Any]  # of completion.json
 
 
 def answer_shell() -> None:
@@ -40,7 +39,7 @@ def completion_tree() -> click.Group:
 
 
 class CompletionGroup(click.Group):
-    """A group with the names of its commands, each of which is made when it is asked for."""
+    """A group that builds each of its commands when it is needed."""
 
     def __init__(self, name: str, entry: Entry) -> None:
         super().__init__(name, params=make_parameters(entry), help=entry["help"])
@@ -61,7 +60,7 @@ class CompletionGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """`webmill search DIR` is `webmill search find DIR`."""
+        """Resolve `webmill search DIR` as `webmill search find DIR`."""
         is_short = self._otherwise and args[0] not in self._entries
         return super().resolve_command(ctx, [self._otherwise, *args] if is_short and self._otherwise else args)
 
@@ -81,7 +80,7 @@ def make_parameter(one: Entry) -> click.Parameter:
     return click.Option(one["names"], multiple=one["multiple"], help=one["help"], **shared)
 
 
-# --- names of things in the folder that the line has named ---
+# --- names of versions, crawls and datasets in the folder on the line ---
 
 
 def complete_versions(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -103,11 +102,11 @@ def complete_datasets(ctx: click.Context, _: click.Parameter, incomplete: str) -
 
 def names_in(ctx: click.Context, folder: str, root: Path | None = None) -> list[str]:
     named = ctx.params.get("root") or ctx.params.get("collection")
-    if not named:  # where an option waits for its value, arguments are not told apart yet
+    if not named:  # while an option value is typed, arguments are not parsed yet
         named = next(filter(os.path.isdir, ctx.args), ".")
     place = (root or Path(named)) / folder
     try:
-        return sorted(path.name for path in place.iterdir())[:MOST]
+        return sorted(path.name for path in place.iterdir())[:MAX_NAMES]
     except OSError:
         return []
 

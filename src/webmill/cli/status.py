@@ -1,4 +1,4 @@
-"""`webmill status`: a whole collection at a glance."""
+"""`webmill status`: shows the state of a collection."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from webmill.pipeline.status import Look, Problem, look, unfinished, wishes_of
 from webmill.search.backends import open_search, search_address
 from webmill.settings import Settings
 
-if TYPE_CHECKING:  # it brings Redis along
+if TYPE_CHECKING:  # imports Redis
     from webmill.crawl.cluster.cluster_state import ClusterView
 
 WIDTH, INDENT = 80, 11
@@ -57,9 +57,9 @@ def status(context: Context, /, *, root: Path, as_json: bool) -> None:
     nodes, complaint = read_nodes(folder, seen)
     problems = [*seen.problems, *problems, *complaint]
     if as_json:
-        told = msgspec.to_builtins(msgspec.structs.replace(seen, problems=problems))
+        state = msgspec.to_builtins(msgspec.structs.replace(seen, problems=problems))
         next_ = next_command(seen, root)
-        click.echo(json_line({**told, "nodes": msgspec.to_builtins(nodes, str_keys=True), "next": next_}))
+        click.echo(json_line({**state, "nodes": msgspec.to_builtins(nodes, str_keys=True), "next": next_}))
         return
     for row in make_rows(seen, root):
         print_row(row)
@@ -67,15 +67,13 @@ def status(context: Context, /, *, root: Path, as_json: bool) -> None:
         print_row(row)
     for problem in problems:
         print_row(
-            StatusRow(
-                "PROBLEM", f"{problem.part}: {problem.message}; `webmill doctor {quote_path(root)}` says more", "bad"
-            )
+            StatusRow("PROBLEM", f"{problem.part}: {problem.message}; run `webmill doctor {quote_path(root)}`", "bad")
         )
     print_row(StatusRow("next", next_command(seen, root) or why_nothing_is_due(seen), is_command=True))
 
 
 def read_settings(context: Context, folder: Path) -> tuple[Settings, list[Problem]]:
-    """A mistake in the settings is a line, too."""
+    """Return the settings; if they are wrong, the defaults and a problem."""
     try:
         settings = context.settings(folder)
         settings.run.in_order()
@@ -85,11 +83,11 @@ def read_settings(context: Context, folder: Path) -> tuple[Settings, list[Proble
 
 
 def next_command(seen: Look, root: Path) -> str:
-    """What to type; empty when there is nothing to do."""
+    """Return the next command to type, or an empty string."""
     if seen.is_running or any(crawl.is_running for crawl in seen.crawls):
         return ""
     if unfinished(seen.crawls, now=seen.time) and not any(due.stage == "crawl" for due in seen.due):
-        return f"webmill crawl {quote_path(root)}"  # begun by hand: `run` crawls from a file of seeds
+        return f"webmill crawl {quote_path(root)}"  # started by hand: `run` crawls from a file of seeds
     if seen.due:
         return f"webmill run {quote_path(root)}"
     is_empty = not (seen.archives or seen.documents or seen.publish or seen.indexes or seen.crawls)
@@ -98,9 +96,9 @@ def next_command(seen: Look, root: Path) -> str:
 
 def why_nothing_is_due(seen: Look) -> str:
     if seen.is_running:
-        return "nothing to type: `webmill run` is at work, or waits for its time"
+        return "nothing to do: `webmill run` is active"
     if any(crawl.is_running for crawl in seen.crawls):
-        return "nothing to type: the crawl is running"
+        return "nothing to do: the crawl is running"
     return "nothing is due"
 
 
@@ -109,7 +107,7 @@ def quote_path(root: Path) -> str:
 
 
 def print_row(row: StatusRow) -> None:
-    """At most 80 columns, but for what cannot be broken. Colour is left out by click where there is no terminal."""
+    """Print a row in 80 columns; commands are never wrapped. click removes colours where there is no terminal."""
     text = escape_text(row.text)
     fold = partial(textwrap.wrap, width=WIDTH - INDENT, break_long_words=False, break_on_hyphens=False)
     wrapped = [text] if row.is_command else fold(text)
@@ -122,7 +120,7 @@ def print_row(row: StatusRow) -> None:
 
 
 def read_nodes(folder: Path, seen: Look) -> tuple[ClusterView | None, list[Problem]]:
-    """The nodes of a crawl that keeps its frontier in Redis; or why they cannot be told."""
+    """Return the nodes of a crawl that keeps its frontier in Redis, and problems with reading them."""
     if not seen.crawls:
         return None, []
     try:
@@ -141,8 +139,8 @@ def node_rows(crawl: ClusterView) -> Iterator[StatusRow]:
         node = crawl.nodes[id_]
         yield StatusRow("node", f"{id_} on {node.host}, process {node.pid}: {format_count(counts[id_], 'shard')}")
     for shard, report in sorted(crawl.reports.items()):
-        known, owner = report.progress, crawl.owner(shard) or "nobody"
-        told = (
+        known, owner = report.progress, crawl.owner(shard) or "no node"
+        state = (
             f"{format_count(known.pages, 'page')}, {format_count(known.waiting, 'URL', 'wait')}, {known.turns:,} active"
         )
-        yield StatusRow("shard", f"{shard} {owner}: {told}")
+        yield StatusRow("shard", f"{shard} {owner}: {state}")

@@ -1,4 +1,4 @@
-"""A look at a collection, in rows for people."""
+"""The state of a collection as rows for people."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from webmill.pipeline.status.nouns import Archive, Index, Publication, Queue, Re
 
 
 class StatusRow(NamedTuple):
-    """`is_command`: to be copied, so it is never broken into lines."""
+    """A row of `webmill status`. A command is never wrapped, so that it can be copied."""
 
     label: str
     text: str
@@ -25,9 +25,9 @@ class StatusRow(NamedTuple):
 
 
 def make_rows(seen: Look, root: Path) -> Iterator[StatusRow]:
-    """In the order of the river. A stage that has made nothing says so; one that is damaged is told of elsewhere."""
+    """Yield the rows in the order of the stages. Damaged parts are left out: they are reported as problems."""
     if seen.is_running:
-        yield StatusRow("run", "`webmill run` is at work here, or waits for its time (--every)")
+        yield StatusRow("run", "`webmill run` is active here, or waits for its next run (--every)")
     damaged = {problem.part for problem in seen.problems}
     for label, rows in rows_by_stage(seen, folder=shlex.quote(str(root)).rstrip("/")):
         yield from rows or [StatusRow(label, "none")] * (label not in damaged)
@@ -66,7 +66,7 @@ def crawl_rows(found: CrawlStatus, *, now: float) -> Iterator[StatusRow]:
     pages = f"{format_count(total.pages, 'page')} in all, {format_size(total.bytes)} in this run"
     waiting = f"; {format_count(total.waiting, 'URL')} of {format_count(total.domains_waiting, 'domain')} waiting"
     yield StatusRow("", pages + waiting * bool(total.waiting))
-    for name, counts in (("answers", total.statuses), ("errors", total.errors), ("not asked", total.refused)):
+    for name, counts in (("responses", total.statuses), ("errors", total.errors), ("skipped", total.refused)):
         if counts:
             yield StatusRow("", f"{name}: {format_most_frequent(counts)}")
     if total.next_due is not None and (total.is_waiting if found.is_running else found.end == "waiting"):
@@ -82,7 +82,7 @@ def crawl_rows(found: CrawlStatus, *, now: float) -> Iterator[StatusRow]:
 
 def archive_row(archive: Archive, *, now: float) -> StatusRow:
     newest = f", the last written {format_ago(now - archive.newest)}" if archive.newest is not None else ""
-    being_written = f", {archive.open:,} being written" if archive.open else ""
+    being_written = f", {archive.open:,} open for writing" if archive.open else ""
     return StatusRow("archive", f"{archive.crawl}: {format_amount(archive.amount, 'WARC file')}{being_written}{newest}")
 
 
@@ -97,8 +97,8 @@ def index_rows(index: Index, *, now: float) -> Iterator[StatusRow]:
         "index", f"{index.crawl}: {size}, made {format_ago(now - index.made)}" + ", up to date" * (not index.is_behind)
     )
     if index.is_torn:
-        yield StatusRow("", "its replacement was broken off: the next `webmill index` makes it", "due")
-    parts = [(index.new, "new"), (index.changed, "changed"), (index.gone, "gone")]
+        yield StatusRow("", "its replacement was interrupted: run `webmill index`", "due")
+    parts = [(index.new, "new"), (index.changed, "changed"), (index.gone, "deleted")]
     behind = ", ".join(f"{count:,} {word}" for count, word in parts if count)
     if behind:
         names = ", ".join(example.rpartition("/")[2] for example in index.examples)
@@ -110,8 +110,10 @@ def work_rows(label: str, work: Work | None, *, unit: str, folder: str) -> Itera
     if not work:
         return
     state = ", running now" * work.is_running
-    told = f"{format_count(work.done, unit)} read, {work.waiting:,} waiting, {work.failed:,} failed{state}"
-    yield StatusRow(label, f"{told}: {format_count(work.documents, 'document')}, {format_count(work.errors, 'error')}")
+    counts = f"{format_count(work.done, unit)} read, {work.waiting:,} waiting, {work.failed:,} failed{state}"
+    yield StatusRow(
+        label, f"{counts}: {format_count(work.documents, 'document')}, {format_count(work.errors, 'error')}"
+    )
     for path in work.with_failures[:1]:
         yield StatusRow(
             "",
@@ -123,8 +125,8 @@ def work_rows(label: str, work: Work | None, *, unit: str, folder: str) -> Itera
 
 def queue_rows(queue: Queue, *, folder: str) -> Iterator[StatusRow]:
     stats = queue.stats
-    told = f"{stats.ready + stats.delayed:,} waiting, {stats.leased:,} in work, {stats.buried:,} given up"
-    yield StatusRow("queue", f"{queue.name}: {told}", "bad" if stats.buried else "")
+    counts = f"{stats.ready + stats.delayed:,} waiting, {stats.leased:,} in progress, {stats.buried:,} failed"
+    yield StatusRow("queue", f"{queue.name}: {counts}", "bad" if stats.buried else "")
     if stats.buried:
         there = f"dead list {folder}" if queue.name == "publish" else f"dead list --queue sqlite:{queue.file}"
         yield StatusRow("", f"why: webmill {there}", "bad")
@@ -135,10 +137,10 @@ def publish_rows(found: Publication | None, *, now: float, folder: str) -> Itera
         return
     when = format_ago(now - found.published_at.timestamp())
     yield StatusRow("publish", f"{format_count(found.versions, 'version')}; live {found.live}, {when}")
-    yield StatusRow("", f"{format_count(found.documents, 'document')}; {format_amount(found.blobs, 'blob')}")
+    yield StatusRow("", f"{format_count(found.documents, 'published document')}; {format_amount(found.blobs, 'blob')}")
     if found.failed_sources or found.errors:
-        told = f"{format_count(found.failed_sources, 'source')} failed, {format_count(found.errors, 'error')}"
-        yield StatusRow("", told, "bad")
+        counts = f"{format_count(found.failed_sources, 'source')} failed, {format_count(found.errors, 'error')}"
+        yield StatusRow("", counts, "bad")
         yield StatusRow("", f"why: webmill publish show {folder} --errors", "bad", is_command=True)
 
 

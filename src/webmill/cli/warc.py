@@ -1,4 +1,4 @@
-"""`webmill warc`: look into WARC and ARC files; say what is damaged, where and why."""
+"""`webmill warc`: lists and checks WARC and ARC files."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def check(context: Context, /, *, files: tuple[Path, ...], as_json: bool) -> Non
                 damaged += 1
                 print_damage(file, damage, as_json=as_json)
         note(f"{file}: {format_count(records, 'record')}")
-    finish(rejected=damaged, where="the lines above name file, byte range and reason")
+    finish(rejected=damaged, where="see the lines above")
 
 
 @warc.command(
@@ -100,7 +100,7 @@ def make_row(file: Path, record: Record) -> RecordRow:
 
 
 def read_file_items(file: Path, context: Context) -> Iterator[Record | Damage]:
-    """Every record and damage of a file, with progress by bytes."""
+    """Yield every record and damage of a file, and show progress in bytes."""
     with file.open("rb") as source:
         size = os.fstat(source.fileno()).st_size
         with context.progress(file.name, total=size, unit="bytes") as bar:
@@ -117,7 +117,7 @@ def count_bytes_read(items: Iterator[Record | Damage], bar: Progress) -> Iterato
 
 
 def check_digests(record: Record) -> Iterator[Damage]:
-    """A block that was too long to hold (over 64 MiB) keeps its member's checksum as its only witness."""
+    """Yield wrong digests. A record over 64 MiB is not held in memory: only the gzip checksum covers it."""
     if not record.cut:
         end = record.offset + record.length
         yield from bad_digests(record.headers, record.content, offset=record.offset, end=end)

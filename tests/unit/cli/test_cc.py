@@ -73,9 +73,9 @@ def test_wrong_use_is_a_sentence_and_code_2(command: str, arguments: tuple[str, 
         (("work", "--out", "out", "--queue", "redis://x"), "use sqlite:FILE, amqp"),
         (("work", "--out", "out", "--language", "english"), "three letters of ISO 639-3"),
         (("work", "--out", "out", "--min-text", "5", "--extractor", "none"), "need text"),
-        (("work", "--out", "out", "--min-text", "5", "--max-text", "4"), "no page can be kept"),
+        (("work", "--out", "out", "--min-text", "5", "--max-text", "4"), "no page would be kept"),
         (("run", "--crawl", "a", "--out", "out", "--detected-language", "english"), "three letters of ISO 639-3"),
-        (("run", "--crawl", "a", "--out", "s3://bucket/x"), "need --queue"),
+        (("run", "--crawl", "a", "--out", "s3://bucket/x"), "needs --queue"),
         (("dead", "list", "--queue", "memory:"), "use sqlite:FILE or amqp"),
         (("crawls", "--base-url", "gopher://x"), "use http(s)://…, a folder or s3://"),
         (("paths", "a/b"), "is not the name of a crawl"),
@@ -92,14 +92,14 @@ def test_a_wrong_value_is_wrong_use_in_every_command(arguments: tuple[str, ...],
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("batch", "--crawl", "none", "--base-url", "."), "`webmill cc crawls` with the same --base-url names them"),
+        (("batch", "--crawl", "none", "--base-url", "."), "`webmill cc crawls` with the same --base-url lists"),
         (
             ("work", "--out", "out", "--queue", "sqlite:none.sqlite", "--until-empty"),
-            "the one that `webmill cc batch` fills",
+            "give the queue that `webmill cc batch` fills",
         ),
-        (("seal", "out", "--queue", "sqlite:none.sqlite"), "is no output of `webmill cc`"),
-        (("dead", "list", "--queue", "sqlite:none.sqlite"), "the one that `webmill cc batch` fills"),
-        (("paths", "none", "--base-url", "."), "`webmill index` makes the lists"),
+        (("seal", "out", "--queue", "sqlite:none.sqlite"), "is not an output of `webmill cc`"),
+        (("dead", "list", "--queue", "sqlite:none.sqlite"), "give the queue that `webmill cc batch` fills"),
+        (("paths", "none", "--base-url", "."), "`webmill index` writes the lists"),
         (("paths", "latest", "--base-url", "."), "no crawls found"),
         (("crawls", "--base-url", "nowhere"), "check --base-url"),
     ],
@@ -131,8 +131,8 @@ def test_every_command_that_asks_a_server_says_by_whom_and_asks_for_it(command: 
         unknown = webmill(*command, "--base-url", strange)
         quiet = webmill(*command, "--base-url", server.url)
     assert {agent.endswith(" (+me@example.org)") for agent in agents} == {True}
-    told = "nobody can tell who asks: give --contact"
-    assert [told in done.err for done in (known, unknown, quiet)] == [False, True, False]
+    notice = "no contact is set: give --contact"
+    assert [notice in done.err for done in (known, unknown, quiet)] == [False, True, False]
 
 
 @pytest.mark.parametrize("command", ["batch", "run"])
@@ -167,7 +167,7 @@ def test_a_catalog_that_is_none_is_bad_input(text: bytes) -> None:
 def test_a_server_without_a_catalog_says_what_to_do() -> None:
     with serving() as server:
         done = webmill("cc", "crawls", "--base-url", server.url)
-    assert (done.code, "name one with --crawl" in done.err) == (1, True)
+    assert (done.code, "give a name with --crawl" in done.err) == (1, True)
 
 
 def test_crawls_of_a_folder_are_its_folders(here: Path) -> None:
@@ -229,10 +229,10 @@ def test_batches_of_a_crawl_of_a_server(here: Path) -> None:
 
 def test_done_once_it_says_so_and_begins_anew_when_told(here: Path) -> None:
     cluster = write_index(here / "x", in_blocks(captures(300), 20))
-    assert "batches: 6, of them published now: 6; captures: 300 of 300" in batch("--cluster-idx", cluster).err
-    assert "nothing to do: all was published before (batches: 6)" in batch("--cluster-idx", cluster).err
+    assert "batches: 6, 6 of them queued now; captures: 300 of 300" in batch("--cluster-idx", cluster).err
+    assert "nothing to do: all 6 batches were queued before" in batch("--cluster-idx", cluster).err
     assert len(taken(here / "queue.sqlite")) == 300
-    assert "batches: 6, of them published now: 6" in batch("--cluster-idx", cluster, "--restart").err
+    assert "batches: 6, 6 of them queued now" in batch("--cluster-idx", cluster, "--restart").err
     assert len(taken(here / "queue.sqlite")) == 300
 
 

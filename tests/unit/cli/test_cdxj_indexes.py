@@ -126,7 +126,7 @@ def test_a_sound_index_is_sound(index: Path) -> None:
     done = webmill("cdxj", "verify", index, "--lines", "50")
     assert (done.code, done.out) == (0, b"")
     assert "2,000 lines in 40 blocks, 1 shard," in done.err
-    assert "sound" in done.err
+    assert "no errors" in done.err
 
 
 def test_a_flipped_bit_is_found_with_its_place_and_code_3(index: Path, tmp_path: Path) -> None:
@@ -209,7 +209,7 @@ def test_the_indexes_of_a_collection_are_one(tmp_path: Path) -> None:
     found = webmill("cdxj", "query", "a.com/", "--json", "--index", tmp_path / "news")
     assert [json.loads(line)["note"] for line in found.out.splitlines()] == ["A", "B"]
     (tmp_path / "other").mkdir()
-    assert "and no collection's index" in webmill("cdxj", "query", "a.com/", "-i", tmp_path / "other").err
+    assert "nor the index of a collection" in webmill("cdxj", "query", "a.com/", "-i", tmp_path / "other").err
 
 
 def test_periods_are_whole(tmp_path: Path) -> None:
@@ -245,7 +245,7 @@ def test_json_has_the_key_and_the_timestamp_and_leaves_no_line_out_silently(tmp_
     file = write(tmp_path / "a", sorted([good, b"com,a)/ 20240101120001 {broken\n"]))
     done = webmill("cdxj", "query", "a.com", "-i", file, "--json")
     assert done.code == 3
-    assert "1 rejected: lines that are no CDXJ" in done.err
+    assert "1 rejected: lines that are not CDXJ" in done.err
     (row,) = map(json.loads, done.lines)
     assert (row["urlkey"], row["timestamp"], row["status"]) == ("com,a)/", "20240101120000", "200")
 

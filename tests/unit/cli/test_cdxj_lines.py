@@ -1,4 +1,4 @@
-"""The tools that take lines and give lines."""
+"""The commands that read lines and write lines."""
 
 from __future__ import annotations
 
@@ -198,7 +198,7 @@ def test_path_indexes_are_sorted_and_their_sources_named(tmp_path: Path) -> None
 
 def test_a_dry_run_counts_what_would_be_loaded(tmp_path: Path) -> None:
     done = webmill("cdxj", "paths", "redis", "-k", "x", "--dry-run", stdin=b"a\t/1/a\t/2/a\nb\t/1/b\n")
-    assert (done.code, done.err) == (0, "# Would load 2 files; 1 further paths left out\n")
+    assert (done.code, done.err) == (0, "# Would load 2 files; 1 additional paths ignored\n")
 
 
 def test_a_device_and_a_link_are_written_to_and_never_replaced(tmp_path: Path) -> None:

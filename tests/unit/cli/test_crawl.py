@@ -193,5 +193,6 @@ def test_status_tells_how_a_crawl_stands(tmp_path: Path) -> None:
 
 def test_what_was_repaired_is_said_in_words() -> None:
     torn = Repair(file="a.warc.gz", captures=1, end=100, cut=2000, reason="torn_capture", saved="a.warc.gz.torn")
-    assert describe_repair(torn) == "a.warc.gz has 1 whole capture; 2,000 torn bytes set aside in a.warc.gz.torn"
-    assert describe_repair(Repair(file="b.warc.gz", captures=2, end=100)) == "b.warc.gz has 2 whole captures"
+    moved = "2,000 bytes of an incomplete record moved to a.warc.gz.torn"
+    assert describe_repair(torn) == f"a.warc.gz has 1 complete capture; {moved}"
+    assert describe_repair(Repair(file="b.warc.gz", captures=2, end=100)) == "b.warc.gz has 2 complete captures"

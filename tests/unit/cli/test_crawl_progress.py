@@ -186,7 +186,7 @@ def test_one_is_one() -> None:
     view = CrawlProgressView(quiet=True, stream=io.StringIO(), clock=Clock())
     view._past.append((0.0, 0, 0))
     for text in (drawn(one), view.line(one, 10.0)):
-        assert not re.search(r"\b1 (pages|URLs|domains|requisites)", text), text
+        assert not re.search(r"\b1 (pages|URLs|domains|page resources)", text), text
     assert re.search(r"waiting +1 URL +1 domain\b", drawn(one))
 
 
@@ -208,7 +208,7 @@ def test_numbers_agree_with_their_words(count: int, noun: str, verb: str, said: 
 
 def test_that_it_stops_is_told_at_once() -> None:
     stopping = msgspec.structs.replace(BUSY, is_stopping=True)
-    assert re.search(r"^stopping +\S+ +Ctrl-C again ends it", drawn(stopping), re.MULTILINE)
+    assert re.search(r"^stopping +\S+ +Ctrl-C again: stop at once", drawn(stopping), re.MULTILINE)
     clock, stream = Clock(), io.StringIO()
     with CrawlProgressView(quiet=False, stream=stream, clock=clock) as view:
         view.show(BUSY)
@@ -216,4 +216,4 @@ def test_that_it_stops_is_told_at_once() -> None:
         for _ in range(3):
             view.show(stopping)
     (line,) = stream.getvalue().splitlines()
-    assert "stopping (Ctrl-C again ends it)" in line
+    assert "stopping (Ctrl-C again: stop at once)" in line

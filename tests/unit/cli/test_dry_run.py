@@ -26,17 +26,17 @@ read.from = "news"
 # As typed, and what must be said.
 USES = [
     ("index news --dry-run", "would be read: 2 of 2 archives, "),  # a copy has other inodes
-    ("index news --from-scratch --dry-run", "would be replaced, if it comes out different: "),
+    ("index news --from-scratch --dry-run", "would be replaced if the result differs: "),
     (f"cdxj zipnum all.cdxj -o {INDEX} --dry-run", f"would be replaced: the index in {INDEX} (3 files, "),
-    ("cdxj zipnum all.cdxj -o new --dry-run", "would be made: new"),
+    ("cdxj zipnum all.cdxj -o new --dry-run", "would be created: new"),
     ("publish gc news --keep 1 --grace 0s --dry-run", "1 version would be kept, 1 would be removed"),
     ("publish dead drop news --all --dry-run", "would be dropped: 1 task, "),
     ("cc dead drop --all --queue sqlite:work.sqlite --dry-run", "would be dropped: 1 task, 5 B"),
     ("cc dead drop x --queue sqlite:work.sqlite --dry-run", "would be dropped: 1 task, 5 B"),
     ("cc dead show x --queue sqlite:work.sqlite", "it is bad"),
-    ("dataset delete pages --dry-run", "would be removed: "),
+    ("dataset delete pages --dry-run", "would be deleted: "),
     ("search rebuild news --dry-run", "would be replaced: the index in "),
-    ("search check news --dry-run", "would be put in: 0 documents; would be taken out: 0"),
+    ("search check news --dry-run", "would be indexed: 0 documents; would be removed: 0"),
     ("doctor news --sweep --dry-run", "would be removed: 1 unfinished file, 3 bytes: .webmill-tmp-"),
 ]
 
@@ -90,7 +90,7 @@ def test_it_says_what_would_go_and_changes_nothing(typed: str, said: str, place:
 
 def test_a_dry_run_of_nothing_is_wrong_usage(tmp_path: Path) -> None:
     ended = webmill("doctor", tmp_path, "--dry-run")
-    assert (ended.code, "--dry-run is for --sweep" in ended.err) == (2, True)
+    assert (ended.code, "--dry-run needs --sweep" in ended.err) == (2, True)
 
 
 def test_a_dry_run_of_what_is_not_there_fails_as_the_run_does(tmp_path: Path) -> None:

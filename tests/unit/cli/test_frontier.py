@@ -87,8 +87,8 @@ def test_stats_tell_of_each_shard_and_of_all(place: Place, is_running: bool) -> 
     rows = {line[:18].strip(): line[18:].split() for line in shown}
     assert rows["URLs waiting"] == ["1", "0", "1"]
     assert rows["visited"] == ["1", "0", "1"]
-    assert rows["known in all"] == ["2", "0", "2"]
-    assert rows["to visit again"] == ["1", "0", "1"]
+    assert rows["known in total"] == ["2", "0", "2"]
+    assert rows["to revisit"] == ["1", "0", "1"]
     assert max(map(len, shown)) <= 80
     assert told["total"]["known"] == 2
     assert [one["stats"]["pages"] for one in told["shards"]] == [0, 1]
@@ -101,7 +101,7 @@ def test_urls_are_added_at_once_when_nobody_crawls(place: Place, tmp_path: Path)
     file.write_text("http://b.test/  # a comment\n\nftp://c.test/\nhttp://a.test/2\n")
     ended = frontier("add", place.root, "http://b.test/1", "--file", file, "--priority", "0", "--depth", "7")
     assert ended.code == 3
-    assert "2 URLs added, 1 known already" in ended.err
+    assert "2 URLs added, 1 already known" in ended.err
     assert "1 rejected" in ended.err
     assert "[scheme]" in ended.err
     found = waiting(place)
@@ -113,7 +113,7 @@ def test_urls_and_orders_go_to_the_boxes_of_a_crawl_that_runs(running: Place) ->
     assert frontier("add", running.root, "http://b.test/", "http://b.test/2").code == 0
     assert frontier("exclude", running.root, "c.test").code == 0
     assert frontier("include", running.root, "c.test").code == 0
-    assert "next step" in frontier("compact", running.root).err
+    assert "the running crawl does it next" in frontier("compact", running.root).err
     found = letters(running)
     links = [Link("http://b.test/", priority=3), Link("http://b.test/2", priority=3)]
     assert [one for one in found if isinstance(one, Link)] == links
@@ -131,7 +131,7 @@ def test_domains_are_excluded_and_included_at_once_when_nobody_crawls(place: Pla
     with frontiers(place.root) as shards:
         assert sorted(name for one in shards for name in one.excluded()) == ["a.test", "b.test", "c.test"]
     assert (
-        "1 URL added, 0 known already, 1 of excluded"
+        "1 URL added, 0 already known, 1 in excluded"
         in frontier("add", place.root, "http://d.test/", "http://b.test/").err
     )
     assert "1 domain included" in frontier("include", place.root, "b.test").err
@@ -196,5 +196,5 @@ def test_a_dry_run_of_compact_leaves_every_file_as_it_is(place: Place) -> None:
     before = {path: path.read_bytes() for path in place.root.rglob("*") if path.is_file()}
     ended = frontier("compact", place.root, "--dry-run")
     assert ended.code == 0
-    assert "1 URL that wait or are in hand would stay" in ended.err
+    assert "1 URL waiting or in progress and all visits would be kept" in ended.err
     assert {path: path.read_bytes() for path in place.root.rglob("*") if path.is_file()} == before

@@ -211,15 +211,15 @@ def test_dead_jobs_are_listed_requeued_and_dropped(place: Path) -> None:
         unknown = publish("dead", command, place, "nosuch\x1b[2Jid")
         assert (unknown.code, "\x1b" in unknown.err) == (1, False)
         assert "no failed task nosuch" in unknown.err
-    assert publish("dead", "requeue", place, str(letter["id"])).err == "1 queued again\n"
-    assert publish("dead", "list", place).err == "none have failed\n"
+    assert publish("dead", "requeue", place, str(letter["id"])).err == "1 task requeued\n"
+    assert publish("dead", "list", place).err == "no failed tasks\n"
     queue = open_queue(place)
     with queue.consume() as consumer:
         delivery = consumer.receive(timeout=60)
         assert delivery
         delivery.bury("again")
     queue.close()
-    assert publish("dead", "drop", place, "--all").err == "1 dropped\n"
+    assert publish("dead", "drop", place, "--all").err == "1 task dropped\n"
 
 
 def test_a_store_that_ignores_conditions_is_refused_q14(

@@ -54,7 +54,7 @@ def test_every_stage_of_a_collection_is_told(place: Path, monkeypatch: pytest.Mo
     for words in (
         f"archive    {NAME}: 2 WARC files, ",
         f"index      {NAME}: 87 captures, made ",
-        "queue      publish: 0 waiting, 0 in work, 1 given up",
+        "queue      publish: 0 waiting, 0 in progress, 1 failed",
         "why: webmill dead list news\n",
         "publish    2 versions; live 00000002-",
         "search     7 documents, up to the live version",
@@ -166,7 +166,7 @@ def test_archives_that_came_changed_or_went_make_the_index_due(place: Path) -> N
     assert (index["new"], index["changed"], index["gone"]) == (1, 1, 1)
     assert {"stage": "index", "why": f"{NAME}: archives 1 new, 1 changed, 1 gone"} in told["due"]  # type: ignore[operator]
     said = " ".join(webmill("status", place).out.decode().split())
-    assert "behind the archives: 1 new, 1 changed, 1 gone (" in said
+    assert "behind the archives: 1 new, 1 changed, 1 deleted (" in said
     assert "new.warc.gz" in said
 
 
@@ -343,7 +343,7 @@ def test_while_a_run_is_at_work_there_is_nothing_to_type(place: Path) -> None:
     with exclusive(place, "run", doing="running all stages"):
         said = webmill("status", place).out.decode()
     assert "publish: documents that no version has" in said
-    assert "next       nothing to type: `webmill run` is at work" in said
+    assert "next       nothing to do: `webmill run` is active" in said
 
 
 def test_colours_are_left_out_where_nobody_wants_them(place: Path) -> None:

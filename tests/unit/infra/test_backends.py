@@ -223,7 +223,7 @@ def test_a_queue_is_added_by_one_line_of_the_table(monkeypatch: pytest.MonkeyPat
     assert queue.publish([Message("1", b"x")]) == 1
     queue.close()
     listed = webmill("cc", "dead", "list", "--queue", "drawer:left")
-    assert (listed.code, listed.err) == (0, "none have failed\n")
+    assert (listed.code, listed.err) == (0, "no failed tasks\n")
     with pytest.raises(Misconfigured, match=r"read\.from 'drawer:left': use a folder"):
         checked(Dataset(name="x", read=Read(source="drawer:left")), source="x.toml")
     checked(Dataset(name="x", write=Write(to="drawer:left")), source="x.toml")

@@ -1,4 +1,4 @@
-"""`webmill cc`: pages of Common Crawl, or of any webmill that is served."""
+"""`webmill cc`: fetches pages of Common Crawl, or of another webmill server."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ from webmill.pipeline.dispatch.batcher import MAX_QUEUED, Options, Report, Sourc
 from webmill.pipeline.dispatch.metrics import ALL, PORT
 from webmill.settings import Settings
 
-RUN_AGAIN = "what was published is kept; run the same command again to go on"
+RUN_AGAIN = "queued batches are kept; run the same command again to continue"
 
 
 @click.command(
@@ -98,7 +98,7 @@ def batch(
     and of --url, --domain and --prefix together, one is enough.
     """
     asked, wanted = ServerFlags.from_flags(flags), SelectionFlags.from_flags(flags)
-    settings = use_queue(asked.over(context.settings()), queue)
+    settings = use_queue(asked.apply_to(context.settings()), queue)
     if jobs:
         settings = msgspec.structs.replace(settings, executor=msgspec.structs.replace(settings.executor, jobs=jobs))
     note_missing_contact(settings, wanted.cluster_idx or base_url_of(settings))
@@ -147,12 +147,12 @@ def state_folder_beside(queue_url: str) -> Path:
 
 @contextmanager
 def serve_metrics(metrics: Metrics, settings: Settings, *, port: int) -> Iterator[None]:
-    """A batcher runs without its numbers too, when another has the port."""
+    """Serve metrics, or note that the port is in use: the batcher runs without them."""
     with ExitStack() as stack:
         try:
             stack.enter_context(metrics.serve(port=port, host=settings.metrics.host))
         except Misconfigured as error:
-            note(f"no metrics: {error}, or leave them out with --no-metrics")
+            note(f"no metrics: {error}, or turn them off with --no-metrics")
         yield
 
 
@@ -161,14 +161,13 @@ def print_batch_report(report: Report, *, as_json: bool) -> None:
     if as_json:
         click.echo(msgspec.json.encode(report))
     if report.nothing_to_do:
-        note(f"nothing to do: all was published before (batches: {report.batches:,}); --from-scratch begins anew")
+        note(f"nothing to do: all {report.batches:,} batches were queued before; --from-scratch starts over")
     else:
         left_out = ", ".join(f"{count:,} by {name}" for name, count in counts.filtered.items())
-        published = f"batches: {report.batches:,}, of them published now: {report.published:,}"
+        queued = f"batches: {report.batches:,}, {report.published:,} of them queued now"
         note(
-            f"{published}; captures: {counts.accepted:,} of {counts.lines:,}"
-            + f"; left out: {left_out}" * bool(left_out)
+            f"{queued}; captures: {counts.accepted:,} of {counts.lines:,}" + f"; left out: {left_out}" * bool(left_out)
         )
     if not report.batches:
-        note("no capture in the index is what was asked for: look at --crawl and the filters")
+        note("no captures match: check --crawl and the filters")
     finish(rejected=counts.rejected, where=f"see {report.rejected_file}")

@@ -26,7 +26,7 @@ Examples:
 @pass_context
 def crawls(context: Context, /, *, limit: int | None, as_json: bool, **flags: Any) -> None:
     """List the available crawls, newest first."""
-    settings = ServerFlags.from_flags(flags).over(context.settings())
+    settings = ServerFlags.from_flags(flags).apply_to(context.settings())
     base = base_url_of(settings)
     note_missing_contact(settings, base)
     found = list_crawls(base, settings)[:limit]
@@ -43,5 +43,5 @@ def crawls(context: Context, /, *, limit: int | None, as_json: bool, **flags: An
 
 
 def replace_control_characters(text: str) -> str:
-    """A name is a stranger's: it moves no cursor."""
+    """Return text from a server without characters that move the cursor."""
     return "".join(letter if letter.isprintable() else "\ufffd" for letter in without_surrogates(text))

@@ -1,4 +1,4 @@
-"""Flags that say which captures are wanted, and what they mean."""
+"""The flags that select captures, and the selection they make."""
 
 from __future__ import annotations
 
@@ -26,14 +26,16 @@ class ShareType(click.ParamType[float]):
         except ValueError:
             share = 0.0
         if not 0 < share <= 1:
-            self.fail(f"{value!r}: use a number above 0, up to 1", param, ctx)
+            self.fail(f"{value!r} is not a share: use a number above 0, up to 1", param, ctx)
         return share
 
 
 def check_languages(_context: click.Context, _option: click.Parameter, languages: tuple[str, ...]) -> tuple[str, ...]:
     for language in languages:
         if not re.fullmatch("[a-z]{3}", language):
-            raise click.BadParameter(f"{language!r}: use three letters of ISO 639-3, such as eng")
+            raise click.BadParameter(
+                f"{language!r} is not a language code: use three letters of ISO 639-3, such as eng"
+            )
     return tuple(sorted({*languages}))
 
 
@@ -100,10 +102,12 @@ def parse_selection(
     statuses: tuple[str, ...],
     **others: Any,
 ) -> Selection:
-    """A flag that means nothing is refused here, with what would be right."""
+    """Return the selection that the flags make; a wrong value is a usage error."""
     for status in statuses:
         if not re.fullmatch("[0-9]{3}", status):
-            raise click.BadParameter(f"{status!r}: use three digits, such as 200", param_hint="--status")
+            raise click.BadParameter(
+                f"{status!r} is not a status: use three digits, such as 200", param_hint="--status"
+            )
     values: dict[str, Any] = {
         name: tuple(sorted({*value})) if isinstance(value, tuple) else value for name, value in others.items()
     }
@@ -119,7 +123,7 @@ def parse_selection(
     except BadInput as error:
         raise click.UsageError(str(error)) from error
     if start and end and selection.start > selection.end:
-        raise click.UsageError(f"--from {start} is later than --to {end}: nothing can be wanted")
+        raise click.UsageError(f"--from {start} is later than --to {end}: no capture can match")
     return selection
 
 

@@ -46,7 +46,7 @@ Examples:
 def paths(context: Context, /, *, crawl: str, kind: Kind, limit: int | None, **flags: Any) -> None:
     """List the files of CRAWL, relative to the base URL. `latest` is the newest crawl."""
     check_crawl_name(crawl)
-    settings = ServerFlags.from_flags(flags).over(context.settings())
+    settings = ServerFlags.from_flags(flags).apply_to(context.settings())
     base = base_url_of(settings)
     note_missing_contact(settings, base)
     key = paths_key(resolve_crawl(crawl, base, settings), kind)
@@ -54,8 +54,8 @@ def paths(context: Context, /, *, crawl: str, kind: Kind, limit: int | None, **f
         stream = open_base_url(base, settings, policy=INTERACTIVE_RETRIES).open(key)
     except NotFound as error:
         raise NotFound(
-            f"no {key} in {hide_secrets(base)}: `webmill cc crawls` lists the crawls, not each has files of each kind; "
-            "in a collection of your own `webmill index` makes the lists"
+            f"no {key} in {hide_secrets(base)}: `webmill cc crawls` lists the crawls; not all have each kind of file; "
+            "in your own collection, `webmill index` writes the lists"
         ) from error
     with stream:
         for line in islice(read_lines(stream, name=key), limit):

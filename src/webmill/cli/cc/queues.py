@@ -1,4 +1,4 @@
-"""Where the batches of `webmill cc` are: a flag, or the settings."""
+"""The queue of batches of `webmill cc`: from a flag or the settings."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from webmill.infra.queue.leases import BROKER
 from webmill.settings import Settings
 
 F = TypeVar("F", bound=Callable[..., object])
-IN_MEMORY = "a queue in memory ends with this command: use sqlite:FILE or amqp://…"
+IN_MEMORY = "a queue in memory is lost when this command ends: use sqlite:FILE or amqp://…"
 
 
 def check_queue_url(_context: click.Context, _option: click.Parameter, url: str | None) -> str | None:
@@ -36,7 +36,7 @@ def queue_option(command: F) -> F:
 
 
 def use_queue(settings: Settings, url: str | None) -> Settings:
-    """The flag wins."""
+    """Return the settings with the queue of the flag, if it is given."""
     replace = msgspec.structs.replace
     return replace(settings, queue=replace(settings.queue, url=url or settings.queue.url))
 
@@ -52,8 +52,8 @@ def batch_queue_options(settings: Settings) -> QueueOptions:
 
 
 def require_batch_queue(settings: Settings) -> None:
-    """For who can only take: opening a file that is not there would make one, with nothing in it. NotFound."""
+    """Raise `NotFound` if the queue does not exist: opening a missing file would create an empty queue."""
     try:
         backends.require_queue(settings.queue.url, batch_queue_options(settings))
     except NotFound as error:
-        raise NotFound(f"{error}: name with --queue the one that `webmill cc batch` fills") from error
+        raise NotFound(f"{error}: give the queue that `webmill cc batch` fills with --queue") from error

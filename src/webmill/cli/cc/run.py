@@ -73,10 +73,10 @@ def run(context: Context, /, *, detected: tuple[str, ...], as_json: bool, **flag
     asked, wanted = ServerFlags.from_flags(flags), SelectionFlags.from_flags(flags)
     shape = choice.shape()
     suggest_extractor(shape.recipe.extractor)
-    settings = use_own_queue(asked.over(context.settings()), choice)
+    settings = use_own_queue(asked.apply_to(context.settings()), choice)
     base = base_url_of(settings)
     note_missing_contact(settings, base, wanted.cluster_idx or base)
-    source = wanted.source(settings)  # before there is an output: its settings would bind the next try
+    source = wanted.source(settings)  # before the output is created: its settings would bind the next attempt
     options = wanted.options(concurrency=choice.concurrency)
     with ExitStack() as stack:
         stop = stack.enter_context(stop_on_signals())
@@ -105,18 +105,18 @@ def run(context: Context, /, *, detected: tuple[str, ...], as_json: bool, **flag
         if summary and (folder := output.folder()):
             shutil.rmtree(folder / "files", ignore_errors=True)
     if summary is None:
-        note("stopped: run the same command again to go on")
+        note("stopped: run the same command again to continue")
         raise click.exceptions.Exit(INTERRUPTED)
     print_summary(summary, choice, settings, as_json=as_json)
 
 
 def use_own_queue(settings: Settings, choice: WorkerFlags) -> Settings:
-    """By default a queue of its own, in the output."""
+    """Return the settings with the queue of the flag, else with a file in the output."""
     if choice.queue:
         return use_queue(settings, choice.queue)
     scheme, rest = scheme_of(choice.out)
     if scheme != "file":
-        raise click.UsageError("documents that go to an object store need --queue sqlite:FILE or amqp://…")
+        raise click.UsageError("an output in an object store needs --queue sqlite:FILE or amqp://…")
     return use_queue(settings, f"sqlite:{Path(rest) / STATE_FOLDER / 'queue.sqlite'}")
 
 
@@ -160,7 +160,7 @@ def print_summary(summary: RunSummary, choice: WorkerFlags, settings: Settings, 
     if as_json:
         click.echo(msgspec.json.encode(summary))
     if not summary.batches:
-        note("no capture in the index is what was asked for: look at --crawl and the filters")
+        note("no captures match: check --crawl and the filters")
         finish(rejected=summary.rejected, where=f"see {summary.rejected_file}")
         return
     done = f"{format_count(summary.batches, 'batch')}, {format_count(summary.captures, 'capture')}"
@@ -169,7 +169,7 @@ def print_summary(summary: RunSummary, choice: WorkerFlags, settings: Settings, 
         f"{done}: {kept} of {choice.out.rstrip('/')}/{summary.run}{format_outcomes(summary.outcomes, summary.left_out)}"
     )
     if summary.missing:
-        note(f"in nobody's hands we know of: {format_count(summary.missing, 'batch')}; run the same command again")
+        note(f"{format_count(summary.missing, 'batch')} missing from the queue; run the same command again")
     if summary.failed:
         why = f"`webmill dead list --queue {hide_secrets(settings.queue.url)}` says why"
         note(f"failed: {format_count(summary.failed, 'batch')}; {why}")
@@ -177,5 +177,6 @@ def print_summary(summary: RunSummary, choice: WorkerFlags, settings: Settings, 
         note(f"damaged: {format_count(summary.rejected, 'part')} of the index; see {summary.rejected_file}")
     unread = warn_if_unreadable(summary.outcomes, captures=summary.captures)
     finish(
-        rejected=summary.failed + summary.errors + summary.missing + summary.rejected + unread, where="as told above"
+        rejected=summary.failed + summary.errors + summary.missing + summary.rejected + unread,
+        where="see the lines above",
     )

@@ -1,4 +1,4 @@
-"""What `webmill cc batch` and `webmill cc run` are asked: which captures of which index, in batches of which size."""
+"""The flags that say which captures of which index go into batches, for `webmill cc batch` and `run`."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class SelectionFlags(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def from_flags(cls, flags: dict[str, Any]) -> SelectionFlags:
-        """A wrong use is told here. `flags` are these and no others."""
+        """Read the flags, which must be these and no others; wrong use is an error."""
         own = {name: flags.pop(name) for name in cls.__struct_fields__ if name in flags}
         if bool(own["crawl"]) == bool(own["cluster_idx"]):
             raise click.UsageError("give either --crawl NAME or --cluster-idx FILE|URL")
@@ -72,7 +72,7 @@ class SelectionFlags(msgspec.Struct, frozen=True, kw_only=True):
         return Options(batch_size=self.batch_size, dedup=bool(self.dedup), limit=self.limit, **others)
 
     def source(self, settings: Settings) -> Source:
-        """NotFound: there is no such index, or no such folder."""
+        """Return the index to read; raise `NotFound` if it does not exist."""
         scheme, folder = scheme_of(base_url_of(settings))
         if self.crawl and scheme == "file" and not Path(folder).is_dir():
             raise NotFound(f"no folder {folder}: check --base-url")
@@ -89,7 +89,7 @@ class SelectionFlags(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AdjacentBlocks:
-    """Blocks in the folder of the summary and nowhere else: no question for a list of other places."""
+    """Blocks in the folder of the summary; no cluster.loc with other places is requested."""
 
     def __init__(self, storage: Readable, summary: str) -> None:
         self._storage = storage
@@ -103,7 +103,7 @@ def locate_index(cluster_idx: str, settings: Settings) -> Source:
     if scheme_of(cluster_idx)[0] == "file" and Path(scheme_of(cluster_idx)[1]).is_dir():
         cluster_idx = str(Path(scheme_of(cluster_idx)[1]) / "cluster.idx")
     storage, key = locate_crawl_file(cluster_idx, http=settings.http, commoncrawl=settings.commoncrawl)
-    # A list of other places is for archives on disks; Common Crawl has none, and may answer 403 when asked for it.
+    # cluster.loc is for archives on disks; Common Crawl has none, and may answer 403 when it is requested.
     is_web = scheme_of(cluster_idx)[0] in ("http", "https")
     shards = AdjacentBlocks(storage, key) if is_web else ShardLocations(storage, key, elsewhere={})
     return Source(absolute_place(cluster_idx), storage, key, shards)
@@ -115,7 +115,7 @@ def absolute_place(place: str) -> str:
 
 
 def open_chosen_executor(settings: Settings) -> AbstractContextManager[Executor | None]:
-    """Only when one is asked for: blocks that travel between processes cost a third more CPU time."""
+    """Open an executor only if one is configured: passing blocks between processes costs a third more CPU time."""
     if settings.executor == ExecutorSettings():
         return nullcontext()
     return closing(open_executor(settings.executor.url, workers=settings.executor.jobs))

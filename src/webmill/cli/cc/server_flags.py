@@ -1,4 +1,4 @@
-"""Whose crawls a command means: Common Crawl's, those of a folder or a bucket, or those that another webmill serves."""
+"""The flags that say which server or folder crawls are read from, and how fast."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _checked_base(_context: click.Context, _option: click.Parameter, base: str |
     return base
 
 
-# How fast a server is asked, and by whom.
+# How fast requests are made, and by whom.
 politeness_options = together(
     click.option(
         "--rate",
@@ -42,7 +42,7 @@ politeness_options = together(
         "--contact", metavar="TEXT", help="Your e-mail address or web page; sent to every server in the User-Agent."
     ),
 )
-# And who is asked: the same for all that ask.
+# The same, and where the crawls are.
 server_options = together(
     click.option(
         "--base-url",
@@ -63,11 +63,11 @@ class ServerFlags(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def from_flags(cls, flags: dict[str, Any]) -> ServerFlags:
-        """Takes its own out of `flags`."""
+        """Take these flags out of `flags`."""
         return cls(**{name: flags.pop(name) for name in cls.__struct_fields__})
 
-    def over(self, settings: Settings) -> Settings:
-        """Flags win."""
+    def apply_to(self, settings: Settings) -> Settings:
+        """Return the settings with the values of the flags."""
         replace = msgspec.structs.replace
         given = settings.commoncrawl
         rate = given.rate if self.rate is None else self.rate
@@ -83,9 +83,9 @@ def base_url_of(settings: Settings) -> str:
 
 
 def note_missing_contact(settings: Settings, *places: str) -> None:
-    """Once, when one of the places is a stranger's server."""
+    """Note that a contact is missing, if one of the places is somebody else's server."""
     if not settings.http.contact and any(map(is_foreign_server, places)):
-        note("nobody can tell who asks: give --contact (or [http] contact) with your address or page")
+        note("no contact is set: give --contact, or set [http] contact, so that the server's operators can reach you")
 
 
 def is_foreign_server(place: str) -> bool:
@@ -102,15 +102,15 @@ def open_base_url(
 
 
 def list_crawls(base: str, settings: Settings) -> list[Crawl]:
-    """Newest first."""
+    """Return the crawls at `base`, newest first."""
     try:
         return crawl_storage.list_crawls(base, http=settings.http, commoncrawl=settings.commoncrawl)
     except NotFound as error:
-        raise NotFound(f"{error}: check --base-url, or name one with --crawl") from error
+        raise NotFound(f"{error}: check --base-url, or give a name with --crawl") from error
 
 
 def check_crawl_name(crawl: str) -> str:
-    """What a person wrote; other wrong names come from servers."""
+    """Return the name of a crawl that a person typed; a wrong one is a usage error."""
     try:
         return crawl if crawl == LATEST else validate_crawl_name(crawl)
     except Misconfigured as error:
@@ -123,8 +123,10 @@ def resolve_crawl(crawl: str, base: str, settings: Settings) -> str:
 
 @contextmanager
 def explain_missing_index() -> Iterator[None]:
-    """Around what reads an index: whoever names a crawl that is not there is told who knows the names."""
+    """Add to a `NotFound` inside how to list the crawls."""
     try:
         yield
     except NotFound as error:
-        raise NotFound(f"{error}: no such index; `webmill cc crawls` with the same --base-url names them") from error
+        raise NotFound(
+            f"{error}: no such index; `webmill cc crawls` with the same --base-url lists the crawls"
+        ) from error

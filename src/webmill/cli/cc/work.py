@@ -81,7 +81,7 @@ def work(context: Context, /, *, until_empty: bool, metrics_port: int, as_json: 
     asked = ServerFlags.from_flags(flags)
     choice = WorkerFlags(**flags)
     shape = choice.shape()
-    settings = use_queue(asked.over(context.settings()), choice.queue)
+    settings = use_queue(asked.apply_to(context.settings()), choice.queue)
     base = base_url_of(settings)
     note_missing_contact(settings, base)
     metrics = Metrics(ALL)
@@ -112,14 +112,14 @@ def work(context: Context, /, *, until_empty: bool, metrics_port: int, as_json: 
         why = f"`webmill dead list --queue {hide_secrets(settings.queue.url)}` says why"
         warn(f"failed: {format_count(failed, 'batch')}; {why}")
     unread = warn_if_unreadable(report.outcomes, captures=report.captures)
-    finish(rejected=failed + report.errors + unread, where="as told above")
+    finish(rejected=failed + report.errors + unread, where="see the lines above")
 
 
 def note_new_queue(settings: Settings) -> None:
-    """Who has mistyped the name of a file waits for ever otherwise."""
+    """Note that the queue file is new: with a mistyped name the worker would wait for ever."""
     scheme, file = scheme_of(settings.queue.url)
     if scheme == "sqlite" and not Path(file).exists():
-        note(f"{file} is a new queue with nothing in it: waiting for `webmill cc batch --queue sqlite:{file}`")
+        note(f"{file} is a new, empty queue: waiting for `webmill cc batch --queue sqlite:{file}`")
 
 
 @click.command(
@@ -146,26 +146,28 @@ def seal(context: Context, /, *, out: str, queue: str | None, over_holes: bool, 
     try:
         shape = read_shape(open_storage(state))
     except NotFound as error:
-        raise NotFound(f"{out} is no output of `webmill cc`: no {STATE_FOLDER}/settings.json in it") from error
-    if shape.function and shape.format == "parquet":  # only it knows the columns, and no code of a folder is run
+        raise NotFound(f"{out} is not an output of `webmill cc`: it has no {STATE_FOLDER}/settings.json") from error
+    if (
+        shape.function and shape.format == "parquet"
+    ):  # only the function knows the columns, and code from a folder is never run
         raise Misconfigured(
-            f"{out} has rows of a function: `webmill cc work --until-empty` with that --function seals it"
+            f"{out} was made with --function: seal it with `webmill cc work --until-empty` and the same --function"
         )
     output = Output(out, state, shape=shape)
     with ExitStack() as stack:
-        letters = None
+        batches = None
         if queue and not over_holes:
             settings = use_queue(context.settings(), queue)
             require_batch_queue(settings)
-            letters = stack.enter_context(open_batch_queue(settings))
-        sealed = seal_all(output) if over_holes else seal_finished(output, letters)
+            batches = stack.enter_context(open_batch_queue(settings))
+        sealed = seal_all(output) if over_holes else seal_finished(output, batches)
     if as_json:
         click.echo(msgspec.json.encode(sealed))
     print_seal_report(sealed)
 
 
 class SealReport(msgspec.Struct, frozen=True, kw_only=True):
-    """`waiting`: batches in the spool yet, because others before them are missing."""
+    """What was sealed. `waiting` counts batches in the spool that wait for earlier ones."""
 
     files: int
     rows: int
@@ -193,7 +195,7 @@ def print_seal_report(sealed: SealReport) -> None:
 
 
 class BatchProgress:
-    """Batches that we did, of these and of all that wait: others take of them, and more may come."""
+    """Progress in batches: the total changes, as other workers take batches and more are queued."""
 
     def __init__(self, context: Context, queue: Queue) -> None:
         self._queue = queue
@@ -201,17 +203,17 @@ class BatchProgress:
         self.progress = context.progress("batches", total=self._waiting(), unit="batches")
 
     def advance(self, count: int = 1) -> None:
-        """A batch has ended; how many captures it had is not what is counted here."""
+        """Count one batch, whatever its number of captures."""
         del count
         self.progress.advance()
         if time.monotonic() < self._next:
             return
         self._next = time.monotonic() + EVERY_SECONDS
         if left := self._waiting():
-            self.progress.total = self.progress.done + left - 1  # the one that was done is settled next
+            self.progress.total = self.progress.done + left - 1  # the batch just done is still leased
 
     def _waiting(self) -> int | None:
-        """None: there are none, or the queue does not say. This is only for looking at."""
+        """Return the number of batches in the queue, or None if it is empty or unavailable."""
         try:
             stats = self._queue.stats()
         except Unavailable:

@@ -1,4 +1,4 @@
-"""What `webmill cc work` and `webmill cc run` have in common: flags, and the parts they are made of."""
+"""The flags that `webmill cc work` and `webmill cc run` share, and the engine they make."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ class WorkerFlags(msgspec.Struct, frozen=True, kw_only=True):
 
     def shape(self) -> Shape:
         if self.min_text is not None and self.max_text is not None and self.min_text > self.max_text:
-            raise click.UsageError("--min-text is more than --max-text: no page can be kept")
+            raise click.UsageError("--min-text is more than --max-text: no page would be kept")
         if self.extractor == "none" and (self.min_text is not None or self.max_text is not None):
             raise click.UsageError("--min-text and --max-text need text: choose an --extractor")
         shape = Shape(
@@ -180,13 +180,13 @@ def is_sealed(output: Output, task: Task) -> bool:
 
 @contextmanager
 def release_dead_leases(queue: SqliteQueue, file: Path) -> Iterator[None]:
-    """Take back at once what killed workers held, if no other works this file: a lease lasts a minute otherwise."""
+    """Release the leases of killed workers at once, unless another worker uses this file."""
     folder, name = file.parent, f"{file.name}-workers"
     try:
         with lock.exclusive(folder, name, doing="working this queue"):
             queue.end_leases()
     except Conflict:
-        pass  # another worker lives, and may hold some of them
+        pass  # another worker is alive, and may hold some of the leases
     with lock.shared(folder, name, doing="beginning to work this queue", patience=60.0):
         yield
 
@@ -201,7 +201,7 @@ def open_engine(
     metrics: Metrics,
     counter: ProgressBar,
 ) -> Iterator[Engine]:
-    """Yield what works the queue, and seal what is complete meanwhile."""
+    """Yield the engine that processes the queue; complete parts are sealed meanwhile."""
     with ExitStack() as stack:
         if isinstance(queue, SqliteQueue):
             stack.enter_context(release_dead_leases(queue, Path(scheme_of(settings.queue.url)[1])))
@@ -224,9 +224,9 @@ def open_engine(
 
 @contextmanager
 def stop_on_signals(what: str = "batches") -> Iterator[StopFile]:
-    """SIGINT or SIGTERM: end after what is at hand. Once more: at once; they will be handed out again.
+    """Stop after the work in progress on SIGINT or SIGTERM; a second signal exits at once.
 
-    Workers in other processes see it, too: they wait for nothing long then.
+    Workers in other processes see the stop file.
     """
     with tempfile.TemporaryDirectory(prefix="webmill-") as folder:
         stop = StopFile(Path(folder) / "stop")
@@ -234,10 +234,10 @@ def stop_on_signals(what: str = "batches") -> Iterator[StopFile]:
         def stop_or_leave(_number: int, _frame: Any) -> None:
             if stop.is_set():
                 if os.isatty(2):
-                    os.write(2, b"\x1b[?25h\n")  # a bar has hidden the cursor
+                    os.write(2, b"\x1b[?25h\n")  # the progress bar has hidden the cursor
                 os._exit(INTERRUPTED)
             stop.set()
-            os.write(2, f"webmill: finishing the {what} at hand; once more to end at once\n".encode())
+            os.write(2, f"webmill: finishing the {what} in progress; Ctrl-C again to stop at once\n".encode())
 
         before = {number: signal.signal(number, stop_or_leave) for number in (signal.SIGINT, signal.SIGTERM)}
         try:

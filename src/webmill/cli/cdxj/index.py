@@ -1,4 +1,4 @@
-"""`webmill cdxj index`: WARC and ARC files to sorted CDXJ."""
+"""`webmill cdxj index`: indexes WARC and ARC files as sorted CDXJ."""
 
 from __future__ import annotations
 
@@ -68,7 +68,9 @@ def index(
     WARC is a path or an http(s):// or s3:// address of a file: plain, gzip (per record or as a whole) or zstd.
     """
     for folder in filter(os.path.isdir, warcs):
-        raise click.UsageError(f"{folder} is a folder: name files, or index all that is in it: webmill index {folder}")
+        raise click.UsageError(
+            f"{folder} is a folder: give files, or index all files in it with: webmill index {folder}"
+        )
     names = tuple(fields.split(",")) if fields else PROFILES[profile]
     options = CaptureOptions(fields=names, all_records=all_records, post_append=post_append)
     http = context.settings().http
@@ -84,7 +86,7 @@ def index(
         lines = index_archives(archives, report=report, options=options, scan=ScanOptions(verify=verify, torn=torn))
         count = write_batches(lines, out)
     note(f"# Indexed {format_count(len(warcs), 'file')}: {format_count(count, 'line')}")
-    finish(rejected=damaged, where="the lines above name file, byte range and reason")
+    finish(rejected=damaged, where="see the lines above")
 
 
 def open_archives(

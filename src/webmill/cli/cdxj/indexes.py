@@ -1,4 +1,4 @@
-"""An index by how a person names it: a folder, a file, an address."""
+"""Opens the indexes that a person names: a folder, a file or a URL."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ from webmill.infra.storage.local import LocalStorage
 from webmill.settings import HttpSettings
 
 FLAT = (".cdxj", ".cdx")
-BEGINNING = 64 << 10  # bytes of a file that are looked at
-LINE = re.compile(rb"^[^\s\x00-\x1f]+ [0-9]{1,14} ", re.MULTILINE)  # behind headers, maybe
+BEGINNING = 64 << 10  # bytes of a file that are checked
+LINE = re.compile(rb"^[^\s\x00-\x1f]+ [0-9]{1,14} ", re.MULTILINE)  # may follow header lines
 
 
 def open_indexes(names: Sequence[str], *, http: HttpSettings) -> CaptureIndex:
-    """One or several as one."""
+    """Return one index, or several merged into one."""
     indexes = [open_named_index(name, http=http) for name in names]
     return indexes[0] if len(indexes) == 1 else MergedIndex(indexes)
 
 
 def open_named_index(name: str, *, http: HttpSettings) -> CaptureIndex:
-    """A ZipNum folder or summary, a sorted CDXJ file (gzip is read through), a folder of those, or a collection."""
+    """Open a ZipNum folder or summary, a sorted CDXJ file (gzip is scanned), a folder of those, or a collection."""
     if scheme_of(name)[0] != "file":
         if urlsplit(name).path.endswith(FLAT):
             storage, key = locate(name, contact=http.contact, timeout=http.timeout)
@@ -47,7 +47,9 @@ def open_named_index(name: str, *, http: HttpSettings) -> CaptureIndex:
         files = sorted(file for file in path.iterdir() if file.name.endswith(FLAT))
         files = files or sorted(path.glob(f"cc-index/collections/*/indexes/{SUMMARY}"))
         if not files:
-            raise NotFound(f"neither a summary (cluster.idx) nor a .cdxj file in {path}, and no collection's index")
+            raise NotFound(
+                f"no index in {path}: neither a summary (cluster.idx) nor a .cdxj file, nor the index of a collection"
+            )
         return open_index(*files)
     if is_gzip(path):
         return GzipIndex(path)
@@ -57,7 +59,7 @@ def open_named_index(name: str, *, http: HttpSettings) -> CaptureIndex:
 
 
 def open_zipnum(name: str, *, http: HttpSettings) -> ZipNumIndex:
-    """By its summary, or by the folder it is in."""
+    """Open a ZipNum index by its summary, or by its folder."""
     if scheme_of(name)[0] != "file":
         if urlsplit(name).path.endswith(SUMMARY_ENDINGS):
             storage, key = locate(name, contact=http.contact, timeout=http.timeout)
@@ -68,7 +70,7 @@ def open_zipnum(name: str, *, http: HttpSettings) -> ZipNumIndex:
         raise NotFound(f"no index {path}")
     summary = (find_summary(path) if path.is_dir() else path).resolve()
     if not summary.name.endswith(SUMMARY_ENDINGS):
-        raise Misconfigured(f"{path} is not the summary of a ZipNum index: that is a .idx file")
+        raise Misconfigured(f"{path} is not the summary of a ZipNum index: give its .idx file")
     return ZipNumIndex(LocalStorage(summary.parent), summary.name)
 
 
@@ -77,8 +79,8 @@ def has_summary(folder: Path) -> bool:
 
 
 def check_cdxj_lines(path: Path) -> None:
-    """`BadInput` when no line at its beginning is one of an index: in other files nothing is ever found."""
+    """Raise `BadInput` if no line at the beginning of a file is CDXJ: nothing would ever be found in it."""
     with path.open("rb") as file:
         start = file.read(BEGINNING)
     if start and not LINE.search(start):
-        raise BadInput("no sorted CDXJ file, nor a summary (.idx)", reason="bad_line", source=str(path))
+        raise BadInput("neither a sorted CDXJ file nor a summary (.idx)", reason="bad_line", source=str(path))

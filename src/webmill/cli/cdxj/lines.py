@@ -1,4 +1,4 @@
-"""The tools that take lines and give lines."""
+"""The commands that read lines and write lines."""
 
 from __future__ import annotations
 
@@ -95,9 +95,7 @@ def add_field(*, source: Path, output: Path, fields: tuple[str, ...], function: 
     for failure in counts.failures:
         note(failure)
     note(f"# Processed {format_count(counts.changed, 'line')}, skipped {format_count(counts.skipped, 'line')}")
-    finish(
-        rejected=counts.skipped, where="lines that are no CDXJ, or that the function refused, are passed on unchanged"
-    )
+    finish(rejected=counts.skipped, where="lines that are not CDXJ, or that the function refused, are copied unchanged")
 
 
 def add_chosen_fields(
@@ -108,7 +106,7 @@ def add_chosen_fields(
     read_pair: Callable[[str], tuple[str, str]],
     counts: AddFieldCounts,
 ) -> Iterator[Batch]:
-    """Lines with fields, as `-f` or `--function` say; exactly one of them must."""
+    """Add the fields of `-f` or of `--function`; exactly one of them must be given."""
     if bool(fields) == bool(function):
         raise click.UsageError("give either -f KEY=VALUE or --function FILE.py")
     if function:
@@ -181,4 +179,4 @@ def field(*, source: Path, name: str, raw: bool, default: str | None) -> None:
     with open_output(STDOUT) as out:
         write_batches(values, out)
     note(f"# Extracted {counts.extracted:,}, missing {counts.missing:,}, malformed {counts.malformed:,}")
-    finish(rejected=counts.malformed, where="lines that are no CDXJ")
+    finish(rejected=counts.malformed, where="lines that are not CDXJ")

@@ -1,4 +1,4 @@
-"""`webmill cdxj paths`: where WARC files lie, as pywb wants to know it."""
+"""`webmill cdxj paths`: pywb's path index of WARC files."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def make(*, sources: tuple[Path, ...], output: Path, separator: str) -> None:
     with open_output(output) as out:
         count = write_batches(drop_repeats(sort_lines(in_batches(rows))), out)
         if not count:
-            raise NotFound("the lists name no file")
+            raise NotFound("the lists are empty: they must name at least one file")
     note(f"# {format_count(count, 'file')}")
 
 
@@ -84,7 +84,7 @@ def redis(*, sources: tuple[Path, ...], key: str, url: str, batch_size: int, cle
     count = sum(1 for _ in pairs()) if dry_run else fill(url, key, pairs(), batch=batch_size)
     note(
         f"# {'Would load' if dry_run else 'Loaded'} {format_count(count, 'file')}"
-        + (f"; {further:,} further paths left out" if further else "")
+        + (f"; {further:,} additional paths ignored" if further else "")
     )
 
 

@@ -1,4 +1,4 @@
-"""`webmill cdxj query`: captures of a URL, from indexes here or far away."""
+"""`webmill cdxj query`: prints the captures of a URL from local or remote indexes."""
 
 from __future__ import annotations
 
@@ -92,8 +92,8 @@ def query(
     if bool(url) == bool(surt):
         raise click.UsageError("give either a URL or --surt KEY")
     if bool(closest) != (sort == "closest") and (sort or not closest):
-        raise click.UsageError("--sort closest needs --closest DATE, and no other order goes with it")
-    asked = Query(
+        raise click.UsageError("--sort closest needs --closest DATE, which allows no other order")
+    wanted = Query(
         range=surt_range(surt, match) if surt else url_range(url or "", match),
         start=start,
         end=end,
@@ -106,12 +106,12 @@ def query(
     rejected: list[str] = []
     count = 0
     with open_output(STDOUT) as out:
-        lines = run_query(index, asked, on_reject=lambda _, error: rejected.append(str(error)))
+        lines = run_query(index, wanted, on_reject=lambda _, error: rejected.append(str(error)))
         for line in encode_captures(lines, rejected) if as_json else lines:
             out.write(line)
             count += 1
     note(f"# {format_count(count, 'capture')}")
-    finish(rejected=len(rejected), where=f"lines that are no CDXJ, such as: {(rejected or [''])[0]}")
+    finish(rejected=len(rejected), where=f"lines that are not CDXJ, such as: {(rejected or [''])[0]}")
 
 
 def encode_captures(lines: Iterator[bytes], rejected: list[str]) -> Iterator[bytes]:

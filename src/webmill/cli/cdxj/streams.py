@@ -1,8 +1,8 @@
-"""Where lines come from and go to: files or the pipe.
+"""Input and output of the commands: files or pipes.
 
-A reader of a pipe cannot know whether its writer ended well or died. So a tool that fails leaves a last line that is no
-CDXJ, and the next one refuses it: `merge … | zipnum -o index/` does not replace a good index by a half. (A writer that
-is killed says nothing: for that there is `set -o pipefail`, or one command for it all, `webmill index`.)
+The reader of a pipe cannot know whether its writer has failed. So a command that fails writes a last line that is not
+CDXJ, and the next one refuses it: `merge … | zipnum -o index/` does not replace a good index by half of one. (A writer
+that is killed writes nothing: use `set -o pipefail`, or one command for everything, `webmill index`.)
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ OUTPUT = click.option(
 
 
 def read_source(source: Path) -> Iterator[Batch]:
-    """Lines of a file, or of stdin for `-`; plain or gzip."""
+    """Read batches of lines from a file, or from stdin for `-`; plain or gzip."""
     if source == STDIN:
         return refuse_broken_pipe(read_batches(sys.stdin.buffer, name="stdin"))
     return read_batches(source)
@@ -44,7 +44,7 @@ def read_source(source: Path) -> Iterator[Batch]:
 def refuse_broken_pipe(batches: Iterable[Batch]) -> Iterator[Batch]:
     for batch in batches:
         if batch[-1] == BROKEN:
-            message = "the command before this one in the pipe failed; see what it said"
+            message = "the command before this one in the pipe failed; see its message"
             raise BadInput(message, reason="broken_pipe", source="stdin")
         yield batch
 
@@ -55,9 +55,9 @@ def source_name(source: Path) -> str:
 
 @contextmanager
 def open_output(target: Path) -> Iterator[BinaryIO]:
-    """A file that appears whole or not at all, or stdout for `-`."""
+    """Open a file that appears only when it is complete, or stdout for `-`."""
     if target != STDOUT:
-        target = target.resolve()  # a link stays a link, and what it leads to is written
+        target = target.resolve()  # a symlink stays; its target is written
         special = target.exists() and not target.is_file()  # a device or a pipe is written to, never replaced
         with target.open("wb") if special else atomic.writing(target) as out:
             yield out
@@ -78,4 +78,4 @@ def mark_pipe_broken() -> None:
             sys.stdout.buffer.write(BROKEN)
             sys.stdout.buffer.flush()
     except OSError:
-        pass  # it is gone, or there is no file behind our stdout: nobody is there to be told
+        pass  # the reader is gone, or stdout is not a file

@@ -1,4 +1,4 @@
-"""`webmill cdxj zipnum`, `flatten`, `verify`, `parquet`: lines to compressed and columnar indexes, and back."""
+"""`webmill cdxj zipnum`, `flatten`, `verify`, `parquet`: compressed and columnar indexes."""
 
 from __future__ import annotations
 
@@ -79,15 +79,15 @@ def zipnum(
     if shards and shard_size:
         raise click.UsageError("give either --shards or --shard-size")
     if jobs and not shards:
-        raise click.UsageError("--processes is for --shards: a stream is compressed by --threads")
+        raise click.UsageError("--processes needs --shards: without it, --threads compress one stream")
     if dry_run:
         if source != STDIN:
-            open_input(source).close()  # what is not there makes no index
+            open_input(source).close()  # fails if the input does not exist
         old = added(path.stat().st_size for pattern in PARTS for path in folder.glob(pattern))
         note(
             f"would be replaced: the index in {folder} ({format_amount(old)})"
             if old.files
-            else f"would be made: {folder}"
+            else f"would be created: {folder}"
         )
         return
     with rebuilding(folder) as target:
@@ -121,7 +121,7 @@ def write_in_ranges(
 
 @contextmanager
 def as_plain_file(source: Path, folder: Path) -> Iterator[Path]:
-    """The file itself; what cannot be cut is written out under a name that a later run knows as left behind."""
+    """Yield the file itself, or a plain temporary copy of a stream or gzip file; a later run removes leftovers."""
     if source != STDIN and is_plain_file(source):
         yield source
         return
@@ -196,7 +196,7 @@ def verify(*, index: Path, lines: int | None, as_json: bool) -> None:
         click.echo(msgspec.json.encode(finding) if as_json else line)
     note(
         f"# {format_extent(checked.lines, checked.blocks, checked.shards, checked.bytes)}: "
-        + (format_count(errors, "error") if errors else "sound")
+        + (format_count(errors, "error") if errors else "no errors")
     )
     if errors:
         raise click.exceptions.Exit(REJECTED)
@@ -234,4 +234,4 @@ def parquet(*, source: Path, output: Path) -> None:
 
     table = write_parquet(read_source(source), output, on_reject=reject, source=source_name(source))
     note(f"# {output}: {format_count(table.rows, 'row')}")
-    finish(rejected=sum(table.rejected.values()), where="lines that are no captures are not in the file")
+    finish(rejected=sum(table.rejected.values()), where="lines that are not captures were left out")

@@ -74,9 +74,9 @@ def delete(*, name: str, root: Path, yes: bool, dry_run: bool) -> None:
     """
     path = dataset_folder.there(dataset_path(name, root))
     if dry_run:
-        note(f"would be removed: {path} ({format_amount(amount_of(path))})")
+        note(f"would be deleted: {path} ({format_amount(amount_of(path))})")
         return
     if not yes:
-        click.confirm(f"Remove {path} and all in it?", abort=True, err=True)
+        click.confirm(f"Delete {path} and everything in it?", abort=True, err=True)
     dataset_folder.delete(path)
-    note(f"removed {path}")
+    note(f"deleted {path}")

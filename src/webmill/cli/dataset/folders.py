@@ -1,4 +1,4 @@
-"""Which folder a dataset's name means."""
+"""The folder of a dataset."""
 
 from __future__ import annotations
 
@@ -22,6 +22,6 @@ def datasets_folder_option(command: F) -> F:
 
 
 def dataset_path(name: str, root: Path) -> Path:
-    """A name below the root; or the path of the folder itself."""
+    """Return the folder of a dataset: `name` is its path, or a name in `root`."""
     path = Path(name)
     return path.resolve() if (path / FILE_NAME).is_file() else (root / name).resolve()

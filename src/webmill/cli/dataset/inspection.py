@@ -75,7 +75,7 @@ def errors(*, name: str, root: Path, limit: int | None) -> None:
 
 
 def redact_passwords(text: bytes) -> bytes:
-    """Addresses of stores and brokers may hold a password: s3://KEY:SECRET@BUCKET."""
+    """Return JSON without the passwords that addresses may hold: s3://KEY:SECRET@BUCKET."""
     return re.sub(rb'://[^/@"]*@', b"://***@", text)
 
 

@@ -56,7 +56,7 @@ With --kind aligned, WAT and WET files are listed without checking that they exi
 def manifest(context: Context, /, *, crawl: str, kind: Kind, limit: int | None, **flags: Any) -> None:
     """Write the manifest of a crawl, one line per WARC file, from its warc.paths.gz."""
     check_crawl_name(crawl)
-    settings = ServerFlags.from_flags(flags).over(context.settings())
+    settings = ServerFlags.from_flags(flags).apply_to(context.settings())
     base = base_url_of(settings)
     note_missing_contact(settings, base)
     key = paths_key(resolve_crawl(crawl, base, settings), "warc")
@@ -65,7 +65,7 @@ def manifest(context: Context, /, *, crawl: str, kind: Kind, limit: int | None, 
     except NotFound as error:
         raise NotFound(
             f"no {key} in {hide_secrets(base)}: `webmill cc crawls` with the same --base-url lists the crawls; "
-            "in a collection of your own `webmill index` makes the lists"
+            "in your own collection, `webmill index` writes the lists"
         ) from error
     for line in islice(lines_from_paths(decode_lines(listed, source=key), kind=kind), limit):
         click.echo(line)

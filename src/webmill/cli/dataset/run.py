@@ -69,14 +69,14 @@ def run(context: Context, /, *, name: str, root: Path, executor: str | None, job
     else:
         print_extract_report(report)
     warn_if_unreadable(report.outcomes, captures=report.captures)
-    look = f"`webmill dataset tasks {name}` and `webmill dataset errors {name}` say why"
-    finish(rejected=report.rejected, where=look)
+    where = f"`webmill dataset tasks {name}` and `webmill dataset errors {name}` say why"
+    finish(rejected=report.rejected, where=where)
 
 
 def choose_executor(
     settings: ExecutorSettings, compute: Compute, *, executor: str | None, jobs: int | None
 ) -> ExecutorSettings:
-    """The flag wins over the dataset, which wins over the settings."""
+    """Return the executor of the flag, else of the dataset, else of the settings."""
     return ExecutorSettings(
         url=executor or compute.executor or settings.url, jobs=jobs or compute.jobs or settings.jobs
     )
@@ -104,12 +104,12 @@ def stop(*, name: str, root: Path, wait: float) -> None:
     """
     folder = open_folder(dataset_path(name, root))
     if not folder.is_running():
-        note("it does not run")
+        note("the dataset is not running")
         return
     folder.stop_file.touch()
     deadline = time.monotonic() + wait
     while folder.is_running():
         if time.monotonic() > deadline:
-            raise Unavailable(f"it was asked to stop and still runs after {wait:g} s: wait, or kill it")
+            raise Unavailable(f"the run did not stop within {wait:g} s: wait longer, or kill it")
         time.sleep(0.1)
     note("stopped")

@@ -17,7 +17,7 @@ from webmill.pipeline.dataset.folder import open_folder
 
 
 class ListByDefaultGroup(click.Group):
-    """`tasks NAME` is short for `tasks list NAME`."""
+    """Runs `list` if the first word is not a command: `tasks NAME` is short for `tasks list NAME`."""
 
     otherwise = "list"
 
@@ -79,7 +79,7 @@ def redrive(*, name: str, ids: tuple[str, ...], root: Path) -> None:
     They resume from where they failed.
     """
     count = dataset_views.redrive(open_folder(dataset_path(name, root)), ids)
-    note(f"{format_count(count, 'task')} planned again")
+    note(f"{format_count(count, 'task')} will be retried by the next run")
 
 
 @tasks.command(
@@ -104,7 +104,7 @@ def log(*, name: str, task: str, root: Path, as_json: bool) -> None:
         files = ", ".join(part.name for part in (receipt.output, receipt.errors) if part)
         at = ", ".join(f"{kind} {offset:,}" for kind, offset in receipt.resume.items())
         captures = format_count(receipt.captures, "capture")
-        click.echo(f"part {receipt.number}: {captures} in {receipt.seconds:g} s -> {files} (then at {at})")
+        click.echo(f"part {receipt.number}: {captures} in {receipt.seconds:g} s -> {files} (resumes at {at})")
 
 
 def describe_task(view: dataset_views.TaskView) -> str:

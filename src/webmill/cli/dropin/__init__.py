@@ -1,7 +1,7 @@
 """`webmill dropin`: the twelve commands of replay-cdxj-indexing-tools by their old names, flags and output.
 
-For scripts that exist. Each is a thin cover of what `webmill cdxj` and `webmill index` do; where it does something else
-than the original, docs/how-to/from-replay-cdxj-indexing-tools.md says what and why.
+For existing scripts. Each is a thin wrapper of `webmill cdxj` and `webmill index`; where it differs from the original,
+docs/how-to/from-replay-cdxj-indexing-tools.md says how and why.
 """
 
 from __future__ import annotations

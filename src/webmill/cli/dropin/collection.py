@@ -1,4 +1,4 @@
-"""`cdxj-index-collection`: the steps of `webmill index`, with input, work and output in three places as of old."""
+"""`cdxj-index-collection`: `webmill index` with separate folders for input, work and output."""
 
 from __future__ import annotations
 
@@ -88,13 +88,13 @@ def index(
     with closing(open_executor(settings.url, workers=jobs or settings.jobs)) as executor:
         report = make(where, options, executor=executor, progress=context.progress)
     if not (keep_temp or incremental):
-        shutil.rmtree(where.work)  # a folder that nobody else puts anything into
+        shutil.rmtree(where.work)  # a folder of ours alone
     note(f"[SUCCESS] {report.captures} captures of {report.warcs} WARC files; output directory: {where.output}")
-    finish(rejected=len(report.rejects), where=f"{where.rejected / 'index.jsonl'} has files, byte ranges and reasons")
+    finish(rejected=len(report.rejects), where=f"{where.rejected / 'index.jsonl'} lists files, byte ranges and reasons")
 
 
 def choose_blocklist(given: Path | None) -> Path | None:
-    """The usual one may be missing, one that was asked for may not."""
+    """Return the blocklist. The default one may be missing, a given one must exist."""
     if given and not given.is_file():
         raise NotFound(f"no blocklist {given}")
     if not given and not BLOCKLIST.is_file():

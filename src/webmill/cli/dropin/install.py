@@ -1,4 +1,4 @@
-"""`webmill dropin install`: commands of the old names, in a folder of the operator's choice."""
+"""`webmill dropin install`: installs commands with the old names into a folder."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def install(*, folder: Path) -> None:
     """
     foreign = [name for name in OLD_NAMES if not may_be_written(folder / name)]
     if foreign:
-        raise Conflict(f"{folder} has other files of these names: {', '.join(foreign)}; nothing was written")
+        raise Conflict(f"{folder} has other files with these names: {', '.join(foreign)}; nothing was written")
     atomic.make_folder(folder)
     for name in OLD_NAMES:
         with atomic.writing(folder / name) as file:
@@ -35,7 +35,7 @@ def install(*, folder: Path) -> None:
 
 
 def may_be_written(path: Path) -> bool:
-    """Free, or written by us before."""
+    """Return whether the path is free, or was written by this command before."""
     if not path.is_symlink() and not path.exists():
         return True
     return path.is_file() and not path.is_symlink() and MARK.encode() in path.read_bytes()[:200]

@@ -51,13 +51,13 @@ def merge(*, output: Path, paths: tuple[Path, ...], exclude: tuple[str, ...], ve
 
 
 def choose_files(path: Path, exclude: Sequence[str], *, tell: Callable[[str], None]) -> tuple[list[Path], int]:
-    """The files to merge, and how many were left out."""
+    """Return the files to merge, and the number of excluded ones."""
     if path.is_dir():
         tell(f"[DISCOVER] Scanning directory: {path}")
     try:
         found = find_inputs([path])
     except NotFound:
-        if not path.is_dir():  # the original leaves out what is not there, and says nothing
+        if not path.is_dir():  # the original ignores missing files
             raise
         found = []
     kept = []
@@ -130,7 +130,7 @@ def extract_field(
 
 
 def add_missing_json(batches: Iterable[Batch]) -> Iterator[Batch]:
-    """Blank lines are passed over, and a key with a timestamp alone has no fields: not errors, to this tool."""
+    """Skip blank lines, and add an empty object to lines without JSON: for this tool neither is an error."""
     for batch in batches:
         yield [
             line.rstrip() + b" {}\n" if len(line.split(None, 2)) == 2 else line for line in batch if not line.isspace()

@@ -1,4 +1,4 @@
-"""`webmill frontier`: what a crawl will fetch, looked at and cared for from outside."""
+"""`webmill frontier`: inspects and changes the frontier of a crawl."""
 
 from __future__ import annotations
 

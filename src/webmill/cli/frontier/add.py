@@ -1,4 +1,4 @@
-"""`webmill frontier add`: more URLs for a crawl."""
+"""`webmill frontier add`: adds URLs to a crawl."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def add(
 ) -> None:
     """Add URLs to the crawl in DIR. URLs that it already knows are ignored."""
     if not (urls or files):
-        raise click.UsageError("name a URL, or --file FILE")
+        raise click.UsageError("give a URL, or --file FILE")
     if depth > MOST_DEPTH:
         raise click.BadParameter(f"at most {MOST_DEPTH:,}", param_hint="--depth")
     rejected: list[RejectedSeed] = []
@@ -83,10 +83,10 @@ def add(
     with open_crawl(collection, frontier) as place:
         given = giving.add(place, links())
     if given.sent:
-        note(f"{format_count(given.sent, 'URL')} in the letter boxes of the crawl, which takes them while it runs")
+        note(f"{format_count(given.sent, 'URL')} sent to the running crawl")
     else:
-        excluded = f", {given.excluded:,} of excluded domains" if given.excluded else ""
-        note(f"{format_count(given.added, 'URL')} added, {given.known:,} known already{excluded}")
+        excluded = f", {given.excluded:,} in excluded domains" if given.excluded else ""
+        note(f"{format_count(given.added, 'URL')} added, {given.known:,} already known{excluded}")
     finish(
         rejected=count,
         where="; ".join(f"{one.source} line {one.line}: {one.text!r} [{one.reason}]" for one in rejected),

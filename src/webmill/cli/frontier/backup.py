@@ -1,4 +1,4 @@
-"""`webmill frontier backup` and `restore`: copies of a crawl's frontier, to go on from."""
+"""`webmill frontier backup` and `restore`."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ def backup(context: Context, /, *, collection: Path, target: str, frontier: str 
     It is complete when its manifest exists; an interrupted backup is ignored.
     """
     with open_crawl(collection, frontier) as place:
-        note("making the copy …")
+        note("copying the frontier …")
         size = show_steps(context, "backup", backups.back_up(place, open_storage(target), now=time.time()))
-    note(f"{format_size(size)} in {target}")
+    note(f"backup of {format_size(size)} in {target}")
 
 
 @click.command(
@@ -63,7 +63,7 @@ def restore(context: Context, /, *, source: str, collection: Path, frontier: str
 
 
 def show_steps(context: Context, title: str, steps: Iterator[backups.Progress]) -> int:
-    """How many bytes it was. The copy is made before the first step: then the total is known."""
+    """Show progress and return the number of bytes. The total is known with the first step."""
     first = next(steps, None)
     total = first.total if first else 0
     with context.progress(title, total=total, unit="bytes") as progress:

@@ -1,4 +1,4 @@
-"""`webmill frontier compact`: free the room of what was consumed."""
+"""`webmill frontier compact`: frees disk space of the frontier."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def compact(*, collection: Path, frontier: str | None, dry_run: bool) -> None:
         if dry_run:
             now = total([*figures(place, now=time.time())])
             size, kept = format_size(now.bytes), format_count(now.stats.waiting + now.stats.in_hand, "URL")
-            note(f"{size} in all would be looked through; {kept} that wait or are in hand would stay, and all visits")
+            note(f"would rewrite {size}; {kept} waiting or in progress and all visits would be kept")
             return
         is_done = giving.compact(place)
-    note("done" if is_done else "the crawl does it with its next step")
+    note("done" if is_done else "requested: the running crawl does it next")

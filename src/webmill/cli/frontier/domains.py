@@ -1,4 +1,4 @@
-"""`webmill frontier exclude` and `include`: domains that a crawl leaves alone."""
+"""`webmill frontier exclude` and `include`: domains that a crawl skips."""
 
 from __future__ import annotations
 
@@ -51,9 +51,9 @@ def include(*, collection: Path, domains: tuple[str, ...], file: Path | None, fr
 
 
 def parse_domains(domains: tuple[str, ...], file: Path | None) -> list[str]:
-    """A slip of the pen stops all of it: a domain would be asked, or left alone, by mistake."""
+    """Return the domains; a typo stops the command, as a domain would be crawled or skipped by mistake."""
     if not (domains or file):
-        raise click.UsageError("name a DOMAIN, or --file FILE")
+        raise click.UsageError("give a DOMAIN, or --file FILE")
     try:
         return [*map(parse_domain, domains), *(read_excluded_domains(file) if file else ())]
     except BadInput as error:
@@ -62,4 +62,4 @@ def parse_domains(domains: tuple[str, ...], file: Path | None) -> list[str]:
 
 def print_domains(domains: list[str], word: str, *, is_done: bool) -> None:
     count = format_count(len(domains), "domain")
-    note(f"{count} {word}" if is_done else f"{count} to be {word}: the crawl does it with its next step")
+    note(f"{count} {word}" if is_done else f"{count} to be {word}: the running crawl does it next")

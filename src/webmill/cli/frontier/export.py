@@ -1,4 +1,4 @@
-"""`webmill frontier export`: the URLs of a crawl as lines."""
+"""`webmill frontier export`: writes the URLs of a crawl to a file."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def export(
 ) -> None:
     """Export the URLs of the crawl in DIR, one per line, in bounded memory."""
     if waiting and visited:
-        raise click.UsageError("--waiting or --visited, not both")
+        raise click.UsageError("give --waiting or --visited, not both")
     with open_crawl(collection, frontier) as place:
         rows = exporting.visited(place) if visited else exporting.waiting(place)
         if output is None:

@@ -1,4 +1,4 @@
-"""`webmill frontier import-postgres`: the frontier of a crawler that kept it in PostgreSQL."""
+"""`webmill frontier import-postgres`: imports a frontier from PostgreSQL."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def import_postgres(
 
 
 def keep_settings(place: Place, frontier: str | None) -> None:
-    """So that the crawl goes by its name, and finds its frontier, without being told."""
+    """Save the name and the frontier, so that `webmill crawl DIR` needs no flags for them."""
     kept = {**read_stored(place.folder), "name": place.options.folder.collection.name}
     store(kept | ({"frontier": frontier} if frontier else {}), place.folder)
 
@@ -116,8 +116,8 @@ def import_table(table: TableImport, context: Context, *, batch: int) -> None:
 
 
 def describe_counts(counts: ImportCounts) -> str:
-    parts = [f"{format_count(counts.rows, 'row')}: {counts.imported:,} imported", f"{counts.known:,} known already"]
+    parts = [f"{format_count(counts.rows, 'row')}: {counts.imported:,} imported", f"{counts.known:,} already known"]
     if counts.excluded:
-        parts.append(f"{counts.excluded:,} of excluded domains")
+        parts.append(f"{counts.excluded:,} in excluded domains")
     parts += [f"{count:,} rejected ({reason})" for reason, count in counts.rejected.items()]
     return ", ".join(parts)

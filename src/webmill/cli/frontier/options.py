@@ -1,4 +1,4 @@
-"""The crawl that a command names: the folder, and where its frontier is."""
+"""The options that name a crawl: its folder, and where its frontier is."""
 
 from __future__ import annotations
 

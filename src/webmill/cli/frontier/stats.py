@@ -1,4 +1,4 @@
-"""`webmill frontier stats`: what waits, what was visited, what it takes."""
+"""`webmill frontier stats`: counts of URLs and domains, and disk space."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from webmill.cli.frontier.options import crawl_argument, frontier_option, open_c
 from webmill.cli.text import format_duration, format_size
 from webmill.crawl.frontier_admin.figures import Figures, figures, total
 
-WIDEST = 4  # shards that fit beside each other in 80 columns
+MAX_COLUMNS = 4  # shards that fit in 80 columns
 
 
 @click.command(epilog="Example: webmill frontier stats news/ --json")
@@ -26,11 +26,11 @@ def stats(*, collection: Path, frontier: str | None, as_json: bool) -> None:
     if as_json:
         click.echo(msgspec.json.encode({"total": total(each), "shards": each}))
         return
-    shown = [total(each), *each] if len(each) <= WIDEST else [total(each)]
+    shown = [total(each), *each] if len(each) <= MAX_COLUMNS else [total(each)]
     for name, *cells in make_table(shown if len(each) > 1 else each):
         click.echo(f"{name:<18}" + "".join(f"{cell:>15}" for cell in cells))
-    if len(each) > WIDEST:
-        click.echo(f"{len(each)} shards: --json has each of them")
+    if len(each) > MAX_COLUMNS:
+        click.echo(f"{len(each)} shards: --json lists them")
 
 
 def make_table(shown: list[Figures]) -> list[tuple[str, ...]]:
@@ -44,16 +44,16 @@ def make_table(shown: list[Figures]) -> list[tuple[str, ...]]:
     return [
         *([row("", heads)] if len(shown) > 1 else []),
         count("waiting", "URLs waiting"),
-        count("in_hand", "  in hand"),
+        count("in_hand", "  in progress"),
         count("visited", "  visited"),
-        row("  known in all", [f"{one.known:,}" for one in shown]),
+        row("  known in total", [f"{one.known:,}" for one in shown]),
         count("pages", "pages"),
-        count("revisits", "to visit again"),
+        count("revisits", "to revisit"),
         count("domains", "domains"),
         count("domains_waiting", "  waiting"),
-        count("domains_in_hand", "  asked now"),
+        count("domains_in_hand", "  active"),
         row("  excluded", [f"{one.excluded:,}" for one in shown]),
-        count("expired", "turns lost"),
-        row("oldest waits for", [format_duration(one.oldest) for one in shown]),
+        count("expired", "leases expired"),
+        row("oldest waiting", [format_duration(one.oldest) for one in shown]),
         row("on disk", [format_size(one.bytes) for one in shown]),
     ]

@@ -1,4 +1,4 @@
-"""`webmill search`: what is published, by its words."""
+"""`webmill search`: searches the published documents."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ COMMANDS = {
 
 
 class SearchGroup(LazyGroup):
-    """What names no command is what to search."""
+    """Runs `find` if the first word is not a command."""
 
     otherwise = "find"
 

@@ -17,7 +17,7 @@ from webmill.cli.context import note, warn
 from webmill.cli.param_types import require_folder
 from webmill.cli.publish.storage import json_option, root_argument
 from webmill.cli.search.options import search_options
-from webmill.cli.text import escape_text
+from webmill.cli.text import escape_text, format_count
 from webmill.model import CaptureRef
 from webmill.pipeline.search.bring import find as find_in
 from webmill.search.base import (
@@ -37,17 +37,17 @@ from webmill.settings import Settings
 DAY = click.DateTime(["%Y-%m-%d"])
 
 
-_WORD = "\x00"  # no argument begins with it: one that does is a word that begins with a dash
+_WORD = "\x00"  # marks words that begin with a dash; no argument contains it
 
 
 class SearchCommand(click.Command):
-    """`-word` is a word to leave out, where it is no option."""
+    """Takes `-word` as a word to exclude, unless it is an option."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         options = [option for option in self.get_params(ctx) if isinstance(option, click.Option)]
         known = {name for option in options for name in option.opts}
         with_value = {name for option in options if not option.is_flag for name in option.opts}
-        before = ["", *args]  # the value of an option is no word, whatever it begins with
+        before = ["", *args]  # the value of an option is not a word
         return super().parse_args(
             ctx,
             [
@@ -152,16 +152,16 @@ def find(
         facets=[*map(replace_surrogates, counted)],
     )
     if words and not request.query.parts:
-        warn("these are no words: everything is found")
+        warn("the query has no words: all documents are listed")
     if request.query.was_cut:
-        warn("only the first 2,000 characters and 64 terms are looked at")
+        warn("the query is too long: only its first 2,000 characters and 64 terms are used")
     if not settings.search.url:
         require_folder(root)
     found = find_in(root, request, settings.search)
     if found.behind:
-        warn(f"the index is {found.behind}: webmill search update {root}")
+        warn(f"the index is {found.behind}: run webmill search update {root}")
     if found.problem:
-        warn(f"the captures of these pages cannot be looked up: {found.problem}")
+        warn(f"the captures of these documents cannot be looked up: {found.problem}")
     answer = found.answer
     if as_json:
         click.echo(msgspec.json.encode(make_reply(answer)))
@@ -174,7 +174,7 @@ def parse_facets(given: Iterable[str]) -> dict[str, list[str]]:
     for each in given:
         name, equals, value = each.partition("=")
         if not equals or not name:
-            raise click.UsageError(f"--facet {each}: write NAME=VALUE")
+            raise click.UsageError(f"--facet {each} is not NAME=VALUE")
         values[name].append(value)
     return dict(values)
 
@@ -190,16 +190,16 @@ def make_reply(answer: SearchAnswer) -> AnswerReply:
 
 def print_hits(answer: SearchAnswer, *, offset: int) -> None:
     if answer.suggestion:
-        note(f"nothing found; instead: {escape_text(answer.suggestion)}")
+        note(f"no documents found; did you mean: {escape_text(answer.suggestion)}")
     for number, hit in enumerate(answer.hits, offset + 1):
         click.echo(format_hit(number, hit))
     for name, counts in answer.facets.items():
         click.echo(f"{name}: " + ", ".join(f"{escape_text(each.value)} {each.count:,}" for each in counts))
-    note(f"{answer.total:,} found")
+    note(f"{format_count(answer.total, 'document')} found")
 
 
 def format_hit(number: int, hit: Hit) -> str:
-    """Title, address, and the part of the text that answers; at most as wide as the terminal."""
+    """Return title, URL and the matching part of the text, at most as wide as the terminal."""
     width = min(100, shutil.get_terminal_size((80, 24)).columns)
     found = hit.document
     day = f"{found.date.astimezone(UTC):%Y-%m-%d}  " if found.date else ""
@@ -219,7 +219,7 @@ def format_capture(capture: CaptureRef) -> str:
 
 
 def emphasise(marked: HighlightedText) -> str:
-    """Bold on a terminal; click leaves it out elsewhere."""
+    """Return the text with matches in bold; click removes that where there is no terminal."""
     parts, last = [], 0
     for start, end in marked.marks:
         parts += [marked.text[last:start], click.style(marked.text[start:end], bold=True)]

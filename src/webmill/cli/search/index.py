@@ -24,7 +24,7 @@ from webmill.publish import history
 from webmill.search.backends import search_address
 from webmill.settings import Settings
 
-UNREADABLE = "their blobs cannot be read: `webmill publish verify --read-data`"
+UNREADABLE = "blobs that cannot be read; `webmill publish verify --read-data` lists them"
 
 
 @click.command(
@@ -68,7 +68,7 @@ def check(
         require_folder(root)
         with opened_to_read(root, settings.search) as engine:
             missing, left_over = feed.differences(published(root, storage), engine)
-        note(f"would be put in: {format_count(missing, 'document')}; would be taken out: {left_over:,}")
+        note(f"would be indexed: {format_count(missing, 'document')}; would be removed: {left_over:,}")
         return
     done = bring_up(root.resolve(), settings.search, progress=context.progress, storage=storage, work=feed.reconcile)
     finish_update(done, as_json=as_json)
@@ -104,7 +104,7 @@ def rebuild(
 
 
 def update_after_publishing(context: Context, root: Path, *, storage: str | None) -> None:
-    """After a publication: an index that is there is brought up to it. What fails is told; the version stays."""
+    """Update an existing index after publishing. A failure is a warning: the version stays published."""
     root = root.resolve()
     try:
         fed = bring_after(root, context.settings(root).search, progress=context.progress, storage=storage)
@@ -116,21 +116,21 @@ def update_after_publishing(context: Context, root: Path, *, storage: str | None
 
 def print_search_update(fed: Fed | None, problem: str, root: Path) -> None:
     if fed and (fed.changed or fed.removed):
-        note(f"search: {fed.changed:,} put in, {fed.removed:,} taken out")
+        note(f"search: {format_count(fed.changed, 'document')} indexed, {fed.removed:,} removed")
     if problem:
-        warn(f"the search index is not up to date: {problem}; then: webmill search update {root}")
+        warn(f"the search index is not up to date: {problem}; repair it, then run: webmill search update {root}")
 
 
 def print_update(done: SearchFed) -> None:
     fed, count = done.fed, done.documents
     note(
-        f"version {fed.version}: {format_count(count, 'document')}; {fed.changed:,} put in, {fed.removed:,} taken out"
-        + ", compared with all of the version" * fed.compared
+        f"version {fed.version}: {format_count(count, 'document')}; {fed.changed:,} indexed, {fed.removed:,} removed"
+        + ", compared with the whole version" * fed.compared
     )
 
 
 def finish_update(done: SearchFed, *, as_json: bool) -> None:
-    """Tell what was done. Exit code 3 when some blobs cannot be read."""
+    """Print what was done. Exit with code 3 if some blobs cannot be read."""
     if as_json:
         click.echo(msgspec.json.encode(done.fed))
     print_update(done)

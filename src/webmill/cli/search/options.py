@@ -11,7 +11,7 @@ from webmill.infra.address import scheme_of
 
 
 class IndexAddress(click.ParamType[str]):
-    """The address of an index; a path is of the folder where it is typed."""
+    """The address of an index; a path is relative to the current folder."""
 
     name = "url"
 
