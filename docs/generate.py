@@ -21,7 +21,7 @@ from fields import columns_table, fields_page, outcomes_table
 from webmill.cli.completion_table import make_table as completion_table
 from webmill.cli.main import webmill
 from webmill.infra.metrics import Counter, Gauge, Histogram
-from webmill.settings import SECTIONS, every_setting
+from webmill.settings import SECTIONS, file_settings
 
 ROOT = Path(__file__).parents[1]
 REFERENCE = ROOT / "docs" / "reference"
@@ -65,7 +65,7 @@ def settings_page() -> str:
         'an empty text (`""`) is no limit. The option is of the commands that the section is about.\n',
     ]
     section = ""
-    for setting in every_setting():
+    for setting in file_settings():
         if setting.section != section:
             section = setting.section
             about = " ".join((SECTIONS[section].__doc__ or "").split())

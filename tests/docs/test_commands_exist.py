@@ -11,7 +11,7 @@ import click
 import pytest
 
 from webmill.cli.main import webmill
-from webmill.settings import SECTIONS, every_setting
+from webmill.settings import SECTIONS, file_settings
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted(
@@ -54,10 +54,10 @@ def test_flags_that_replace_others_are_there(page: Path) -> None:
 @pytest.mark.parametrize("page", PAGES, ids=IDS)
 def test_settings_and_variables_are_there(page: Path) -> None:
     text = page.read_text()
-    known = {(setting.section, setting.key) for setting in every_setting()}
+    known = {(setting.section, setting.key) for setting in file_settings()}
     named = re.findall(rf"`\[({'|'.join(SECTIONS)})\] (\w+)", text)
     assert set(named) <= known, set(named) - known
-    variables = {setting.variable for setting in every_setting()} | {"WEBMILL_SECTION_KEY"}
+    variables = {setting.variable for setting in file_settings()} | {"WEBMILL_SECTION_KEY"}
     named = re.findall(r"\bWEBMILL_(?!TEST_)[A-Z_]+\b", text)
     assert set(named) <= variables, set(named) - variables
 

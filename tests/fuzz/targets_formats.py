@@ -44,7 +44,7 @@ from webmill.model import Headers, Record
 from webmill.pipeline.extract.manifest import parse_manifest
 from webmill.search.query import format_query
 from webmill.search.query import parse as parse_query
-from webmill.settings import load
+from webmill.settings import load_settings
 
 NOW = datetime(2024, 7, 1, tzinfo=UTC)
 PAGE = b"<!doctype html><html lang=en><head><title>T</title><base href='/b/'></head><body><a href='x'>y</a><p>z</body>"
@@ -160,7 +160,7 @@ def take_settings(data: bytes) -> None:
     with tempfile.NamedTemporaryFile(suffix=".toml") as file:
         file.write(data)
         file.flush()
-        load(Path(file.name), collection=None, environment={}, flags={})
+        load_settings(Path(file.name), collection=None, environment={}, flags={})
 
 
 def take_coding(data: bytes) -> None:

@@ -19,7 +19,7 @@ from webmill.infra.storage.local import LocalStorage
 from webmill.pipeline.publish.due import TICK
 from webmill.publish import leases
 from webmill.publish.holder import this_process
-from webmill.settings import load
+from webmill.settings import load_settings
 from webmill.testing import TestWeb
 
 PAGES = [Visit(f"https://a.example/{n}", f"202401010000{n:02d}", page(f"Page {n}", f"Ferry {n}")) for n in range(3)]
@@ -36,11 +36,11 @@ def test_the_settings_file_says_what_every_default_is(tmp_path: Path) -> None:
     file = tmp_path / "news" / "webmill.toml"
     lines = file.read_text().splitlines()
     assert max(map(len, lines)) <= 120
-    before = load(file, collection=None, environment={}, flags={})
+    before = load_settings(file, collection=None, environment={}, flags={})
     assert before.http.contact == 'me "and" you@example.org'
     values = [line for line in lines if re.match(r"# \w+ = ", line)]
     file.write_text("\n".join(line.removeprefix("# ") if re.match(r"# \w+ = ", line) else line for line in lines))
-    assert load(file, collection=None, environment={}, flags={}) == before, "every line may be uncommented"
+    assert load_settings(file, collection=None, environment={}, flags={}) == before, "every line may be uncommented"
     assert len(values) > 25
     assert (tmp_path / "news" / "seeds.txt").read_text().endswith("\nhttps://example.org/\n")
 
@@ -160,13 +160,13 @@ def test_settings_that_change_a_crawl_are_told(tmp_path: Path) -> None:
     (tmp_path / "seeds.txt").write_text("")  # nothing is asked of anybody
     ended = webmill("run", tmp_path, "--stage", "crawl")
     assert re.findall("until now its (.*);", ended.err) == ["scope was domain"]
-    assert "[crawl] flags are settings of their own now; write them as page_resources = true" in ended.err
+    assert "[crawl] flags is out of use; write them as page_resources = true" in ended.err
 
 
 def test_a_notice_about_settings_tells_no_secret(tmp_path: Path) -> None:
     (tmp_path / "webmill.toml").write_text('[crawl]\nflags = "--frontier redis://me:hush@10.0.0.1/0"\n')
     ended = webmill("run", tmp_path, "--dry-run")
-    assert ended.err.count("[crawl] flags are settings of their own now") == 1
+    assert ended.err.count("[crawl] flags is out of use") == 1
     assert 'frontier = "redis://***@10.0.0.1/0"' in ended.err
     assert "hush" not in ended.err
 

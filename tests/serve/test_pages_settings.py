@@ -9,7 +9,7 @@ from starlette.testclient import TestClient
 
 from tests.serve.conftest import ADDRESS, site_of
 from webmill.serve.app import application
-from webmill.settings import QueueSettings, ServeSettings, Settings, every_setting
+from webmill.settings import QueueSettings, ServeSettings, Settings, file_settings
 
 SETTINGS = Settings(
     serve=ServeSettings(token="hush-hush", origins=("https://a.example", "https://b.example")),
@@ -27,7 +27,7 @@ def test_every_setting_is_shown_with_its_meaning_and_where_it_is_set(tmp_path: P
         [cell.text().strip() for cell in row.css("th, td")]
         for row in LexborHTMLParser(shown(tmp_path, SETTINGS)).css("tbody tr")
     ]
-    assert [(key, variable) for key, _, _, variable in cells] == [(one.key, one.variable) for one in every_setting()]
+    assert [(key, variable) for key, _, _, variable in cells] == [(one.key, one.variable) for one in file_settings()]
     assert all(meaning for _, _, meaning, _ in cells)
     values = {variable: value for _, value, _, variable in cells}
     assert values["WEBMILL_SERVE_PORT"] == "8080"

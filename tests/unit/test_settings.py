@@ -7,17 +7,17 @@ from pathlib import Path
 import pytest
 
 from webmill.errors import Misconfigured
-from webmill.settings import Settings, every_setting, load, read_sources
+from webmill.settings import Settings, file_settings, load_settings, read_sources
 
 
 def settings(tmp_path: Path, text: str = "", **variables: str) -> Settings:
     file = tmp_path / "webmill.toml"
     file.write_text(text)
-    return load(file, collection=None, environment=variables, flags={})
+    return load_settings(file, collection=None, environment=variables, flags={})
 
 
 def test_every_setting_has_a_default(tmp_path: Path) -> None:
-    assert load(None, collection=tmp_path, environment={}, flags={}) == Settings()
+    assert load_settings(None, collection=tmp_path, environment={}, flags={}) == Settings()
 
 
 def test_the_file_is_overridden_by_variables_and_those_by_flags(tmp_path: Path) -> None:
@@ -25,13 +25,15 @@ def test_the_file_is_overridden_by_variables_and_those_by_flags(tmp_path: Path) 
     assert settings(tmp_path, text).queue.attempts == 3
     assert settings(tmp_path, text, WEBMILL_QUEUE_ATTEMPTS="7").queue.attempts == 7
     file = tmp_path / "webmill.toml"
-    found = load(file, collection=None, environment={"WEBMILL_LOG_FORMAT": "text"}, flags={"log.format": "json"})
+    found = load_settings(
+        file, collection=None, environment={"WEBMILL_LOG_FORMAT": "text"}, flags={"log.format": "json"}
+    )
     assert (found.log.format, found.queue.lease) == ("json", 5.0)
 
 
 def test_the_collection_s_own_file_is_found(tmp_path: Path) -> None:
     (tmp_path / "webmill.toml").write_text('[http]\ncontact = "me@example.org"\n')
-    assert load(None, collection=tmp_path, environment={}, flags={}).http.contact == "me@example.org"
+    assert load_settings(None, collection=tmp_path, environment={}, flags={}).http.contact == "me@example.org"
 
 
 @pytest.mark.parametrize(
@@ -47,8 +49,8 @@ def test_the_collection_s_own_file_is_found(tmp_path: Path) -> None:
             "webmill.toml:2: unknown setting `queue.max-attempts`: did you mean `attempts`?",
         ),
         ('[queue]\n"a `b` - at c" = 3\n', "unknown setting `queue.a `b` - at c`"),
-        ('"" = 3\n', "unknown setting ``: known are"),
-        ("queue = 1\n", "`queue` is a section: write [queue] on a line of its own"),
+        ('"" = 3\n', "unknown setting ``: use one of"),
+        ("queue = 1\n", "`queue` is a section: write [queue] on its own line"),
         ("[queue\n", "not valid TOML"),
         pytest.param("[queue]\nattempts = " + "1" * 5000, "not valid TOML", id="a number that is too long"),
         pytest.param("a = " + "[" * 5000, "not valid TOML", id="lists in lists"),
@@ -63,7 +65,7 @@ def test_a_wrong_setting_is_refused_with_file_line_and_repair(tmp_path: Path, te
 def test_an_unknown_variable_is_refused_with_the_nearest_name(tmp_path: Path) -> None:
     with pytest.raises(Misconfigured, match="did you mean WEBMILL_QUEUE_URL"):
         settings(tmp_path, WEBMILL_QUEUE_ULR="x")
-    with pytest.raises(Misconfigured, match="known are WEBMILL_HTTP_CONTACT"):
+    with pytest.raises(Misconfigured, match="use one of WEBMILL_HTTP_CONTACT"):
         settings(tmp_path, WEBMILL_NOTHING_OF_THE_KIND="x")
 
 
@@ -78,7 +80,7 @@ def test_variables_for_the_tests_are_not_settings(tmp_path: Path) -> None:
 
 def test_a_settings_file_that_is_named_must_exist(tmp_path: Path) -> None:
     with pytest.raises(Misconfigured, match="no settings file"):
-        load(tmp_path / "none.toml", collection=None, environment={}, flags={})
+        load_settings(tmp_path / "none.toml", collection=None, environment={}, flags={})
 
 
 def test_durations_sizes_and_lists_are_written_as_people_write_them(tmp_path: Path) -> None:
@@ -94,9 +96,9 @@ def test_durations_sizes_and_lists_are_written_as_people_write_them(tmp_path: Pa
     [
         ('delay = "soon"', "webmill.toml:2: `crawl.delay`: 'soon' is not a duration; write 90s, 20m, 8h or 7d"),
         ("max_body = 0", "webmill.toml:2: `crawl.max_body`: 0 is not a size; write 500K, 64M or 20G"),
-        ("concurrency = 0", "webmill.toml:2: `crawl.concurrency`: 0 is too small: 1 or more"),
+        ("concurrency = 0", "webmill.toml:2: `crawl.concurrency`: 0 is too small: use 1 or more"),
         ('resolve = ["x"]', "webmill.toml:2: `crawl.resolve`: 'x' is not HOST=ADDRESS:PORT"),
-        ('flags = "--galaxy 3"', "webmill.toml:2: `crawl.flags`: --galaxy is not a setting of a crawl"),
+        ('flags = "--galaxy 3"', "webmill.toml:2: `crawl.flags`: --galaxy is not a flag of a crawl"),
         ('flags = "--depth x"', "webmill.toml:2: `crawl.flags`: --depth: Expected `int"),
         ('flags = "\'"', "webmill.toml:2: `crawl.flags`: no closing quotation"),
     ],
@@ -116,7 +118,7 @@ def test_flags_of_a_crawl_in_a_text_are_carried_over_with_a_notice(tmp_path: Pat
     assert (crawl.resolve, crawl.exclude) == ({"a.example": ("127.0.0.1", 80)}, ("x", "y"))
     assert found.settings().http.contact == "me@example.org"
     (notice,) = found.notices
-    assert "[crawl] flags are settings of their own now" in notice
+    assert "[crawl] flags is out of use" in notice
     assert 'delay = "2m"' in notice
 
 
@@ -127,11 +129,11 @@ def test_a_name_of_before_is_carried_over_with_a_notice(tmp_path: Path) -> None:
     assert found.settings().crawl.max_pages is None
     assert found.settings().publish.facets == ("domain",)
     assert [notice.partition(": ")[2] for notice in found.notices] == [
-        "[crawl] requisites is called page_resources now: please rename it",
-        "[run] facets is called [publish] facets now: please rename it",
+        "[crawl] requisites was renamed to page_resources: please change it",
+        "[run] facets was renamed to [publish] facets: please change it",
     ]
 
 
 def test_every_default_is_what_its_own_words_say() -> None:
-    for one in every_setting():
+    for one in file_settings():
         assert one.parse(one.write(one.default)) == one.default, one

@@ -13,7 +13,7 @@ import msgspec
 
 from webmill.errors import Misconfigured
 from webmill.publish.guard import MAX_LOSS
-from webmill.settings import QueueSettings, load
+from webmill.settings import QueueSettings, load_settings
 
 OURS = "WEBMILL_AWS_"
 ENDPOINT = "AWS_ENDPOINT_URL"
@@ -48,7 +48,7 @@ def read(environment: Mapping[str, str]) -> Environment:
     except msgspec.ValidationError as error:
         raise Misconfigured(f"the environment, {OURS}…: {error}") from None
     others = {name: value for name, value in environment.items() if not name.startswith(OURS)}
-    general = load(None, collection=None, environment=others)
+    general = load_settings(None, collection=None, environment=others)
     if not general.queue.url.startswith("sqs:"):
         raise Misconfigured("the functions need a queue of SQS: set WEBMILL_QUEUE_URL to sqs://NAME.fifo")
     if not general.http.contact:

@@ -12,7 +12,7 @@ import click
 from webmill.cli.context import note
 from webmill.errors import Conflict
 from webmill.infra import atomic
-from webmill.settings import FILE_NAME, SECTIONS, CrawlSettings, Setting, every_setting
+from webmill.settings import FILE_NAME, SECTIONS, CrawlSettings, Setting, file_settings
 
 WIDTH = 116
 HEAD = """\
@@ -61,7 +61,7 @@ def make_settings_file(contact: str) -> str:
     # An archive should be replayable; users who only want text set page_resources to false.
     given = {("http", "contact"): contact, ("crawl", "page_resources"): True}
     parts = [HEAD]
-    for section, settings in groupby(every_setting(), key=lambda one: one.section):
+    for section, settings in groupby(file_settings(), key=lambda one: one.section):
         parts.append(f"\n[{section}]\n" + wrap_comment(SECTIONS[section].__doc__ or ""))
         parts += [make_line(one, given.get((section, one.key))) for one in settings]
     return "".join(parts)

@@ -15,7 +15,7 @@ import click
 
 from webmill.cli.context import Context
 from webmill.cli.param_types import AT_LEAST_ONE
-from webmill.settings import Setting, chosen_settings
+from webmill.settings import Setting, select_settings
 
 F = TypeVar("F", bound=Callable[..., Any])
 Place = str | Callable[[Mapping[str, Any]], Path]
@@ -44,7 +44,7 @@ def sources_options(
     *names: str, place: Place = "root", types: Mapping[str, click.ParamType[Any]] | None = None
 ) -> Callable[[F], F]:
     """Do the same, but pass the `sources`, for a command that must know where a value comes from."""
-    settings = chosen_settings(names)
+    settings = select_settings(names)
 
     def decorate(command: F) -> F:
         def call(*args: Any, **params: Any) -> Any:

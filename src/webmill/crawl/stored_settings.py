@@ -14,7 +14,7 @@ import msgspec
 
 from webmill.errors import Misconfigured
 from webmill.infra import atomic
-from webmill.settings import Setting, Settings, Sources, Values, build, chosen_settings
+from webmill.settings import Setting, Settings, Sources, Values, build_settings, select_settings
 
 FILE = "flags.json"
 RUN_SETTINGS = frozenset({"max_pages", "max_time", "max_bytes", "max_wait", "refresh"})
@@ -51,7 +51,7 @@ def resolve_settings(
     `forget` names what was stored and does not count any more.
     """
     before = drop(parse_stored(read_stored(folder), source=folder / FILE), forget)
-    settings = build(sources.file, before, sources.environment, sources.flags)
+    settings = build_settings(sources.file, before, sources.environment, sources.flags)
     return settings, to_json_values(
         {**before, **drop(crawl_values(sources.flags), crawl_names(RUN_SETTINGS | START_SETTINGS))}
     )
@@ -92,9 +92,9 @@ def agree_on_settings(
         crawl, run = parse_stored(stored, source=source), parse_stored(running, source=source)
     shared = {(one.section, one.key) for one in SETTINGS} - own  # what a node does not decide alone
     here = drop({**sources.file, **sources.environment, **sources.flags}, shared)
-    settings = build(here, node, crawl, run)
+    settings = build_settings(here, node, crawl, run)
     if running is not None:
-        refuse_differences(settings, build(here, node, crawl, run, drop(given, own)), given)
+        refuse_differences(settings, build_settings(here, node, crawl, run, drop(given, own)), given)
     return NodeSettings(settings, to_json_values(crawl), to_json_values(run), to_json_values(node))
 
 
@@ -113,7 +113,7 @@ def refuse_differences(agreed: Settings, wanted: Settings, given: Values) -> Non
 
 # --- values by (section, key), as sources have them, and by name, as files have them ---
 
-SETTINGS: tuple[Setting, ...] = chosen_settings(("crawl", "http.contact"))
+SETTINGS: tuple[Setting, ...] = select_settings(("crawl", "http.contact"))
 
 
 def crawl_values(values: Values) -> dict[Name, Any]:

@@ -47,9 +47,9 @@ from webmill.settings import (
     SearchSettings,
     Settings,
     Sources,
-    chosen_settings,
-    every_declaration,
+    all_settings,
     read_sources,
+    select_settings,
 )
 
 Place = str | os.PathLike[str]
@@ -193,7 +193,7 @@ def sources_of(
     place: Place, names: tuple[str, ...], given: msgspec.Struct | None, keywords: Mapping[str, Any]
 ) -> Sources:
     """Return what was said about settings; `keywords` are names of those that the function takes."""
-    known = {name: one for one in chosen_settings(names) for name in (one.name, one.key, *one.declared.old)}
+    known = {name: one for one in select_settings(names) for name in (one.name, one.key, *one.declared.old)}
     flags: dict[stored_settings.Name, Any] = dict(_values_of(given)) if given else {}
     for name, value in keywords.items():
         if name not in known:
@@ -206,7 +206,7 @@ def sources_of(
 
 def _values_of(given: msgspec.Struct) -> Iterator[tuple[stored_settings.Name, Any]]:
     """A struct of a section, or all of them: every field counts, also those that are as they would be."""
-    for one in every_declaration():
+    for one in all_settings():
         section = getattr(given, one.section, None) if isinstance(given, Settings) else given
         if isinstance(section, SECTIONS[one.section]):
             yield (one.section, one.key), getattr(section, one.key)

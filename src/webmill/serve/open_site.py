@@ -13,7 +13,7 @@ from webmill.infra.storage.backends import open_storage
 from webmill.search.backends import open_search, search_address
 from webmill.serve.shared_counters import SharedCounters
 from webmill.serve.site import ClientLimits, QueueOpener, ShownSetting, Site
-from webmill.settings import SECTIONS, Setting, Settings, every_setting
+from webmill.settings import SECTIONS, Setting, Settings, file_settings
 
 
 def open_site(
@@ -70,7 +70,7 @@ def shown_settings(settings: Settings) -> list[ShownSetting]:
             description=one.description,
             variable=one.variable,
         )
-        for one in every_setting()
+        for one in file_settings()
     ]
 
 

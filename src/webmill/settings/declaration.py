@@ -1,9 +1,9 @@
-"""What a setting is: everything that anybody needs to know of it, from the one line that declares it.
+"""What a setting is. One line declares everything about it:
 
     max_pages: Annotated[int | None, setting("Stop after this many pages.", least=1, none="no limit")] = None
 
-is the key `max_pages` of its section in webmill.toml, the variable WEBMILL_CRAWL_MAX_PAGES, the option `--max-pages`
-with its help, a line of docs/reference/settings.md and of `webmill init`, and a keyword argument in Python.
+This is the key `max_pages` of its section in webmill.toml, the variable WEBMILL_CRAWL_MAX_PAGES, the option
+`--max-pages` with its help, a line of docs/reference/settings.md and of `webmill init`, and an argument in Python.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 import msgspec
 
-from webmill.settings.value_formats import Kind
+from webmill.settings.value_formats import ValueFormat
 
-Where = Literal["everywhere", "file", "command"]
+AllowedIn = Literal["everywhere", "file", "command"]
 
 
 class Declaration(msgspec.Struct, frozen=True, kw_only=True):
-    """What `setting` was told; see there."""
+    """The arguments of `setting`; see there."""
 
     help: str
     group: str = ""
@@ -30,7 +30,7 @@ class Declaration(msgspec.Struct, frozen=True, kw_only=True):
     none: str = ""
     least: float | None = None
     most: float | None = None
-    only: Where = "everywhere"
+    only: AllowedIn = "everywhere"
     secret: bool = False
 
 
@@ -45,14 +45,14 @@ def setting(
     none: str = "",
     least: float | None = None,
     most: float | None = None,
-    only: Where = "everywhere",
+    only: AllowedIn = "everywhere",
     secret: bool = False,
 ) -> Declaration:
     """Declare a field of a section.
 
-    `group` is a heading of the help. `option` is its name on the command line where that is not the key's; `short` a
-    letter. `old` names are accepted and not shown. `none` says what happens when nothing is given. `least` and `most`
-    bound a number. `only="file"` has no option, `only="command"` no key and no variable. A `secret` is never shown.
+    `group` is a heading of the help. `option` is the name on the command line, if it is not the key; `short` is a
+    letter. `old` names are accepted but not shown. `none` says what happens without a value. `least` and `most` bound a
+    number. `only="file"` has no option, `only="command"` no key and no variable. A `secret` is never shown.
     """
     return Declaration(
         help=help,
@@ -70,14 +70,14 @@ def setting(
 
 
 class Setting(msgspec.Struct, frozen=True):
-    """One of them, with its place and its type."""
+    """A setting with its section, key and type."""
 
     section: str
     key: str
     type: Any
     default: Any
     declared: Declaration
-    kind: Kind | None
+    kind: ValueFormat | None
 
     @property
     def description(self) -> str:
@@ -89,7 +89,7 @@ class Setting(msgspec.Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """As a keyword argument, and with dashes as the option."""
+        """Return the name of the keyword argument; with dashes it is the option."""
         return (self.declared.option or self.key).replace("-", "_")
 
     @property
@@ -98,13 +98,13 @@ class Setting(msgspec.Struct, frozen=True):
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """Of webmill.toml: the one that counts, and those of before."""
+        """Return the key in webmill.toml, and its old names."""
         return (self.key, *self.declared.old)
 
     @property
     def bare_type(self) -> Any:
-        """Without `None` and annotations: int, str, a Literal, a tuple."""
-        return _bare(self.type)
+        """Return the type without `None` and annotations: int, str, a Literal, a tuple."""
+        return _bare_type(self.type)
 
     @property
     def choices(self) -> tuple[str, ...]:
@@ -124,20 +124,22 @@ class Setting(msgspec.Struct, frozen=True):
         return self.bare_type is bool
 
     def parse(self, written: object) -> Any:
-        """Return the value of what was written; ValueError is a sentence."""
+        """Return the value of a text or TOML value; raise ValueError with a sentence for people."""
         if self.is_optional and (written in ("", None) or self._means_no_limit(written)):
             return None
         try:
             read = self.kind.parse(written) if self.kind else written
             value = msgspec.convert(read, self.type, strict=False)
         except msgspec.ValidationError as error:
-            told = str(error).split(" - at ", maxsplit=1)[0]
-            raise ValueError(f"{told}: write {', '.join(sorted(self.choices))}" if self.choices else told) from None
+            message = str(error).split(" - at ", maxsplit=1)[0]
+            raise ValueError(
+                f"{message}: write {', '.join(sorted(self.choices))}" if self.choices else message
+            ) from None
         self._check(value)
         return value
 
     def write(self, value: Any) -> Any:
-        """Return `value` as webmill.toml has it: text, number, truth or list."""
+        """Return `value` as it is written in webmill.toml: text, number, boolean or list."""
         if value is None:
             return ""
         return self.kind.write(value) if self.kind else value
@@ -150,19 +152,19 @@ class Setting(msgspec.Struct, frozen=True):
         return str(written).lower() if isinstance(written, bool) else str(written)
 
     def _means_no_limit(self, written: object) -> bool:
-        """A limit of 0 pages was no limit in the files that `webmill init` wrote once."""
+        """Return whether this is the 0 that means no limit in files of older versions."""
         return type(written) is int and written == 0 and self.declared.least == 1
 
     def _check(self, value: Any) -> None:
         least, most = self.declared.least, self.declared.most
         if least is not None and value is not None and value < least:
-            raise ValueError(f"{value} is too small: {least:g} or more")
+            raise ValueError(f"{value} is too small: use {least:g} or more")
         if most is not None and value is not None and value > most:
-            raise ValueError(f"{value} is too large: {most:g} or less")
+            raise ValueError(f"{value} is too large: use {most:g} or less")
 
 
-def settings_of(section: str, kind: type[msgspec.Struct]) -> tuple[Setting, ...]:
-    """Return what the fields of a section declare, in their order."""
+def read_declarations(section: str, kind: type[msgspec.Struct]) -> tuple[Setting, ...]:
+    """Return the settings that the fields of a section declare, in their order."""
     hints = get_type_hints(kind, include_extras=True)
     found = []
     for field in msgspec.structs.fields(kind):
@@ -170,7 +172,7 @@ def settings_of(section: str, kind: type[msgspec.Struct]) -> tuple[Setting, ...]
         declared = next(one for one in hint.__metadata__ if isinstance(one, Declaration))
         made = field.default_factory is not msgspec.NODEFAULT
         default = field.default_factory() if made else field.default
-        found.append(Setting(section, field.name, hint, default, declared, _kind(hint)))
+        found.append(Setting(section, field.name, hint, default, declared, _find_format(hint)))
     return tuple(found)
 
 
@@ -178,19 +180,19 @@ def _without_annotation(hint: Any) -> Any:
     return get_args(hint)[0] if get_origin(hint) is Annotated else hint
 
 
-def _bare(hint: Any) -> Any:
+def _bare_type(hint: Any) -> Any:
     hint = _without_annotation(hint)
     inner = [part for part in get_args(hint) if part is not NoneType]
     if NoneType in get_args(hint):
-        return _bare(inner[0])
+        return _bare_type(inner[0])
     return hint
 
 
-def _kind(hint: Any) -> Kind | None:
+def _find_format(hint: Any) -> ValueFormat | None:
     for one in getattr(hint, "__metadata__", ()):
-        if isinstance(one, Kind):
+        if isinstance(one, ValueFormat):
             return one
     for part in get_args(_without_annotation(hint)):
-        if found := _kind(part):
+        if found := _find_format(part):
             return found
     return None

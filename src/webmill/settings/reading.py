@@ -1,15 +1,16 @@
-"""Where settings come from: webmill.toml, then WEBMILL_* variables, then flags; the later wins.
+"""Reads settings from webmill.toml, then WEBMILL_* variables, then flags; the later wins.
 
-Read once, strictly: an unknown name or a wrong value is refused with the file, the line and what would be right. This
-is the only place where a settings file is read.
+They are read once and strictly: an unknown name or a wrong value is an error that names the file, the line and what
+would be right. This is the only place where a settings file is read.
 """
 
 from __future__ import annotations
 
 import json
 import re
+import shlex
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
@@ -18,14 +19,13 @@ from typing import Any
 import msgspec
 
 from webmill.errors import Misconfigured
-from webmill.settings.declaration import Setting, settings_of
-from webmill.settings.old_flags import read_flags
+from webmill.settings.declaration import Setting, read_declarations
 from webmill.settings.sections import Settings
 
 FILE_NAME = "webmill.toml"
 MOVED = {("run", "facets"): ("publish", "facets")}
-RENAMED = "{where}: [{section}] {old} is called {new} now: please rename it"
-FLAGS = "{where}: [crawl] flags are settings of their own now; write them as {lines} instead"
+RENAMED = "{where}: [{section}] {old} was renamed to {new}: please change it"
+FLAGS = "{where}: [crawl] flags is out of use; write {lines} instead"
 
 Values = Mapping[tuple[str, str], Any]  # (section, key) -> parsed value
 
@@ -33,29 +33,29 @@ SECTIONS: dict[str, type[msgspec.Struct]] = {field.name: field.type for field in
 
 
 @cache
-def every_declaration() -> tuple[Setting, ...]:
-    """Return all settings, also those of the command line alone, in the order of the file."""
-    return tuple(one for section, kind in SECTIONS.items() for one in settings_of(section, kind))
+def all_settings() -> tuple[Setting, ...]:
+    """Return all settings, including those for the command line only, in the order of the file."""
+    return tuple(one for section, kind in SECTIONS.items() for one in read_declarations(section, kind))
 
 
-def every_setting() -> tuple[Setting, ...]:
-    """Return what can be written to a settings file, in its order."""
-    return tuple(one for one in every_declaration() if one.declared.only != "command")
+def file_settings() -> tuple[Setting, ...]:
+    """Return the settings that a settings file can have, in its order."""
+    return tuple(one for one in all_settings() if one.declared.only != "command")
 
 
-def chosen_settings(names: Iterable[str]) -> tuple[Setting, ...]:
+def select_settings(names: Iterable[str]) -> tuple[Setting, ...]:
     """Return the settings of sections (`crawl`) and single ones (`http.contact`) that have an option."""
     wanted = tuple(names)
     return tuple(
         one
         for name in wanted
-        for one in every_declaration()
+        for one in all_settings()
         if one.declared.only != "file" and name in (one.section, f"{one.section}.{one.key}")
     )
 
 
 class Sources(msgspec.Struct, frozen=True, kw_only=True):
-    """What was said about settings, and by whom. `notices` are for the person: names that are out of use."""
+    """The values of settings by where they come from. `notices` name settings that were renamed."""
 
     file: Values = {}
     environment: Values = {}
@@ -63,11 +63,11 @@ class Sources(msgspec.Struct, frozen=True, kw_only=True):
     notices: tuple[str, ...] = ()
 
     def settings(self) -> Settings:
-        return build(self.file, self.environment, self.flags)
+        return build_settings(self.file, self.environment, self.flags)
 
 
-def build(*layers: Values) -> Settings:
-    """Return the settings that the layers make; the later wins."""
+def build_settings(*layers: Values) -> Settings:
+    """Return the settings of several layers; later layers win."""
     sections: dict[str, dict[str, Any]] = {}
     for layer in layers:
         for (section, key), value in layer.items():
@@ -76,82 +76,85 @@ def build(*layers: Values) -> Settings:
     return Settings(**made)
 
 
-def load(
+def load_settings(
     path: Path | None,
     *,
     collection: Path | None,
     environment: Mapping[str, str],
     flags: Mapping[str, str] | None = None,
 ) -> Settings:
-    """Return all settings; `flags` are values by `section.key`."""
-    given = {_named(name): value for name, value in (flags or {}).items()}
+    """Return all settings; `flags` maps `section.key` to a value."""
+    given = {_split_name(name): value for name, value in (flags or {}).items()}
     return read_sources(path, collection=collection, environment=environment, flags=given).settings()
 
 
 def read_sources(
     path: Path | None, *, collection: Path | None, environment: Mapping[str, str], flags: Values | None = None
 ) -> Sources:
-    """Read the file at `path`, which must exist; else webmill.toml of the collection or of this folder, if there."""
+    """Read the file at `path`, which must exist, else webmill.toml of the collection or of this folder, if any."""
     folders = (folder for folder in (collection, Path()) if folder)
     file = path or next((folder / FILE_NAME for folder in folders if (folder / FILE_NAME).is_file()), None)
     notices: list[str] = []
     return Sources(
-        file=dict(_from_file(file, notices)) if file else {},
-        environment=dict(_from_environment(environment, notices)),
-        flags={name: _parsed(_find(*name), value, where=_find(*name).name) for name, value in (flags or {}).items()},
+        file=dict(_read_file(file, notices)) if file else {},
+        environment=dict(_read_environment(environment, notices)),
+        flags={
+            name: _parse(_find_setting(*name), value, where=_find_setting(*name).name)
+            for name, value in (flags or {}).items()
+        },
         notices=tuple(notices),
     )
 
 
-def _named(name: str) -> tuple[str, str]:
+def _split_name(name: str) -> tuple[str, str]:
     section, _, key = name.partition(".")
     return section, key
 
 
-def _find(section: str, key: str) -> Setting:
-    return next(one for one in every_declaration() if (one.section, one.key) == (section, key))
+def _find_setting(section: str, key: str) -> Setting:
+    return next(one for one in all_settings() if (one.section, one.key) == (section, key))
 
 
-def _from_environment(environment: Mapping[str, str], notices: list[str]) -> Iterator[tuple[tuple[str, str], Any]]:
-    known = {one.variable: one for one in every_setting()}
+def _read_environment(environment: Mapping[str, str], notices: list[str]) -> Iterator[tuple[tuple[str, str], Any]]:
+    known = {one.variable: one for one in file_settings()}
     for variable, written in environment.items():
         if not variable.startswith("WEBMILL_") or variable.startswith("WEBMILL_TEST_"):
             continue
         if variable == "WEBMILL_CRAWL_FLAGS":
-            yield from _from_line("crawl", "flags", written, where=variable, notices=notices)
+            yield from _read_line("crawl", "flags", written, where=variable, notices=notices)
             continue
         if variable not in known:
             hint = _did_you_mean(variable, known)
             raise Misconfigured(f"unknown variable {variable}: {hint}")
         one = known[variable]
-        yield (one.section, one.key), _parsed(one, written, where=variable)
+        yield (one.section, one.key), _parse(one, written, where=variable)
 
 
-def _from_file(file: Path, notices: list[str]) -> Iterator[tuple[tuple[str, str], Any]]:
+def _read_file(file: Path, notices: list[str]) -> Iterator[tuple[tuple[str, str], Any]]:
     table, text = read_toml(file)
     for section, values in table.items():
         if section not in SECTIONS:
-            where = _where(file, text, section)
+            where = _locate(file, text, section)
             raise Misconfigured(f"{where}: unknown setting `{section}`: {_did_you_mean(section, SECTIONS, '`')}")
         if not isinstance(values, dict):
-            raise Misconfigured(f"{file}: `{section}` is a section: write [{section}] on a line of its own")
+            raise Misconfigured(f"{file}: `{section}` is a section: write [{section}] on its own line")
         for key, written in values.items():
-            where = _where(file, text, section, key)
-            yield from _from_line(section, key, written, where=where, notices=notices)
+            where = _locate(file, text, section, key)
+            yield from _read_line(section, key, written, where=where, notices=notices)
 
 
-def _from_line(
+def _read_line(
     section: str, key: str, written: object, *, where: str, notices: list[str]
 ) -> Iterator[tuple[tuple[str, str], Any]]:
     if (section, key) == ("crawl", "flags"):
-        found = read_flags(str(written), chosen_settings(("crawl", "http.contact")), where=where)
+        found = read_flags(str(written), select_settings(("crawl", "http.contact")), where=where)
         if found:
             lines = ", ".join(f"{one.key} = {json.dumps(one.write(value), ensure_ascii=False)}" for one, value in found)
             notices.append(FLAGS.format(where=where, lines=lines))
         yield from (((one.section, one.key), value) for one, value in found)
         return
     new_section, new_key = MOVED.get((section, key), (section, key))
-    known = {key: one for one in every_setting() if one.section == new_section for key in one.keys}
+    known = {key: one for one in file_settings() if one.section == new_section for key in one.keys}
     if new_key not in known:
         names = [one.key for one in known.values()]
         raise Misconfigured(f"{where}: unknown setting `{section}.{key}`: {_did_you_mean(key, names, '`')}")
@@ -159,10 +162,10 @@ def _from_line(
     if (one.section, one.key) != (section, key):
         new = one.key if one.section == section else f"[{one.section}] {one.key}"
         notices.append(RENAMED.format(where=where, section=section, old=key, new=new))
-    yield (one.section, one.key), _parsed(one, written, where=where)
+    yield (one.section, one.key), _parse(one, written, where=where)
 
 
-def _parsed(one: Setting, written: object, *, where: str) -> Any:
+def _parse(one: Setting, written: object, *, where: str) -> Any:
     try:
         return one.parse(written)
     except ValueError as error:
@@ -182,16 +185,16 @@ def read_toml(file: Path) -> tuple[dict[str, Any], str]:
 def _did_you_mean(wrong: str, names: Iterable[str], quote: str = "") -> str:
     known = list(dict.fromkeys(names))
     near = get_close_matches(wrong, known, n=1)
-    return f"did you mean {quote}{near[0]}{quote}?" if near else f"known are {', '.join(known)}"
+    return f"did you mean {quote}{near[0]}{quote}?" if near else f"use one of {', '.join(known)}"
 
 
-def _where(file: Path, text: str, section: str, key: str | None = None) -> str:
+def _locate(file: Path, text: str, section: str, key: str | None = None) -> str:
     line = line_of(text, section, key)
     return f"{file}:{line}" if line else str(file)
 
 
 def line_of(text: str, section: str, key: str | None = None) -> int | None:
-    """Return the line of a section, or of a key in it; a scan is enough for the flat files we accept."""
+    """Return the line of a section, or of a key in it. Scanning is enough: sections are flat."""
     inside = False
     for number, line in enumerate(text.splitlines(), 1):
         header = re.match(r"\s*\[\s*([\w.-]+)\s*\]", line)
@@ -202,3 +205,43 @@ def line_of(text: str, section: str, key: str | None = None) -> int | None:
         elif key is not None and inside and re.match(rf"\s*{re.escape(key)}\s*=", line):
             return number
     return None
+
+
+# --- `[crawl] flags = "--depth 3 --no-traps"`, which older settings files have ---
+
+
+def read_flags(text: str, settings: Sequence[Setting], *, where: str) -> list[tuple[Setting, Any]]:
+    """Return the settings in `text`, read as the command line would."""
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise Misconfigured(
+            f"{where}: `crawl.flags`: {str(error).lower()}: write settings of [crawl] instead"
+        ) from None
+    written: dict[str, tuple[Setting, list[Any]]] = {}
+    while words:
+        one, value = _take_flag(words, settings, where=where)
+        written.setdefault(one.key, (one, []))[1].append(value)
+    return [(one, _flag_value(one, values, where=where)) for one, values in written.values()]
+
+
+def _take_flag(words: list[str], settings: Sequence[Setting], *, where: str) -> tuple[Setting, Any]:
+    """Remove one flag and its value from the front of `words`, and return them."""
+    flag, equals, value = words.pop(0).partition("=")
+    name = flag.removeprefix("--").replace("-", "_")
+    for one in settings:
+        names = (one.name, *one.declared.old)
+        if one.is_switch and name in names:
+            return one, True
+        if one.is_switch and name.removeprefix("no_") in names:
+            return one, False
+        if name in names and (equals or words):
+            return one, value if equals else words.pop(0)
+    raise Misconfigured(f"{where}: `crawl.flags`: {flag} is not a flag of a crawl: `webmill crawl --help` lists them")
+
+
+def _flag_value(one: Setting, values: list[Any], *, where: str) -> Any:
+    try:
+        return one.parse(values if one.is_list else values[-1])
+    except ValueError as error:
+        raise Misconfigured(f"{where}: `crawl.flags`: {one.flag}: {error}") from None

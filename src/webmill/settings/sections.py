@@ -1,4 +1,4 @@
-"""Every setting there is, declared once: see `webmill.settings.declaration` for what follows from a line."""
+"""Declares every setting; `webmill.settings.declaration` explains what a declaration gives."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import msgspec
 
 from webmill.errors import Misconfigured
 from webmill.settings.declaration import setting
-from webmill.settings.value_formats import WORDS, Duration, FixedAddresses, Size, Texts, Words
+from webmill.settings.value_formats import LIST_FORMAT, Duration, FixedAddresses, PatternList, Size, TextList
 
 STAGES = ("crawl", "index", "extract", "publish", "search")
 LINES_PER_BLOCK = 3000  # of Common Crawl's own indexes
@@ -43,14 +43,15 @@ class CrawlSettings(msgspec.Struct, frozen=True, kw_only=True):
         setting("Follow links within the seeds' host, domain or path, or anywhere.", group=URLS),
     ] = "host"
     include: Annotated[
-        Texts,
+        PatternList,
         setting("Crawl only URLs that match this regular expression (RE2); repeatable.", group=URLS, metavar="REGEX"),
     ] = ()
     exclude: Annotated[
-        Texts, setting("Skip URLs that match this regular expression (RE2); repeatable.", group=URLS, metavar="REGEX")
+        PatternList,
+        setting("Skip URLs that match this regular expression (RE2); repeatable.", group=URLS, metavar="REGEX"),
     ] = ()
     exclude_domains: Annotated[
-        Words,
+        TextList,
         setting(
             "Never crawl these domains; on the command line, a file with one domain per line.",
             group=URLS,
@@ -239,7 +240,7 @@ class ExtractSettings(msgspec.Struct, frozen=True, kw_only=True):
         int | None, setting("Skip pages with more characters of text than this.", least=0, none="none")
     ] = None
     languages: Annotated[
-        Words,
+        TextList,
         setting("Keep only pages in this language (ISO 639-3: eng); repeatable.", option="language", metavar="CODE"),
     ] = ()
 
@@ -248,7 +249,7 @@ class PublishSettings(msgspec.Struct, frozen=True, kw_only=True):
     """What `webmill publish documents` and `webmill run` publish."""
 
     facets: Annotated[
-        Annotated[tuple[Literal["language", "domain"], ...], WORDS],
+        Annotated[tuple[Literal["language", "domain"], ...], LIST_FORMAT],
         setting("Also index each version by this field; repeatable.", option="facet"),
     ] = ("language",)
     most_lost: Annotated[
@@ -262,13 +263,13 @@ class PublishSettings(msgspec.Struct, frozen=True, kw_only=True):
 class RunSettings(msgspec.Struct, frozen=True):
     """Which stages `webmill run` runs, always in this order: crawl, index, extract, publish, search."""
 
-    stages: Annotated[Words, setting("The stages to run.", only="file")] = STAGES
+    stages: Annotated[TextList, setting("The stages to run.", only="file")] = STAGES
 
     def in_order(self) -> tuple[str, ...]:
         """Return the stages in the order of the work, whatever the order they are written in."""
         unknown = [name for name in self.stages if name not in STAGES]
         if unknown:
-            raise Misconfigured(f"run.stages: no stage {unknown[0]!r}: there are {', '.join(STAGES)}")
+            raise Misconfigured(f"run.stages: unknown stage {unknown[0]!r}: use {', '.join(STAGES)}")
         return tuple(stage for stage in STAGES if stage in self.stages)
 
 
@@ -348,17 +349,17 @@ class ServeSettings(msgspec.Struct, frozen=True):
     ] = ""
     processes: Annotated[int, setting("Number of server processes.", least=1)] = 1
     hosts: Annotated[
-        Words,
+        TextList,
         setting("Host name that clients may use for this server; repeatable.", option="allow-host", metavar="NAME"),
     ] = ()
     origins: Annotated[
-        Words,
+        TextList,
         setting(
             "Origin whose scripts may read responses (CORS), or * for all; repeatable.", option="origin", metavar="URL"
         ),
     ] = ()
     proxies: Annotated[
-        Words,
+        TextList,
         setting("Address of a proxy whose X-Forwarded-For is trusted; repeatable.", option="proxy", metavar="ADDRESS"),
     ] = ()
     rate: Annotated[float, setting("Maximum requests per second from one client; 0 means no limit.", least=0)] = 50.0

@@ -1,7 +1,7 @@
-"""How values are written that TOML has no form for: 90s, 64M, lists with commas, HOST=ADDRESS:PORT.
+"""Formats of values that TOML has no form for: 90s, 64M, lists with commas, HOST=ADDRESS:PORT.
 
-A kind is part of a type: `delay: Annotated[Duration, setting("…")]` holds seconds, and is written `70s` on the command
-line, in a variable and in webmill.toml.
+A format is part of a type: `delay: Annotated[Duration, setting("…")]` holds seconds, and is written `70s` on the
+command line, in a variable and in webmill.toml.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ _DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*(ms|s|m|h|d|)", re.IGNORECASE)
 _SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*([kmgt]?)(?:i?b)?", re.IGNORECASE)
 
 
-class Kind(msgspec.Struct, frozen=True):
-    """`parse` takes what was written and raises ValueError with a sentence; `write` is the way back."""
+class ValueFormat(msgspec.Struct, frozen=True):
+    """How a value is written. `parse` raises ValueError with a sentence for people; `write` is its inverse."""
 
     metavar: str
     parse: Callable[[Any], Any]
@@ -37,7 +37,7 @@ def parse_duration(written: object) -> float:
 
 
 def write_duration(seconds: float) -> str:
-    """Return `70s`, `20m`, `8h`: in the largest unit that it is a whole number of."""
+    """Return `70s`, `20m`, `8h`: a whole number of the largest possible unit."""
     for unit in ("d", "h", "m"):
         if seconds and not seconds % _SECONDS[unit]:
             return f"{seconds / _SECONDS[unit]:.0f}{unit}" if unit != "m" or seconds > 60 else "60s"
@@ -59,28 +59,28 @@ def write_size(size: int) -> str:
     return str(size)
 
 
-def parse_words(written: object) -> tuple[str, ...]:
-    """Return a list as it is, and the parts of a text with commas."""
+def parse_list(written: object) -> tuple[str, ...]:
+    """Return a list unchanged, or the parts of a text with commas."""
     if isinstance(written, str):
         return tuple(word.strip() for word in written.split(",") if word.strip())
     if isinstance(written, list | tuple) and all(isinstance(word, str) for word in written):
         return tuple(written)
-    raise ValueError(f"{written!r} is not a list of texts")
+    raise ValueError(f'{written!r} is not a list of texts; write ["a", "b"], or a,b on the command line')
 
 
-def parse_texts(written: object) -> tuple[str, ...]:
-    """Return a list as it is, and a text as a list of one: patterns have commas of their own."""
-    return (written,) if isinstance(written, str) and written else parse_words(written)
+def parse_patterns(written: object) -> tuple[str, ...]:
+    """Return a list unchanged, or a text as a list of one: patterns may contain commas."""
+    return (written,) if isinstance(written, str) and written else parse_list(written)
 
 
 def parse_addresses(written: object) -> dict[str, tuple[str, int]]:
-    """Return host -> (address, port) of `HOST=ADDRESS:PORT` or a list of them."""
+    """Return {host: (address, port)} for `HOST=ADDRESS:PORT` or a list of them."""
     if isinstance(written, Mapping):
         return {host: (str(ip), int(port)) for host, (ip, port) in written.items()}
-    return dict(map(_address, parse_words(written)))
+    return dict(map(_parse_address, parse_list(written)))
 
 
-def _address(written: str) -> tuple[str, tuple[str, int]]:
+def _parse_address(written: str) -> tuple[str, tuple[str, int]]:
     host, equals, address = written.partition("=")
     ip, colon, port = address.rpartition(":")
     ip = ip.removeprefix("[").removesuffix("]")
@@ -89,7 +89,7 @@ def _address(written: str) -> tuple[str, tuple[str, int]]:
             raise ValueError(written)
         ip_address(ip)
     except ValueError:
-        raise ValueError(f"{written!r} is not HOST=ADDRESS:PORT") from None
+        raise ValueError(f"{written!r} is not HOST=ADDRESS:PORT, such as example.org=127.0.0.1:8080") from None
     return host.lower(), (ip, int(port))
 
 
@@ -97,9 +97,11 @@ def _write_addresses(fixed: dict[str, tuple[str, int]]) -> list[str]:
     return [f"{host}={f'[{ip}]' if ':' in ip else ip}:{port}" for host, (ip, port) in fixed.items()]
 
 
-Duration = Annotated[float, Kind("TIME", parse_duration, write_duration)]
-Size = Annotated[int, Kind("SIZE", parse_size, write_size)]
-WORDS = Kind("TEXT", parse_words, list)
-Words = Annotated[tuple[str, ...], WORDS]
-Texts = Annotated[tuple[str, ...], Kind("TEXT", parse_texts, list)]
-FixedAddresses = Annotated[dict[str, tuple[str, int]], Kind("HOST=ADDRESS:PORT", parse_addresses, _write_addresses)]
+Duration = Annotated[float, ValueFormat("TIME", parse_duration, write_duration)]
+Size = Annotated[int, ValueFormat("SIZE", parse_size, write_size)]
+LIST_FORMAT = ValueFormat("TEXT", parse_list, list)
+TextList = Annotated[tuple[str, ...], LIST_FORMAT]
+PatternList = Annotated[tuple[str, ...], ValueFormat("TEXT", parse_patterns, list)]
+FixedAddresses = Annotated[
+    dict[str, tuple[str, int]], ValueFormat("HOST=ADDRESS:PORT", parse_addresses, _write_addresses)
+]

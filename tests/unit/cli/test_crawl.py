@@ -13,8 +13,8 @@ from webmill.cli.crawl import describe_repair
 from webmill.cli.init import make_settings_file
 from webmill.crawl.options import CrawlLimits, Politeness
 from webmill.crawl.stored_settings import SETTINGS, resolve_settings
-from webmill.settings import CrawlSettings, Sources, load, read_sources
-from webmill.settings.old_flags import read_flags
+from webmill.settings import CrawlSettings, Sources, load_settings, read_sources
+from webmill.settings.reading import read_flags
 from webmill.testing import TestWeb
 
 
@@ -93,7 +93,7 @@ def test_a_setting_that_was_declared_is_a_flag_a_key_a_variable_a_line_of_help_a
     sources = read_sources(None, collection=tmp_path, environment={})
     assert Politeness.from_settings(sources.settings().crawl, user_agent="x").max_crawl_delay == 120.0
     variable = {"WEBMILL_CRAWL_MAX_CRAWL_DELAY": "3s"}
-    assert load(None, collection=tmp_path, environment=variable).crawl.max_crawl_delay == 3.0
+    assert load_settings(None, collection=tmp_path, environment=variable).crawl.max_crawl_delay == 3.0
     told = Sources(flags={("crawl", "max_crawl_delay"): 7.0})
     assert resolve_settings(told, tmp_path)[1] == {"max_crawl_delay": 7.0}
     assert "--max-crawl-delay TIME" in webmill("crawl", "--help").out.decode()
