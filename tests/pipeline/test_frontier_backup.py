@@ -27,10 +27,10 @@ from tests.pipeline.crawling import Setup, captures, counts, crawl_here, frontie
 from tests.unit.cli.command import webmill
 from webmill.crawl.backends import crawl_backends
 from webmill.crawl.frontier.base import ClaimRequest, FrontierUpdate, LastVisit, TurnOutcomes, VisitDone
-from webmill.crawl.frontier_admin import giving
-from webmill.crawl.frontier_admin.copying import FOLDER
-from webmill.crawl.frontier_admin.place import place_of
-from webmill.crawl.frontier_admin.tools import frontier_tools
+from webmill.crawl.frontier_admin import commands
+from webmill.crawl.frontier_admin.backend import frontier_backend
+from webmill.crawl.frontier_admin.crawl_frontier import crawl_frontier
+from webmill.crawl.frontier_admin.frontier_copy import COPY_FOLDER
 from webmill.crawl.layout import load_or_create_layout
 from webmill.crawl.options import CrawlRules
 from webmill.crawl.scheduler.inbox import publish_links
@@ -113,7 +113,7 @@ def back_up_while_it_runs(root: Path, web: TestWeb, setup: Setup, targets: list[
             wait_for(lambda number=number: len(web.log) >= number * every, process)
             ended = webmill("-q", "frontier", "backup", root, target)
             assert ended.code == 0, ended.err
-        assert not (root / "frontier" / FOLDER).exists()
+        assert not (root / "frontier" / COPY_FOLDER).exists()
     finally:
         end(process)
 
@@ -232,31 +232,31 @@ def points(calls: int) -> list[int]:
 
 def filled(root: Path) -> Path:
     """Two shards with something in each place, and a letter on its way."""
-    place = place_of(root, crawl_backends(), frontier_tools(), name=root.name)
+    place = crawl_frontier(root, crawl_backends(), frontier_backend(), name=root.name)
     atomic.make_folder(place.folder)
     load_or_create_layout(place.options.folder, 2)
     atomic.write_bytes(place.options.folder.seeds, b"http://www.d0.test/\n")
     links = [Link(f"http://www.d{number % 20}.test/{number}", depth=number % 3) for number in range(100)]
-    giving.add(place, links)
-    giving.exclude(place, ["d7.test"])
+    commands.add_urls(place, links)
+    commands.exclude_domains(place, ["d7.test"])
     with place.frontiers() as shards:
         for frontier in shards:
             for turn in frontier.claim(ClaimRequest(turns=5, urls_per_turn=2, now=4e9, lease=9.0, hold=0.0)):
                 done = VisitDone(LastVisit(url=turn.items[0].url, time=4e9, status=200))
                 frontier.commit(FrontierUpdate(settled=[TurnOutcomes(turn.token, [done], next=4e9)]), now=4e9)
-    with place.box(1) as box:
+    with place.inbox(1) as box:
         publish_links(box, [Link("http://www.messages.test/")])
     return root
 
 
 def contents(root: Path) -> dict[str, Any]:
-    place = place_of(root, crawl_backends(), frontier_tools(), name=root.name)
+    place = crawl_frontier(root, crawl_backends(), frontier_backend(), name=root.name)
     with frontiers(root) as shards:
         return {
             "waiting": sorted(link.url for one in shards for link in one.waiting()),
             "visited": sorted(visit.url for one in shards for visit in one.visits()),
             "excluded": sorted(name for one in shards for name in one.excluded()),
-            "letters": [list(place.tools.letters(place.options.folder.inbox(shard))) for shard in range(2)],
+            "letters": [list(place.backend.read_messages(place.options.folder.inbox(shard))) for shard in range(2)],
             "seeds": place.options.folder.seeds.read_bytes(),
         }
 

@@ -16,10 +16,17 @@ from webmill.crawl.backends import crawl_backends
 from webmill.crawl.frontier.base import ClaimRequest, FrontierUpdate, LastVisit, TurnOutcomes, VisitDone
 from webmill.crawl.frontier.framed_file import read_frames
 from webmill.crawl.frontier.local import LocalFrontier, restore
-from webmill.crawl.frontier_admin import exporting
-from webmill.crawl.frontier_admin.copying import FRESH, HOLD, Holding, copied, letters_file, part
-from webmill.crawl.frontier_admin.place import Place, place_of
-from webmill.crawl.frontier_admin.tools import frontier_tools
+from webmill.crawl.frontier_admin import export
+from webmill.crawl.frontier_admin.backend import frontier_backend
+from webmill.crawl.frontier_admin.crawl_frontier import CrawlFrontier, crawl_frontier
+from webmill.crawl.frontier_admin.frontier_copy import (
+    HOLD_FILE,
+    HOLD_SECONDS,
+    HoldSignal,
+    copy_frontier,
+    messages_file,
+    shard_copy,
+)
 from webmill.crawl.layout import load_or_create_layout
 from webmill.crawl.progress import CrawlProgress
 from webmill.crawl.scheduler.commands import BackUpFrontier, ShardCommand, apply_command
@@ -43,7 +50,7 @@ def url_in(shard: int, name: str) -> str:
 class Player:
     """A shard that does one thing at a time, when it is told to."""
 
-    def __init__(self, place: Place, shard: int) -> None:
+    def __init__(self, place: CrawlFrontier, shard: int) -> None:
         self.frontier = LocalFrontier(place.options.folder.shard(shard))
         boxes = [place.options.folder.inbox(number) for number in range(2)]
         self.messages = ShardMessages(boxes, shard, open_inbox=place.options.backends.open_inbox)
@@ -70,8 +77,8 @@ class Player:
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Iterator[Place]:
-    found = place_of(tmp_path / "crawl", crawl_backends(), frontier_tools())
+def place(tmp_path: Path) -> Iterator[CrawlFrontier]:
+    found = crawl_frontier(tmp_path / "crawl", crawl_backends(), frontier_backend())
     atomic.make_folder(found.folder)
     load_or_create_layout(found.options.folder, 2)
     with exclusive(found.folder, "crawl", doing="crawling"):  # it runs
@@ -79,7 +86,7 @@ def place(tmp_path: Path) -> Iterator[Place]:
 
 
 @pytest.fixture
-def players(place: Place) -> Iterator[list[Player]]:
+def players(place: CrawlFrontier) -> Iterator[list[Player]]:
     both = [Player(place, 0), Player(place, 1)]
     yield both
     for player in both:
@@ -89,7 +96,7 @@ def players(place: Place) -> Iterator[list[Player]]:
 class Copying(threading.Thread):
     """The one who wants a copy. It is kept until `enough` is set."""
 
-    def __init__(self, place: Place) -> None:
+    def __init__(self, place: CrawlFrontier) -> None:
         super().__init__(daemon=True)
         self._place = place
         self.there, self.enough = threading.Event(), threading.Event()
@@ -98,7 +105,7 @@ class Copying(threading.Thread):
 
     def run(self) -> None:
         try:
-            with copied(self._place):
+            with copy_frontier(self._place):
                 self.there.set()
                 self.enough.wait(PATIENCE)
         except WebmillError as error:
@@ -123,14 +130,14 @@ def obeying(player: Player) -> None:
 
 
 def test_a_link_sent_before_one_copy_and_received_after_the_other_is_in_the_backup(
-    place: Place, players: list[Player]
+    place: CrawlFrontier, players: list[Player]
 ) -> None:
     sender, receiver = players
     page, link = url_in(0, "page"), url_in(1, "link")
     sender.frontier.commit(FrontierUpdate(links=[Link(page)]), now=NOW)
     copying = Copying(place)
     obeying(receiver)
-    with place.box(1) as box:  # it is this crawl's alone
+    with place.inbox(1) as box:  # it is this crawl's alone
         publish_command(box, BackUpFrontier(str(place.folder / "elsewhere" / "shard-01")))
     sender.messages.send(1, [Link(link)])
     sender.visit(page)
@@ -139,10 +146,10 @@ def test_a_link_sent_before_one_copy_and_received_after_the_other_is_in_the_back
     obeying(sender)
     assert copying.there.wait(PATIENCE)
     folder = place.folder / "backup"
-    restore(part(folder, 0), folder / "sender")
+    restore(shard_copy(folder, 0), folder / "sender")
     with LocalFrontier(folder / "sender") as copy:
         assert copy.visit(page)
-    letters = [msgspec.msgpack.decode(letter, type=list[Link]) for letter in read_frames(letters_file(folder, 1))]
+    letters = [msgspec.msgpack.decode(letter, type=list[Link]) for letter in read_frames(messages_file(folder, 1))]
     assert letters == [[Link(link)]]
     assert receiver.take_mail()[0] == [Link(link)]  # it goes on as soon as the boxes are copied
     copying.end()
@@ -150,19 +157,19 @@ def test_a_link_sent_before_one_copy_and_received_after_the_other_is_in_the_back
     assert not folder.exists()
 
 
-def test_an_order_that_comes_twice_is_done_once(place: Place, players: list[Player]) -> None:
+def test_an_order_that_comes_twice_is_done_once(place: CrawlFrontier, players: list[Player]) -> None:
     copying = Copying(place)
     for player in players:
         obeying(player)
     assert copying.there.wait(PATIENCE)
-    copy = part(place.folder / "backup", 0)
+    copy = shard_copy(place.folder / "backup", 0)
     apply_command(BackUpFrontier(str(copy)), players[0].frontier)  # as after a kill
     copying.end()
     apply_command(BackUpFrontier(str(copy)), players[0].frontier)  # nobody wants it any more
     assert not copy.exists()
 
 
-def test_a_copy_that_cannot_be_made_is_told_with_the_reason(place: Place, players: list[Player]) -> None:
+def test_a_copy_that_cannot_be_made_is_told_with_the_reason(place: CrawlFrontier, players: list[Player]) -> None:
     copying = Copying(place)
     obeying(players[0])
     status = StatusFile(place.folder, name="crawl", started=0.0, clock=time.time)
@@ -174,7 +181,7 @@ def test_a_copy_that_cannot_be_made_is_told_with_the_reason(place: Place, player
 
 
 def test_a_crawl_that_ends_meanwhile_is_copied_all_the_same(tmp_path: Path) -> None:
-    place = place_of(tmp_path / "crawl", crawl_backends(), frontier_tools())
+    place = crawl_frontier(tmp_path / "crawl", crawl_backends(), frontier_backend())
     atomic.make_folder(place.folder)
     load_or_create_layout(place.options.folder, 2)
     with exclusive(place.folder, "crawl", doing="crawling"):
@@ -184,40 +191,40 @@ def test_a_crawl_that_ends_meanwhile_is_copied_all_the_same(tmp_path: Path) -> N
         for player in players:
             player.close()
     assert copying.there.wait(PATIENCE)
-    assert part(place.folder / "backup", 1).exists()
+    assert shard_copy(place.folder / "backup", 1).exists()
     copying.end()
     assert copying.error is None
 
 
-def test_letters_are_not_held_for_ever_by_one_who_died(place: Place, players: list[Player]) -> None:
+def test_letters_are_not_held_for_ever_by_one_who_died(place: CrawlFrontier, players: list[Player]) -> None:
     receiver, link = players[1], Link(url_in(1, "link"))
     backup = place.folder / "backup"
-    atomic.make_folder(part(backup, 1))
-    (backup / HOLD).touch()
+    atomic.make_folder(shard_copy(backup, 1))
+    (backup / HOLD_FILE).touch()
     players[0].messages.send(1, [link])
     assert receiver.take_mail() == ([], [])
-    old = time.time() - FRESH
-    os.utime(backup / HOLD, (old, old))
+    old = time.time() - HOLD_SECONDS
+    os.utime(backup / HOLD_FILE, (old, old))
     assert receiver.take_mail()[0] == [link]
 
 
 def test_one_who_was_held_up_himself_knows_that_his_copy_is_worth_nothing(tmp_path: Path) -> None:
     now = [0.0]
     for clock in ("clock", "wall"):
-        holding = Holding(tmp_path / HOLD, **{clock: lambda: now[0]})
-        now[0] += FRESH / 3
-        holding.go_on()
-        now[0] += FRESH
+        signal = HoldSignal(tmp_path / HOLD_FILE, **{clock: lambda: now[0]})
+        now[0] += HOLD_SECONDS / 3
+        signal.renew()
+        now[0] += HOLD_SECONDS
         with pytest.raises(Unavailable, match="run it again"):
-            holding.go_on()
+            signal.renew()
 
 
-def test_what_waits_is_exported_while_the_crawl_runs(place: Place, players: list[Player]) -> None:
+def test_what_waits_is_exported_while_the_crawl_runs(place: CrawlFrontier, players: list[Player]) -> None:
     urls = [url_in(0, "a"), url_in(1, "b")]
     for player, url in zip(players, urls, strict=True):
         player.frontier.commit(FrontierUpdate(links=[Link(url)]), now=NOW)
     found: list[str] = []
-    reader = threading.Thread(target=lambda: found.extend(link.url for link in exporting.waiting(place)), daemon=True)
+    reader = threading.Thread(target=lambda: found.extend(link.url for link in export.waiting_urls(place)), daemon=True)
     reader.start()
     for player in players:
         obeying(player)

@@ -24,8 +24,8 @@ from tests.unit.cli.command import Ended, webmill
 from webmill.crawl.backends import crawl_backends
 from webmill.crawl.cluster.cluster_state import ClusterState
 from webmill.crawl.frontier.redis.frontier import RedisFrontier
-from webmill.crawl.frontier_admin.place import place_of
-from webmill.crawl.frontier_admin.tools import frontier_tools
+from webmill.crawl.frontier_admin.backend import frontier_backend
+from webmill.crawl.frontier_admin.crawl_frontier import crawl_frontier
 from webmill.infra import atomic
 
 pytestmark = pytest.mark.server("redis")
@@ -116,12 +116,12 @@ def test_what_is_given_waits_in_the_boxes_until_a_node_takes_it(tmp_path: Path, 
 
 
 def begin(root: Path, redis_url: str, name: str) -> None:
-    tools = frontier_tools(redis_url, name=name)
-    place = place_of(root, crawl_backends(redis_url, name=name), tools, name=name)
+    backend = frontier_backend(redis_url, name=name)
+    place = crawl_frontier(root, crawl_backends(redis_url, name=name), backend, name=name)
     atomic.make_folder(place.folder)
-    tools.settle(place.options, SHARDS)
+    backend.settle_layout(place.options, SHARDS)
     atomic.write_bytes(place.folder / "flags.json", msgspec.json.encode({"name": name}))
-    tools.close()
+    backend.close()
 
 
 @needs_killer

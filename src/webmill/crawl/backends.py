@@ -42,7 +42,7 @@ def crawl_backends(
             open_domain_budget=open_domain_budget,
         )
     from webmill.crawl.cluster.redis_backends import RedisBackends
-    from webmill.crawl.frontier_admin.held import HeldInboxOpener
+    from webmill.crawl.frontier_admin.held_inbox import HeldInboxOpener
 
     check_redis(frontier)
     open_backup = partial(open_storage, backup) if backup else None
@@ -75,7 +75,7 @@ def open_local_frontier(folder: Path) -> Frontier:
 
 
 def open_inbox(file: Path) -> ShardInbox:
-    from webmill.crawl.frontier_admin.held import HeldInbox
+    from webmill.crawl.frontier_admin.held_inbox import HeldInbox
     from webmill.crawl.scheduler.sqlite_inbox import SqliteInbox
 
     return HeldInbox(SqliteInbox(file), file)

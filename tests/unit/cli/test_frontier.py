@@ -14,8 +14,8 @@ from tests.pipeline.crawling import frontiers
 from tests.unit.cli.command import Ended, commands_of, webmill
 from webmill.crawl.backends import crawl_backends
 from webmill.crawl.frontier.base import ClaimRequest, FrontierUpdate, LastVisit, TurnOutcomes, VisitDone
-from webmill.crawl.frontier_admin.place import Place, place_of
-from webmill.crawl.frontier_admin.tools import frontier_tools
+from webmill.crawl.frontier_admin.backend import frontier_backend
+from webmill.crawl.frontier_admin.crawl_frontier import CrawlFrontier, crawl_frontier
 from webmill.crawl.layout import load_or_create_layout
 from webmill.crawl.scheduler.commands import CompactFrontier, ExcludeDomains, IncludeDomains
 from webmill.crawl.scheduler.inbox import ShardMessages, shard_of
@@ -27,9 +27,9 @@ NOW = 1_700_000_000.0
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Place:
+def place(tmp_path: Path) -> CrawlFrontier:
     """A crawl of two processes that has visited one page."""
-    found = place_of(tmp_path / "news", crawl_backends(), frontier_tools())
+    found = crawl_frontier(tmp_path / "news", crawl_backends(), frontier_backend())
     atomic.make_folder(found.folder)
     load_or_create_layout(found.options.folder, 2)
     assert shard_of("http://a.test/", 2) == 1
@@ -42,7 +42,7 @@ def place(tmp_path: Path) -> Place:
 
 
 @pytest.fixture
-def running(place: Place) -> Iterator[Place]:
+def running(place: CrawlFrontier) -> Iterator[CrawlFrontier]:
     with exclusive(place.folder, "crawl", doing="crawling"):
         yield place
 
@@ -51,7 +51,7 @@ def frontier(*arguments: str | Path) -> Ended:
     return webmill("frontier", *arguments)
 
 
-def letters(place: Place) -> list[object]:
+def letters(place: CrawlFrontier) -> list[object]:
     """What the owners of the boxes find there."""
     found: list[object] = []
     for shard in range(2):
@@ -65,7 +65,7 @@ def letters(place: Place) -> list[object]:
     return found
 
 
-def waiting(place: Place) -> dict[str, Link]:
+def waiting(place: CrawlFrontier) -> dict[str, Link]:
     with frontiers(place.root) as shards:
         return {link.url: link for one in shards for link in one.waiting()}
 
@@ -80,7 +80,7 @@ def test_every_command_explains_itself_with_an_example_in_80_columns(command: tu
 
 
 @pytest.mark.parametrize("is_running", [False, True])
-def test_stats_tell_of_each_shard_and_of_all(place: Place, is_running: bool) -> None:
+def test_stats_tell_of_each_shard_and_of_all(place: CrawlFrontier, is_running: bool) -> None:
     with exclusive(place.folder, "crawl" if is_running else "nothing", doing="crawling"):
         shown = frontier("stats", place.root).out.decode().splitlines()
         told = msgspec.json.decode(frontier("stats", place.root, "--json").out)
@@ -96,7 +96,7 @@ def test_stats_tell_of_each_shard_and_of_all(place: Place, is_running: bool) -> 
     assert told["total"]["oldest"] > 86400  # by a clock that is not of 2023
 
 
-def test_urls_are_added_at_once_when_nobody_crawls(place: Place, tmp_path: Path) -> None:
+def test_urls_are_added_at_once_when_nobody_crawls(place: CrawlFrontier, tmp_path: Path) -> None:
     file = tmp_path / "urls.txt"
     file.write_text("http://b.test/  # a comment\n\nftp://c.test/\nhttp://a.test/2\n")
     ended = frontier("add", place.root, "http://b.test/1", "--file", file, "--priority", "0", "--depth", "7")
@@ -109,7 +109,7 @@ def test_urls_are_added_at_once_when_nobody_crawls(place: Place, tmp_path: Path)
     assert set(found) == {"http://a.test/2", "http://b.test/", "http://b.test/1"}
 
 
-def test_urls_and_orders_go_to_the_boxes_of_a_crawl_that_runs(running: Place) -> None:
+def test_urls_and_orders_go_to_the_boxes_of_a_crawl_that_runs(running: CrawlFrontier) -> None:
     assert frontier("add", running.root, "http://b.test/", "http://b.test/2").code == 0
     assert frontier("exclude", running.root, "c.test").code == 0
     assert frontier("include", running.root, "c.test").code == 0
@@ -124,7 +124,7 @@ def test_urls_and_orders_go_to_the_boxes_of_a_crawl_that_runs(running: Place) ->
     assert found.count(CompactFrontier()) == 2
 
 
-def test_domains_are_excluded_and_included_at_once_when_nobody_crawls(place: Place, tmp_path: Path) -> None:
+def test_domains_are_excluded_and_included_at_once_when_nobody_crawls(place: CrawlFrontier, tmp_path: Path) -> None:
     file = tmp_path / "domains.txt"
     file.write_text("b.test\n*.c.test\n")
     assert "3 domains excluded" in frontier("exclude", place.root, "a.test", "--file", file).err
@@ -139,14 +139,14 @@ def test_domains_are_excluded_and_included_at_once_when_nobody_crawls(place: Pla
 
 
 @pytest.mark.parametrize("bad", ["www.sub.a.test", "co.uk", "not a domain"])
-def test_a_slip_of_the_pen_excludes_nothing(place: Place, bad: str) -> None:
+def test_a_slip_of_the_pen_excludes_nothing(place: CrawlFrontier, bad: str) -> None:
     ended = frontier("exclude", place.root, "b.test", bad)
     assert ended.code == 2
     with frontiers(place.root) as shards:
         assert not [name for one in shards for name in one.excluded()]
 
 
-def test_what_waits_and_what_was_visited_is_exported(place: Place, tmp_path: Path) -> None:
+def test_what_waits_and_what_was_visited_is_exported(place: CrawlFrontier, tmp_path: Path) -> None:
     assert frontier("export", place.root, "--format", "txt").out == b"http://a.test/2\n"
     assert msgspec.json.decode(frontier("export", place.root).out, type=Link) == Link("http://a.test/2", depth=1)
     file = tmp_path / "visited.jsonl"
@@ -156,7 +156,7 @@ def test_what_waits_and_what_was_visited_is_exported(place: Place, tmp_path: Pat
     assert msgspec.json.decode(file.read_bytes())["status"] == 200
 
 
-def test_a_reader_that_goes_away_ends_an_export_without_a_word(place: Place) -> None:
+def test_a_reader_that_goes_away_ends_an_export_without_a_word(place: CrawlFrontier) -> None:
     giving = [f"http://many.test/{number}" for number in range(5000)]
     assert frontier("add", place.root, *giving).code == 0
     command = [sys.executable, "-m", "webmill", "-q", "frontier", "export", str(place.root)]
@@ -187,12 +187,12 @@ def test_a_folder_without_a_crawl_is_told_so(tmp_path: Path, arguments: tuple[st
     assert not list(tmp_path.iterdir())  # nothing was made
 
 
-def test_nothing_to_add_is_wrong_usage(place: Place) -> None:
+def test_nothing_to_add_is_wrong_usage(place: CrawlFrontier) -> None:
     for command in ("add", "exclude", "include"):
         assert frontier(command, place.root).code == 2
 
 
-def test_a_dry_run_of_compact_leaves_every_file_as_it_is(place: Place) -> None:
+def test_a_dry_run_of_compact_leaves_every_file_as_it_is(place: CrawlFrontier) -> None:
     before = {path: path.read_bytes() for path in place.root.rglob("*") if path.is_file()}
     ended = frontier("compact", place.root, "--dry-run")
     assert ended.code == 0

@@ -12,7 +12,7 @@ from webmill.cli.frontier.options import crawl_argument, frontier_option, open_c
 from webmill.cli.param_types import CountType
 from webmill.cli.text import format_count
 from webmill.crawl.frontier.base import MOST_DEPTH, PRIORITIES
-from webmill.crawl.frontier_admin import giving
+from webmill.crawl.frontier_admin import commands
 from webmill.crawl.seeds import RejectedSeed, read_seeds
 from webmill.model import Link
 
@@ -81,7 +81,7 @@ def add(
                 yield Link(seed, depth=depth, priority=priority)
 
     with open_crawl(collection, frontier) as place:
-        given = giving.add(place, links())
+        given = commands.add_urls(place, links())
     if given.sent:
         note(f"{format_count(given.sent, 'URL')} sent to the running crawl")
     else:

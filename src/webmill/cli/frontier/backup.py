@@ -62,7 +62,7 @@ def restore(context: Context, /, *, source: str, collection: Path, frontier: str
     note(f"{format_size(size)} restored; next: webmill crawl {collection}")
 
 
-def show_steps(context: Context, title: str, steps: Iterator[backups.Progress]) -> int:
+def show_steps(context: Context, title: str, steps: Iterator[backups.BackupProgress]) -> int:
     """Show progress and return the number of bytes. The total is known with the first step."""
     first = next(steps, None)
     total = first.total if first else 0

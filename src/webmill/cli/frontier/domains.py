@@ -11,7 +11,7 @@ from webmill.cli.context import note
 from webmill.cli.crawl import read_excluded_domains
 from webmill.cli.frontier.options import crawl_argument, frontier_option, open_crawl
 from webmill.cli.text import format_count
-from webmill.crawl.frontier_admin import giving
+from webmill.crawl.frontier_admin import commands
 from webmill.crawl.seeds import parse_domain
 from webmill.errors import BadInput
 
@@ -32,7 +32,7 @@ def exclude(*, collection: Path, domains: tuple[str, ...], file: Path | None, fr
     """Stop crawling these domains, also in later runs. Their waiting URLs are kept, but not fetched."""
     wanted = parse_domains(domains, file)
     with open_crawl(collection, frontier) as place:
-        print_domains(wanted, "excluded", is_done=giving.exclude(place, wanted))
+        print_domains(wanted, "excluded", is_done=commands.exclude_domains(place, wanted))
 
 
 @click.command(epilog="Example: webmill frontier include news/ example.net")
@@ -47,7 +47,7 @@ def include(*, collection: Path, domains: tuple[str, ...], file: Path | None, fr
     """
     wanted = parse_domains(domains, file)
     with open_crawl(collection, frontier) as place:
-        print_domains(wanted, "included", is_done=giving.include(place, wanted))
+        print_domains(wanted, "included", is_done=commands.include_domains(place, wanted))
 
 
 def parse_domains(domains: tuple[str, ...], file: Path | None) -> list[str]:

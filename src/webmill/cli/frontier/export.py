@@ -14,7 +14,7 @@ from webmill.cli.context import Context, note, pass_context
 from webmill.cli.frontier.options import crawl_argument, frontier_option, open_crawl
 from webmill.cli.text import format_count
 from webmill.crawl.frontier.base import LastVisit
-from webmill.crawl.frontier_admin import exporting
+from webmill.crawl.frontier_admin.export import visited_urls, waiting_row, waiting_urls
 from webmill.infra import atomic
 from webmill.model import Link
 
@@ -61,7 +61,7 @@ def export(
     if waiting and visited:
         raise click.UsageError("give --waiting or --visited, not both")
     with open_crawl(collection, frontier) as place:
-        rows = exporting.visited(place) if visited else exporting.waiting(place)
+        rows = visited_urls(place) if visited else waiting_urls(place)
         if output is None:
             write_urls(rows, sys.stdout.buffer, form, context)
             return
@@ -74,7 +74,7 @@ def write_urls(rows: Iterator[Link] | Iterator[LastVisit], file: BinaryIO, form:
     encode = msgspec.json.Encoder().encode
     with context.progress("export", unit="URLs") as progress:
         for row in rows:
-            line = exporting.as_row(row) if isinstance(row, Link) else row
+            line = waiting_row(row) if isinstance(row, Link) else row
             file.write(row.url.encode() + b"\n" if form == "txt" else encode(line) + b"\n")
             progress.advance()
     return progress.done

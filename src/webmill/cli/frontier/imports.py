@@ -16,7 +16,7 @@ from webmill.compat.frontier.importer import BATCH, TableImport, open_imports
 from webmill.compat.frontier.postgres import DatabaseSnapshot
 from webmill.compat.frontier.progress import ImportCounts
 from webmill.crawl.frontier.base import PRIORITIES
-from webmill.crawl.frontier_admin.place import Place
+from webmill.crawl.frontier_admin.crawl_frontier import CrawlFrontier
 from webmill.crawl.stored_settings import read_stored, store
 
 
@@ -100,7 +100,7 @@ def import_postgres(
     finish(rejected=sum(sum(each.rejected.values()) for each in counts.values()), where=", ".join(files))
 
 
-def keep_settings(place: Place, frontier: str | None) -> None:
+def keep_settings(place: CrawlFrontier, frontier: str | None) -> None:
     """Save the name and the frontier, so that `webmill crawl DIR` needs no flags for them."""
     kept = {**read_stored(place.folder), "name": place.options.folder.collection.name}
     store(kept | ({"frontier": frontier} if frontier else {}), place.folder)

@@ -10,8 +10,8 @@ import click
 
 from webmill.collection import default_crawl_name
 from webmill.crawl.backends import crawl_backends
-from webmill.crawl.frontier_admin.place import Place, place_of
-from webmill.crawl.frontier_admin.tools import frontier_tools
+from webmill.crawl.frontier_admin.backend import frontier_backend
+from webmill.crawl.frontier_admin.crawl_frontier import CrawlFrontier, crawl_frontier
 from webmill.crawl.stored_settings import read_json, read_stored
 
 Decorator = Callable[[Callable[..., None]], Callable[..., None]]
@@ -30,15 +30,15 @@ name_option: Decorator = click.option(
 
 
 @contextmanager
-def open_crawl(collection: Path, frontier: str | None, *, name: str | None = None) -> Iterator[Place]:
+def open_crawl(collection: Path, frontier: str | None, *, name: str | None = None) -> Iterator[CrawlFrontier]:
     root = collection.resolve()
     flags = read_stored(root / "frontier")
     redis = frontier or flags.get("frontier")
     called = (
         name or flags.get("name") or read_json(root / "frontier" / "crawl.json").get("name") or default_crawl_name(root)
     )
-    tools = frontier_tools(redis, name=called)
+    backend = frontier_backend(redis, name=called)
     try:
-        yield place_of(root, crawl_backends(redis, name=called), tools, name=called)
+        yield crawl_frontier(root, crawl_backends(redis, name=called), backend, name=called)
     finally:
-        tools.close()
+        backend.close()

@@ -10,7 +10,7 @@ import msgspec
 
 from webmill.cli.frontier.options import crawl_argument, frontier_option, open_crawl
 from webmill.cli.text import format_duration, format_size
-from webmill.crawl.frontier_admin.figures import Figures, figures, total
+from webmill.crawl.frontier_admin.stats import ShardStats, read_stats, sum_stats
 
 MAX_COLUMNS = 4  # shards that fit in 80 columns
 
@@ -22,18 +22,18 @@ MAX_COLUMNS = 4  # shards that fit in 80 columns
 def stats(*, collection: Path, frontier: str | None, as_json: bool) -> None:
     """Show how many URLs wait and were visited, for each shard (process) and in total."""
     with open_crawl(collection, frontier) as place:
-        each = list(figures(place, now=time.time()))
+        each = list(read_stats(place, now=time.time()))
     if as_json:
-        click.echo(msgspec.json.encode({"total": total(each), "shards": each}))
+        click.echo(msgspec.json.encode({"total": sum_stats(each), "shards": each}))
         return
-    shown = [total(each), *each] if len(each) <= MAX_COLUMNS else [total(each)]
+    shown = [sum_stats(each), *each] if len(each) <= MAX_COLUMNS else [sum_stats(each)]
     for name, *cells in make_table(shown if len(each) > 1 else each):
         click.echo(f"{name:<18}" + "".join(f"{cell:>15}" for cell in cells))
     if len(each) > MAX_COLUMNS:
         click.echo(f"{len(each)} shards: --json lists them")
 
 
-def make_table(shown: list[Figures]) -> list[tuple[str, ...]]:
+def make_table(shown: list[ShardStats]) -> list[tuple[str, ...]]:
     def row(name: str, cells: list[str]) -> tuple[str, ...]:
         return (name, *cells)
 

@@ -34,7 +34,7 @@ from webmill.compat.frontier.progress import (
 )
 from webmill.compat.frontier.rows import DomainRows, TableReader, VisitedRows, WaitingRows, select_query
 from webmill.crawl.frontier.base import Frontier
-from webmill.crawl.frontier_admin.place import Place, clock_of
+from webmill.crawl.frontier_admin.crawl_frontier import CrawlFrontier, crawl_clock
 from webmill.crawl.scheduler.inbox import shard_of
 from webmill.errors import BadInput, Conflict
 from webmill.infra import atomic
@@ -44,7 +44,7 @@ BATCH = 10_000
 
 @contextmanager
 def open_imports(
-    place: Place, database: DatabaseSnapshot, *, processes: int | None, priority: int, again: bool
+    place: CrawlFrontier, database: DatabaseSnapshot, *, processes: int | None, priority: int, again: bool
 ) -> Iterator[list[TableImport]]:
     """The three tables, to be run one after the other. The crawl is made where there is none.
 
@@ -52,10 +52,10 @@ def open_imports(
     """
     options = place.options
     atomic.make_folder(options.folder.path)
-    with place.alone(doing="importing"):
-        place.tools.settle(options, processes)
-        with place.frontiers() as frontiers, place.gates() as gates:
-            clock = clock_of(gates, frontiers)
+    with place.exclusively(doing="importing"):
+        place.backend.settle_layout(options, processes)
+        with place.frontiers() as frontiers, place.host_schedule() as gates:
+            clock = crawl_clock(gates, frontiers)
             waiting = WaitingRows(priority=priority, clock=clock)
             readings = VisitedRows(clock=clock), waiting, DomainRows(gates, clock=clock)
             rejected = options.folder.collection.rejected

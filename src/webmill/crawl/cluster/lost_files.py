@@ -12,7 +12,7 @@ from pathlib import Path
 from webmill.crawl.frontier.redis.owner import FACTS, TAKING, braced, read_facts, read_meta
 from webmill.crawl.frontier.redis.server import Server
 from webmill.crawl.frontier.redis.takeover import PLAN, take_over
-from webmill.crawl.frontier_admin.backup import fetch, read_manifest
+from webmill.crawl.frontier_admin.backup import fetch_file, read_manifest
 from webmill.errors import BadInput, Misconfigured, NotFound
 from webmill.infra.files import os_errors
 from webmill.infra.storage.base import Storage
@@ -65,7 +65,7 @@ def fetched(folder: Path, open_backup: OpenBackup | None) -> Iterator[Path | Non
     try:
         for name, stored in read_manifest(storage).files.items():
             if name.startswith(f"{folder.name}/"):
-                fetch(storage, name, stored, into / name)
+                fetch_file(storage, name, stored, into / name)
         yield into / folder.name
     finally:
         shutil.rmtree(into, ignore_errors=True)

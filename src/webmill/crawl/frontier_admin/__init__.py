@@ -1,1 +1,1 @@
-"""Care for the frontier of a crawl, from outside: counts, URLs given to it, copies of it, what another crawler left."""
+"""Administration of a crawl's frontier, from outside: counts, adding URLs, copies, backups, exports."""

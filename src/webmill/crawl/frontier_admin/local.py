@@ -1,4 +1,4 @@
-"""The tools for a frontier on this machine's disk."""
+"""Administration of a frontier on this machine's disk."""
 
 from __future__ import annotations
 
@@ -9,61 +9,61 @@ from pathlib import Path
 
 from webmill.crawl.frontier.local import restore
 from webmill.crawl.frontier.sqlite_state import SqliteState
-from webmill.crawl.frontier_admin.tools import Look
+from webmill.crawl.frontier_admin.backend import ShardOverview
 from webmill.crawl.layout import load_or_create_layout
 from webmill.crawl.options import CrawlOptions
 from webmill.crawl.politeness import host_schedule as gates
 from webmill.crawl.scheduler import domain_budget as quota
 from webmill.errors import NotFound
-from webmill.infra.queue.sqlite import SCHEMA as BOX
+from webmill.infra.queue.sqlite import SCHEMA as INBOX_SCHEMA
 from webmill.infra.sqlite import Database, Schema
 
-LETTERS = 100  # read at once
+MESSAGES_AT_ONCE = 100  # read at once
 QUOTA = "quota.sqlite"
 
 
-class LocalTools:
+class LocalFrontierBackend:
     is_shared = False
 
-    def look(self, folder: Path) -> Look:
-        """SQLite lets others read while its owner writes."""
+    def read_overview(self, folder: Path) -> ShardOverview:
+        """Return the overview of a shard: SQLite lets others read while its owner writes."""
         path = folder / "state.sqlite"
         if not path.exists():
             raise NotFound(f"no frontier in {folder} yet")
         with closing(SqliteState(path)) as state:
             excluded = state.database.read("SELECT count(*) FROM domain WHERE excluded")[0][0]
-            return Look(state.stats(), excluded, state.next_turn(revisits=False))
+            return ShardOverview(state.stats(), excluded, state.next_turn(revisits=False))
 
-    def letters(self, file: Path) -> Iterator[bytes]:
+    def read_messages(self, file: Path) -> Iterator[bytes]:
         if not file.exists():
             return
-        with Database(file, schema=BOX) as box:
+        with Database(file, schema=INBOX_SCHEMA) as inbox:
             last = -1
             sql = "SELECT seq, body FROM body WHERE seq > ? ORDER BY seq LIMIT ?"
-            while page := box.read(sql, (last, LETTERS)):
+            while page := inbox.read(sql, (last, MESSAGES_AT_ONCE)):
                 yield from (body for _, body in page)
                 last = page[-1][0]
 
     def is_used_elsewhere(self) -> bool:
         return False
 
-    def settle(self, options: CrawlOptions, shards: int | None) -> None:
+    def settle_layout(self, options: CrawlOptions, shards: int | None) -> None:
         load_or_create_layout(options.folder, shards)
 
-    def save(self, options: CrawlOptions, shards: int, folder: Path) -> None:
+    def save_shared(self, options: CrawlOptions, shards: int, folder: Path) -> None:
         for shard in range(shards):
-            copy(options.folder.shard(shard) / QUOTA, quota_file(folder, shard), quota.SCHEMA)
-        copy(options.folder.host_schedule, folder / options.folder.host_schedule.name, gates.SCHEMA)
+            copy_database(options.folder.shard(shard) / QUOTA, budget_file(folder, shard), quota.SCHEMA)
+        copy_database(options.folder.host_schedule, folder / options.folder.host_schedule.name, gates.SCHEMA)
 
-    def restoring(self, options: CrawlOptions) -> AbstractContextManager[None]:  # noqa: ARG002 - the folder is the proof
+    def restore_guard(self, options: CrawlOptions) -> AbstractContextManager[None]:  # noqa: ARG002 - the folder is the proof
         return nullcontext()
 
-    def restore(self, source: Path, folder: Path) -> None:
+    def restore_shard(self, source: Path, folder: Path) -> None:
         restore(source, folder)
 
-    def load(self, options: CrawlOptions, shards: int, *, saved: Path, draft: Path) -> None:
+    def load_shared(self, options: CrawlOptions, shards: int, *, saved: Path, draft: Path) -> None:
         pairs = [
-            (quota_file(saved, shard), draft / options.folder.shard(shard).name / QUOTA) for shard in range(shards)
+            (budget_file(saved, shard), draft / options.folder.shard(shard).name / QUOTA) for shard in range(shards)
         ]
         for source, target in [
             *pairs,
@@ -76,11 +76,11 @@ class LocalTools:
         pass
 
 
-def quota_file(folder: Path, shard: int) -> Path:
+def budget_file(folder: Path, shard: int) -> Path:
     return folder / f"quota-{shard:02d}.sqlite"
 
 
-def copy(source: Path, target: Path, schema: Schema) -> None:
+def copy_database(source: Path, target: Path, schema: Schema) -> None:
     if source.exists():
         with Database(source, schema=schema) as database:
             database.copy_to(target)

@@ -1,4 +1,4 @@
-"""The tools for a frontier in Redis, whose nodes may be anywhere."""
+"""Administration of a frontier in Redis, whose nodes may be anywhere."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ from webmill.crawl.frontier.redis.backup import restore
 from webmill.crawl.frontier.redis.owner import RESTORING, braced, read_meta
 from webmill.crawl.frontier.redis.server import pairs
 from webmill.crawl.frontier.redis.state import RedisState
-from webmill.crawl.frontier_admin.tools import Look
+from webmill.crawl.frontier_admin.backend import ShardOverview
 from webmill.crawl.options import CrawlOptions
 from webmill.errors import Conflict, NotFound
 from webmill.infra import atomic
 
-LETTERS = 100  # read at once
+MESSAGES_AT_ONCE = 100  # read at once
 PAGE = 1000
 SHARED = "shared.frames"
 _pair = msgspec.msgpack.Decoder(tuple[str, list[bytes]])
 
 
-class RedisTools:
-    """Shards are known by the names of their folders, boxes by those of their files."""
+class RedisFrontierBackend:
+    """Shards are known by the names of their folders, inboxes by those of their files."""
 
     is_shared = True
 
@@ -36,35 +36,37 @@ class RedisTools:
         self._url, self._cluster, self._server = url, cluster, cluster.server
         self._prefix = braced(cluster.name)
 
-    def look(self, folder: Path) -> Look:
+    def read_overview(self, folder: Path) -> ShardOverview:
         prefix = braced(f"{self._cluster.name}:{folder.name}")
         if not read_meta(self._server, prefix):
             raise NotFound(f"no frontier {prefix} in Redis at {self._server.place} yet")
         state = RedisState(self._server, prefix, epoch=0, number=0)  # it only reads
-        return Look(state.stats(), self._server.ask("ZCARD", prefix + "excluded"), state.next_turn(revisits=False))
+        return ShardOverview(
+            state.stats(), self._server.ask("ZCARD", prefix + "excluded"), state.next_turn(revisits=False)
+        )
 
-    def letters(self, file: Path) -> Iterator[bytes]:
+    def read_messages(self, file: Path) -> Iterator[bytes]:
         start = "-"
-        while page := self._server.ask("XRANGE", self._prefix + file.stem, start, "+", "COUNT", LETTERS):
+        while page := self._server.ask("XRANGE", self._prefix + file.stem, start, "+", "COUNT", MESSAGES_AT_ONCE):
             yield from (fields[b"letter"] for _, fields in page)
             start = "(" + page[-1][0].decode()
 
     def is_used_elsewhere(self) -> bool:
         return self._cluster.has_living_nodes()
 
-    def settle(self, options: CrawlOptions, shards: int | None) -> None:
+    def settle_layout(self, options: CrawlOptions, shards: int | None) -> None:
         count = load_or_create_cluster_layout(options.folder, self._cluster, shards)
-        self._settle_down(count, read_folder_id(options.folder.path))
+        self._claim_shards(count, read_folder_id(options.folder.path))
 
-    def _settle_down(self, shards: int, place: str) -> None:
-        """The files of the shards are here: no node is to begin with others elsewhere."""
+    def _claim_shards(self, shards: int, place: str) -> None:
+        """Note that the files of the shards are here: no node is to begin with others elsewhere."""
         self._server.ask_all(("HSETNX", self._prefix + "homes", shard, place) for shard in range(shards))
 
-    def save(self, options: CrawlOptions, shards: int, folder: Path) -> None:
+    def save_shared(self, options: CrawlOptions, shards: int, folder: Path) -> None:
         """Flags of the crawl and quotas. The times of domains are the shards'; those of hosts and addresses pass."""
-        write_frames(folder / SHARED, map(msgspec.msgpack.encode, self._shared(options, shards)))
+        write_frames(folder / SHARED, map(msgspec.msgpack.encode, self._read_shared(options, shards)))
 
-    def _shared(self, options: CrawlOptions, shards: int) -> Iterator[tuple[str, list[bytes]]]:
+    def _read_shared(self, options: CrawlOptions, shards: int) -> Iterator[tuple[str, list[bytes]]]:
         flags = self._server.ask("GET", self._prefix + "flags")
         if flags:
             yield "flags", [flags]
@@ -77,8 +79,8 @@ class RedisTools:
                     break
 
     @contextmanager
-    def restoring(self, options: CrawlOptions) -> Iterator[None]:  # noqa: ARG002 - the name is the cluster's
-        """One that was cut short has left its sign, and may be begun anew."""
+    def restore_guard(self, options: CrawlOptions) -> Iterator[None]:  # noqa: ARG002 - the name is the cluster's
+        """Refuse to restore over another crawl. A restore that was cut short has left its sign, and may begin anew."""
         sign = self._prefix + "restoring"
         if self._server.ask("EXISTS", self._prefix + "layout") and not self._server.ask("EXISTS", sign):
             message = f"there is a crawl {self._cluster.name} in Redis at {self._server.place}: "
@@ -87,14 +89,14 @@ class RedisTools:
         yield
         self._server.ask("DEL", sign)
 
-    def restore(self, source: Path, folder: Path) -> None:
+    def restore_shard(self, source: Path, folder: Path) -> None:
         name = f"{self._cluster.name}:{folder.name}"
         if read_meta(self._server, braced(name)):  # of a restore that was cut short
             self._server.ask("HSET", braced(name) + "meta", RESTORING, "1")
         self._server.ask("DEL", f"{self._prefix}mail-{folder.name.removeprefix('shard-')}")
         restore(self._url, source, folder, prefix=name)
 
-    def load(self, options: CrawlOptions, shards: int, *, saved: Path, draft: Path) -> None:
+    def load_shared(self, options: CrawlOptions, shards: int, *, saved: Path, draft: Path) -> None:
         for frame in read_frames(saved / SHARED):
             name, parts = _pair.decode(frame)
             if name == "flags":
@@ -108,7 +110,7 @@ class RedisTools:
         place = secrets.token_hex(8)
         atomic.write_bytes(draft / "place", place.encode())
         self._server.ask("DEL", self._prefix + "homes")
-        self._settle_down(shards, place)
+        self._claim_shards(shards, place)
 
     def close(self) -> None:
         self._cluster.close()

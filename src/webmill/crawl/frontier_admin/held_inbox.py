@@ -8,8 +8,8 @@ from pathlib import Path
 
 from webmill.crawl.scheduler.inbox import InboxMessage, ShardInbox
 
-FOLDER, HOLD = "backup", "hold"
-FRESH = 180.0  # seconds for which messages are held after the last sign of life
+COPY_FOLDER, HOLD_FILE = "backup", "hold"
+HOLD_SECONDS = 180.0  # seconds for which messages are held after the last sign of life
 
 
 class HeldInbox:
@@ -17,8 +17,8 @@ class HeldInbox:
 
     def __init__(self, inbox: ShardInbox, file: Path) -> None:
         self._inbox = inbox
-        backup = file.parent / FOLDER
-        self._copy, self._hold = backup / f"shard-{file.stem.removeprefix('mail-')}", backup / HOLD
+        backup = file.parent / COPY_FOLDER
+        self._copy, self._hold = backup / f"shard-{file.stem.removeprefix('mail-')}", backup / HOLD_FILE
 
     def publish(self, bodies: Sequence[bytes]) -> None:
         self._inbox.publish(bodies)
@@ -37,7 +37,7 @@ class HeldInbox:
 
     def _is_held(self) -> bool:
         try:
-            return self._copy.exists() and time.time() - self._hold.stat().st_mtime < FRESH
+            return self._copy.exists() and time.time() - self._hold.stat().st_mtime < HOLD_SECONDS
         except OSError:
             return False
 

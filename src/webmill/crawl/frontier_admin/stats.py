@@ -1,4 +1,4 @@
-"""How the frontier of a crawl stands, shard by shard, whether somebody crawls with it or not."""
+"""Counts of a crawl's frontier, shard by shard, whether the crawl runs or not."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from pathlib import Path
 import msgspec
 
 from webmill.crawl.frontier.base import FrontierStats
-from webmill.crawl.frontier_admin.place import Place
-from webmill.crawl.frontier_admin.tools import Look
+from webmill.crawl.frontier_admin.backend import ShardOverview
+from webmill.crawl.frontier_admin.crawl_frontier import CrawlFrontier
 from webmill.errors import NotFound
 from webmill.infra.tree import files_below
 
-NOTHING = FrontierStats(**dict.fromkeys(FrontierStats.__struct_fields__, 0))
+NO_STATS = FrontierStats(**dict.fromkeys(FrontierStats.__struct_fields__, 0))
 
 
-class Figures(msgspec.Struct, frozen=True, kw_only=True):
+class ShardStats(msgspec.Struct, frozen=True, kw_only=True):
     shard: int | None  # None: all of them
     stats: FrontierStats
     known: int  # URLs: waiting, in hand and visited
@@ -26,26 +26,26 @@ class Figures(msgspec.Struct, frozen=True, kw_only=True):
     oldest: float  # seconds since the domain that waits longest may be asked
 
 
-def figures(place: Place, *, now: float) -> Iterator[Figures]:
-    for shard in range(place.shards()):
-        folder = place.options.folder.shard(shard)
+def read_stats(crawl: CrawlFrontier, *, now: float) -> Iterator[ShardStats]:
+    for shard in range(crawl.shards()):
+        folder = crawl.options.folder.shard(shard)
         try:
-            seen = place.tools.look(folder)
+            overview = crawl.backend.read_overview(folder)
         except NotFound:  # the crawl has not begun
-            seen = Look(NOTHING, 0, None)
-        yield Figures(
+            overview = ShardOverview(NO_STATS, 0, None)
+        yield ShardStats(
             shard=shard,
-            stats=seen.stats,
-            known=seen.stats.waiting + seen.stats.in_hand + seen.stats.visited,
-            excluded=seen.excluded,
-            bytes=size_of(folder),
-            oldest=max(0.0, now - seen.due) if seen.due is not None and seen.stats.waiting else 0.0,
+            stats=overview.stats,
+            known=overview.stats.waiting + overview.stats.in_hand + overview.stats.visited,
+            excluded=overview.excluded,
+            bytes=disk_usage(folder),
+            oldest=max(0.0, now - overview.due) if overview.due is not None and overview.stats.waiting else 0.0,
         )
 
 
-def total(each: Sequence[Figures]) -> Figures:
+def sum_stats(each: Sequence[ShardStats]) -> ShardStats:
     names = FrontierStats.__struct_fields__
-    return Figures(
+    return ShardStats(
         shard=None,
         stats=FrontierStats(**{name: sum(getattr(one.stats, name) for one in each) for name in names}),
         known=sum(one.known for one in each),
@@ -55,8 +55,8 @@ def total(each: Sequence[Figures]) -> Figures:
     )
 
 
-def size_of(folder: Path) -> int:
-    """In blocks of the disk: a file may have holes. What goes away meanwhile is not counted."""
+def disk_usage(folder: Path) -> int:
+    """Return the bytes of a folder in blocks of the disk: a file may have holes. Files that vanish do not count."""
     return sum(map(_blocks, files_below(folder)))
 
 
