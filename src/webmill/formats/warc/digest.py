@@ -1,9 +1,9 @@
 """Digests as WARC writes them: `sha1:BASE32`, also in hexadecimal and base64, also md5, sha256 and sha512.
 
 WARC 1.1, 5.8 and 5.9: the block digest is over the whole record block, the payload digest over the payload as it is
-stored. For HTTP records the payload is what follows the head, still chunked and compressed if it was stored so (warcio
-and Common Crawl agree on that); for other records it is the block. An algorithm that we do not know is no error: it is
-kept and called unknown.
+stored. For HTTP records the payload is what follows the head, still chunked and compressed if stored so (warcio and
+Common Crawl agree on that); for other records it is the block. An unknown algorithm is not an error: the digest is kept
+and reported as unknown.
 """
 
 from __future__ import annotations
@@ -23,21 +23,23 @@ _URL_SAFE = str.maketrans("-_", "+/")  # the other alphabet of base64
 
 
 class DigestVerdict(StrEnum):
+    """The result of comparing a digest with the content."""
+
     OK = "ok"
     MISMATCH = "mismatch"
-    UNKNOWN = "unknown"  # an algorithm we do not have, or a digest that is not about this record's bytes
+    UNKNOWN = "unknown"  # an unknown algorithm, or a digest of something other than this record's bytes
     ABSENT = "absent"
 
 
 class DigestCheck(msgspec.Struct, frozen=True):
-    """What the two digests of a record say about its content."""
+    """The verdicts on the two digests of a record."""
 
     block: DigestVerdict
     payload: DigestVerdict
 
 
 class Digester:
-    """A digest over bytes as they come."""
+    """Computes a digest incrementally."""
 
     def __init__(self, algorithm: str = "sha1") -> None:
         self._algorithm = _canonical(algorithm)
@@ -55,7 +57,8 @@ class Digester:
 
 
 def compute(data: bytes | memoryview, algorithm: str = "sha1") -> str:
-    if algorithm == "sha1":  # three times for every page of a crawl
+    """Return the digest of `data`, as `sha1:` and base32."""
+    if algorithm == "sha1":  # fast path: three times for every page of a crawl
         return _text("sha1", hashlib.sha1(data, usedforsecurity=False).digest())
     digester = Digester(algorithm)
     digester.update(data)
@@ -63,7 +66,7 @@ def compute(data: bytes | memoryview, algorithm: str = "sha1") -> str:
 
 
 def verify(digest: str | None, data: bytes | memoryview) -> DigestVerdict:
-    """Whether `data` has this digest. A known algorithm with a value that is none of its encodings is a mismatch."""
+    """Return whether `data` has this digest. An invalid value of a known algorithm is a mismatch."""
     if digest is None or not digest.strip():
         return DigestVerdict.ABSENT
     algorithm, raw = _parse(digest)
@@ -75,7 +78,7 @@ def verify(digest: str | None, data: bytes | memoryview) -> DigestVerdict:
 
 
 def same(one: str, other: str) -> bool:
-    """Whether two digests say the same, whatever their encoding. Unknown algorithms are compared as text."""
+    """Return whether two digests are equal, whatever their encoding. Unknown algorithms are compared as text."""
     first, second = _parse(one), _parse(other)
     if first[1] is None or second[1] is None:
         return one.strip() == other.strip()
@@ -83,7 +86,7 @@ def same(one: str, other: str) -> bool:
 
 
 def check(headers: Headers, content: bytes) -> DigestCheck:
-    """The digests of a WARC record against its content."""
+    """Compare the digests of a WARC record with its content."""
     return DigestCheck(
         block=verify(headers.get("WARC-Block-Digest"), content),
         payload=_verify_payload(headers, content),
@@ -91,14 +94,14 @@ def check(headers: Headers, content: bytes) -> DigestCheck:
 
 
 def payload_start(headers: Headers, content: bytes) -> int:
-    """Where the payload begins in a record's content."""
+    """Return where the payload begins in the content of a record."""
     return (end_of_head(content) or len(content)) if _is_http(headers) else 0
 
 
 def _verify_payload(headers: Headers, content: bytes) -> DigestVerdict:
     digest = headers.get("WARC-Payload-Digest")
     if digest and (headers.get("WARC-Type") == "revisit" or "WARC-Segment-Number" in headers):
-        return DigestVerdict.UNKNOWN  # it speaks of the record that is referred to, or of all segments together
+        return DigestVerdict.UNKNOWN  # it is of the record referred to, or of all segments together
     return verify(digest, memoryview(content)[payload_start(headers, content) :])
 
 
@@ -108,7 +111,7 @@ def _is_http(headers: Headers) -> bool:
 
 
 def _parse(digest: str) -> tuple[str, bytes | None]:
-    """Algorithm and raw bytes; None for bytes that cannot be known. The length tells the encoding apart."""
+    """Return the algorithm and the raw digest, None if it is invalid. The length tells the encoding."""
     algorithm, _, value = digest.strip().partition(":")
     algorithm, value = _canonical(algorithm), value.rstrip("=")
     size = _SIZES.get(algorithm)
@@ -132,5 +135,5 @@ def _text(algorithm: str, raw: bytes) -> str:
 
 
 def _canonical(algorithm: str) -> str:
-    """`SHA-1` is sha1."""
+    """Return the canonical name of an algorithm: sha1 for `SHA-1`."""
     return algorithm.strip().lower().replace("-", "")

@@ -1,7 +1,7 @@
 """`application/warc-fields`: the blocks of warcinfo and metadata records, lines of `name: value`.
 
-Read leniently: lines may end in LF alone and be folded; a line without a colon is kept under an empty name. Names that
-we know are attributes, all are in `fields`.
+Parsed leniently: lines may end in LF alone and be folded; a line without a colon is kept under an empty name. Known
+names are attributes; all fields are in `fields`.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from webmill.model import Headers
 
 
 def parse_warc_fields(block: bytes) -> Headers:
+    """Parse a block of `name: value` lines."""
     fields: list[tuple[str, list[str]]] = []
     for line in block.decode("utf-8", "surrogateescape").split("\n"):
         line = line.rstrip("\r")
@@ -27,10 +28,10 @@ def parse_warc_fields(block: bytes) -> Headers:
             fields.append((name.strip(), [value.strip()]))
         elif line:
             fields.append(("", [line]))
-    return Headers((name, _unfolded(parts)) for name, parts in fields)
+    return Headers((name, _unfold(parts)) for name, parts in fields)
 
 
-def _unfolded(parts: list[str]) -> str:
+def _unfold(parts: list[str]) -> str:
     return parts[0] if len(parts) == 1 else " ".join(filter(None, parts)).strip()
 
 
@@ -45,11 +46,13 @@ class HeaderField:
 
 
 class HasFields(msgspec.Struct, frozen=True, dict=True):
+    """A base for structs with header fields as attributes."""
+
     fields: Headers
 
 
 class WarcinfoFields(HasFields, frozen=True, dict=True):
-    """What a warcinfo record says of its file: of a crawl (WARC), or of an extraction (WAT, WET)."""
+    """The fields of a warcinfo record, about a crawl (WARC) or an extraction (WAT, WET)."""
 
     is_part_of = HeaderField("isPartOf")
     publisher = HeaderField("publisher")
@@ -66,7 +69,7 @@ class WarcinfoFields(HasFields, frozen=True, dict=True):
 
 
 class MetadataFields(HasFields, frozen=True, dict=True):
-    """What a crawler noted about a page: the block of its metadata record. Everything is optional."""
+    """The fields of a metadata record: what a crawler noted about a page. All are optional."""
 
     charset = HeaderField("charset-detected")
 
@@ -77,7 +80,7 @@ class MetadataFields(HasFields, frozen=True, dict=True):
 
     @cached_property
     def languages(self) -> DetectedLanguages | None:
-        """None also when the JSON is broken: it is still in `fields`."""
+        """The detected languages; None if the JSON is invalid, which is still in `fields`."""
         text = self.fields.get("languages-cld2")
         try:
             return parse_cld2(text) if text else None

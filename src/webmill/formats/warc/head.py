@@ -1,6 +1,6 @@
-"""A WARC record's header (ISO 28500, 4-5): version line, fields, empty line.
+"""Parse the header of a WARC record (ISO 28500, 4-5): version line, fields, empty line.
 
-Read as found in the wild: any minor version, lines that end in LF alone, folded fields, any bytes in values.
+Parsed leniently: any minor version, lines that end in LF alone, folded fields, any bytes in values.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ DIGITS = re.compile(r"[0-9]{1,18}", re.ASCII)
 
 
 class WarcLimits(msgspec.Struct, frozen=True, kw_only=True):
-    """What the reader holds in memory at most. Longer blocks are checked, but handed out cut."""
+    """What a reader holds in memory at most. Longer blocks are checked, but returned truncated."""
 
     block: int = 64 << 20
     head: int = 64 << 10
@@ -25,25 +25,27 @@ class WarcLimits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WarcHead(msgspec.Struct, frozen=True, gc=False):
+    """The parsed header of a record."""
+
     version: str
     headers: Headers
     block: int  # the length of the block that follows
 
 
 def parse_head(head: bytes | bytearray, *, limits: WarcLimits) -> WarcHead:
-    """`head` runs from the version line to the empty line, both included."""
+    """Parse a header, from the version line to the empty line, both included."""
     first = VERSION.match(head)
     if not first:
-        raise BadInput(f"no WARC version line: {bytes(head[:40])!r}", reason="bad_header")
+        raise BadInput(f"not a WARC version line: {bytes(head[:40])!r}", reason="bad_header")
     text = head[first.end() :].decode("utf-8", "surrogateescape")
     pairs = _fields(text)
     if len(pairs) > limits.fields:
-        raise BadInput(f"{len(pairs)} header fields", reason="too_large")
+        raise BadInput(f"{len(pairs)} header fields; the limit is {limits.fields}", reason="too_large")
     return WarcHead(head[: first.end()].rstrip().decode("ascii"), Headers(pairs), _block_length(pairs))
 
 
 def _fields(text: str) -> list[tuple[str, str]]:
-    """One sweep when every line is a plain field; line by line when any is something else."""
+    """Split plain fields in one pass; parse line by line if any line is not a plain field."""
     lines = text.split("\r\n")  # the last two are empty: the end of the empty line, and what follows it
     pairs = [
         (name, value.strip(" \t"))

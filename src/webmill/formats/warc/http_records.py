@@ -1,6 +1,6 @@
-"""HTTP requests and responses of WARC records: the well-known headers as attributes, all of them in `fields`.
+"""HTTP requests and responses of WARC records: well-known headers as attributes, all headers in `fields`.
 
-A header that comes several times (Set-Cookie) keeps every value: `fields.get_all(name)`.
+A repeated header (Set-Cookie) keeps every value: `fields.get_all(name)`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _HTML = frozenset({"text/html", "application/xhtml+xml"})
 
 
 class HttpMessage(HasFields, frozen=True, dict=True):
-    """`body` is as stored: perhaps chunked and compressed. `flaws` says what is odd (see formats.http.head)."""
+    """An HTTP message. `body` is as stored: perhaps chunked and compressed. `flaws` are listed in formats.http.head."""
 
     body: bytes
     flaws: tuple[str, ...]
@@ -97,22 +97,24 @@ class HttpResponse(HttpMessage, frozen=True, dict=True):
 
     @cached_property
     def text(self) -> charset.DecodedText:
-        """The content as a browser would decode it."""
+        """The content decoded as a browser would."""
         return charset.decode_page(self.content.data, content_type=self.content_type)
 
 
 def read_request(block: bytes) -> HttpRequest:
+    """Parse the block of a request record."""
     message = split_request(block)
     return HttpRequest(message.head.headers if message.head else Headers(), message.body, message.flaws, message.head)
 
 
 def read_response(block: bytes) -> HttpResponse:
+    """Parse the block of a response or revisit record."""
     message = split_response(block)
     body = message.body[2:] if "double_empty_line" in message.flaws else message.body
     return HttpResponse(message.head.headers if message.head else Headers(), body, message.flaws, message.head)
 
 
 def is_html(record: Record, response: HttpResponse) -> bool:
-    """By Common Crawl's rule: as the crawler identified it; only where it did not, as the server called it."""
+    """Return whether it is HTML by Common Crawl's rule: by the identified type, or else by the server's type."""
     identified = record.headers.get("WARC-Identified-Payload-Type")
     return identified in _HTML if identified else "html" in (response.content_type or "").lower()

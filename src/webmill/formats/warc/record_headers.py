@@ -3,8 +3,8 @@
 A builder returns `Headers`; `writer` turns them and the content into bytes. The caller chooses dates and record ids.
 The content is described by a `BlockInfo`, made from its bytes (`describe_block`) or from digesters if it is too large.
 
-Values are checked when they are written, with one exception: a target URI is the web's, so its control characters and
-spaces are percent-encoded here (`%0D%0A`, `%20`) instead of refused. Everything else in it stays as it was.
+Values are checked when they are written, with one exception: a target URI comes from the web, so its control
+characters and spaces are percent-encoded here (`%0D%0A`, `%20`) instead of refused. The rest of it is unchanged.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _UNSAFE = re.compile(r"[\x00-\x20\x7f]")
 
 
 class BlockInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """What is said about a record's content in its header."""
+    """What the header of a record states about its content."""
 
     length: int
     digest: str
@@ -40,7 +40,7 @@ class BlockInfo(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CaptureEvent(msgspec.Struct, frozen=True, kw_only=True):
-    """What request, response and metadata of one visit to a page have in common."""
+    """What the request, response and metadata records of one capture have in common."""
 
     uri: str
     date: datetime
@@ -51,7 +51,7 @@ class CaptureEvent(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OriginalCapture(msgspec.Struct, frozen=True, kw_only=True):
-    """The earlier capture that a revisit record stands for."""
+    """The earlier capture that a revisit record refers to."""
 
     record_id: str | None = None
     uri: str | None = None
@@ -60,18 +60,18 @@ class OriginalCapture(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def describe_block(content: bytes) -> BlockInfo:
-    """The block of a record that has no payload apart from its content."""
+    """Return length and digest of the content of a record without a separate payload."""
     return BlockInfo(length=len(content), digest=digest.compute(content))
 
 
 def describe_http_block(content: bytes) -> BlockInfo:
-    """The block of an HTTP message; its payload is what follows the head, as it stands."""
+    """Return length and digests of an HTTP message; its payload is what follows the head, as stored."""
     payload = memoryview(content)[end_of_head(content) or len(content) :]
     return BlockInfo(length=len(content), digest=digest.compute(content), payload_digest=digest.compute(payload))
 
 
 def encode_warc_fields(fields: Iterable[tuple[str, str]]) -> bytes:
-    """The content of warcinfo and metadata records: `application/warc-fields`."""
+    """Return the content of a warcinfo or metadata record: `application/warc-fields`."""
     lines = []
     for name, value in fields:
         if re.search(r"[\r\n\0]", name + value) or not name or ":" in name:
@@ -81,16 +81,22 @@ def encode_warc_fields(fields: Iterable[tuple[str, str]]) -> bytes:
 
 
 def warcinfo_headers(block: BlockInfo, *, record_id: str, date: datetime, filename: str) -> Headers:
-    """The first record of a file. Its date is the crawl's start."""
-    return Headers([*_begin("warcinfo", record_id, date, block, WARC_FIELDS), ("WARC-Filename", filename)])
+    """Return the header of the first record of a file. Its date is the start of the crawl."""
+    return Headers([*_common_fields("warcinfo", record_id, date, block, WARC_FIELDS), ("WARC-Filename", filename)])
 
 
-def request_headers(visit: CaptureEvent, block: BlockInfo, *, record_id: str) -> Headers:
-    return Headers([*_begin("request", record_id, visit.date, block, HTTP_REQUEST), *_warcinfo(visit), *_where(visit)])
+def request_headers(event: CaptureEvent, block: BlockInfo, *, record_id: str) -> Headers:
+    return Headers(
+        [
+            *_common_fields("request", record_id, event.date, block, HTTP_REQUEST),
+            *_warcinfo_field(event),
+            *_location_fields(event),
+        ]
+    )
 
 
 def response_headers(
-    visit: CaptureEvent,
+    event: CaptureEvent,
     block: BlockInfo,
     *,
     record_id: str,
@@ -98,41 +104,44 @@ def response_headers(
     truncated: str | None = None,
     payload_type: str | None = None,
 ) -> Headers:
-    """`truncated` is length, time, disconnect or unspecified; `payload_type` the detected media type."""
+    """Return the header of a response. `truncated` is length, time, disconnect or unspecified."""
     return Headers(
         [
-            *_begin("response", record_id, visit.date, block, HTTP_RESPONSE),
-            *_warcinfo(visit),
-            *_id("WARC-Concurrent-To", concurrent_to),
-            *_where(visit),
+            *_common_fields("response", record_id, event.date, block, HTTP_RESPONSE),
+            *_warcinfo_field(event),
+            *_id_field("WARC-Concurrent-To", concurrent_to),
+            *_location_fields(event),
             *_digests(block),
-            *_maybe("WARC-Truncated", truncated),
-            *_maybe("WARC-Identified-Payload-Type", payload_type),
+            *_optional("WARC-Truncated", truncated),
+            *_optional("WARC-Identified-Payload-Type", payload_type),
         ]
     )
 
 
 def not_modified_headers(
-    visit: CaptureEvent,
+    event: CaptureEvent,
     block: BlockInfo,
     *,
     record_id: str,
     original: OriginalCapture,
     concurrent_to: str | None = None,
 ) -> Headers:
-    """The server said 304: the content is its head. The digest is the original's: readers find it by that."""
+    """Return the header of a revisit after a 304, whose content is its head.
+
+    Readers find the original by its digest.
+    """
     return Headers(
         [
-            *_begin_revisit(visit, block, record_id, original, concurrent_to),
+            *_revisit_fields(event, block, record_id, original, concurrent_to),
             ("WARC-Profile", NOT_MODIFIED),
-            *_maybe("WARC-Payload-Digest", original.payload_digest),
+            *_optional("WARC-Payload-Digest", original.payload_digest),
             ("WARC-Block-Digest", block.digest),
         ]
     )
 
 
 def identical_headers(
-    visit: CaptureEvent,
+    event: CaptureEvent,
     block: BlockInfo,
     *,
     record_id: str,
@@ -140,10 +149,11 @@ def identical_headers(
     payload_digest: str,
     concurrent_to: str | None = None,
 ) -> Headers:
-    """The page came again unchanged: the content is the new head, the digest that of the payload left out."""
+    """Return the header of a revisit with an unchanged payload: the content is the new head, the digest the
+    payload's."""
     return Headers(
         [
-            *_begin_revisit(visit, block, record_id, original, concurrent_to),
+            *_revisit_fields(event, block, record_id, original, concurrent_to),
             ("WARC-Profile", IDENTICAL_DIGEST),
             ("WARC-Payload-Digest", payload_digest),
             ("WARC-Block-Digest", block.digest),
@@ -152,25 +162,25 @@ def identical_headers(
 
 
 def metadata_headers(
-    visit: CaptureEvent, block: BlockInfo, *, record_id: str, concurrent_to: str | None = None
+    event: CaptureEvent, block: BlockInfo, *, record_id: str, concurrent_to: str | None = None
 ) -> Headers:
     return Headers(
         [
-            *_begin("metadata", record_id, visit.date, block, WARC_FIELDS),
-            *_warcinfo(visit),
-            *_id("WARC-Concurrent-To", concurrent_to),
-            ("WARC-Target-URI", escape_uri(visit.uri)),
+            *_common_fields("metadata", record_id, event.date, block, WARC_FIELDS),
+            *_warcinfo_field(event),
+            *_id_field("WARC-Concurrent-To", concurrent_to),
+            ("WARC-Target-URI", escape_uri(event.uri)),
         ]
     )
 
 
-def resource_headers(visit: CaptureEvent, block: BlockInfo, *, record_id: str, content_type: str) -> Headers:
-    """Something that was had without a protocol exchange worth keeping: the content is the payload."""
+def resource_headers(event: CaptureEvent, block: BlockInfo, *, record_id: str, content_type: str) -> Headers:
+    """Return the header of a resource, stored without a protocol exchange: the content is the payload."""
     return Headers(
         [
-            *_begin("resource", record_id, visit.date, block, content_type),
-            *_warcinfo(visit),
-            *_where(visit),
+            *_common_fields("resource", record_id, event.date, block, content_type),
+            *_warcinfo_field(event),
+            *_location_fields(event),
             ("WARC-Payload-Digest", block.digest),
             ("WARC-Block-Digest", block.digest),
         ]
@@ -187,12 +197,15 @@ def conversion_headers(
     content_type: str = "text/plain",
     languages: Iterable[str] = (),
 ) -> Headers:
-    """Another form of a response: the plain text of a WET file. `date` is the capture's, `languages` are ISO-639-3."""
+    """Return the header of a conversion, the plain text in a WET file.
+
+    `date` is the capture's, `languages` ISO-639-3.
+    """
     return Headers(
         [
-            *_begin_derived("conversion", uri, date, record_id, refers_to),
+            *_derived_fields("conversion", uri, date, record_id, refers_to),
             ("WARC-Block-Digest", block.digest),
-            *_maybe("WARC-Identified-Content-Language", ",".join(languages)),
+            *_optional("WARC-Identified-Content-Language", ",".join(languages)),
             ("Content-Type", content_type),
             ("Content-Length", str(block.length)),
         ]
@@ -200,10 +213,10 @@ def conversion_headers(
 
 
 def wat_headers(block: BlockInfo, *, record_id: str, uri: str, date: datetime, refers_to: str) -> Headers:
-    """A metadata record of a WAT file: JSON about the record `refers_to`. `date` is when it was made."""
+    """Return the header of a WAT record: JSON about the record `refers_to`. `date` is when it was made."""
     return Headers(
         [
-            *_begin_derived("metadata", uri, date, record_id, refers_to),
+            *_derived_fields("metadata", uri, date, record_id, refers_to),
             ("Content-Type", "application/json"),
             ("Content-Length", str(block.length)),
         ]
@@ -211,73 +224,73 @@ def wat_headers(block: BlockInfo, *, record_id: str, uri: str, date: datetime, r
 
 
 def escape_uri(uri: str) -> str:
-    """Control characters and spaces as percent-escapes: they would end the line, or the word in an index."""
+    """Percent-encode control characters and spaces, which would end the line, or the field in an index."""
     return _UNSAFE.sub(lambda found: f"%{ord(found[0]):02X}", uri)
 
 
 def format_warc_date(date: datetime) -> str:
-    """Whole seconds in UTC; a date without a time zone means nothing."""
+    """Return a WARC date, in whole seconds of UTC. Raise BadInput for a date without a time zone."""
     if date.tzinfo is None:
         raise BadInput("a WARC date needs a time zone", reason="bad_date")
     return f"{date.astimezone(UTC).isoformat()[:19]}Z"
 
 
-def _begin(kind: str, record_id: str, date: datetime, block: BlockInfo, content_type: str) -> Pairs:
+def _common_fields(kind: str, record_id: str, date: datetime, block: BlockInfo, content_type: str) -> Pairs:
     return [
         ("WARC-Type", kind),
         ("WARC-Date", format_warc_date(date)),
-        *_id("WARC-Record-ID", record_id),
+        *_id_field("WARC-Record-ID", record_id),
         ("Content-Length", str(block.length)),
         ("Content-Type", content_type),
     ]
 
 
-def _begin_derived(kind: str, uri: str, date: datetime, record_id: str, refers_to: str) -> Pairs:
-    """WAT and WET files have an order of their own."""
+def _derived_fields(kind: str, uri: str, date: datetime, record_id: str, refers_to: str) -> Pairs:
+    """Return the first fields of WAT and WET records, which have their own order."""
     return [
         ("WARC-Type", kind),
         ("WARC-Target-URI", escape_uri(uri)),
         ("WARC-Date", format_warc_date(date)),
-        *_id("WARC-Record-ID", record_id),
-        *_id("WARC-Refers-To", refers_to),
+        *_id_field("WARC-Record-ID", record_id),
+        *_id_field("WARC-Refers-To", refers_to),
     ]
 
 
-def _begin_revisit(
-    visit: CaptureEvent, block: BlockInfo, record_id: str, original: OriginalCapture, concurrent_to: str | None
+def _revisit_fields(
+    event: CaptureEvent, block: BlockInfo, record_id: str, original: OriginalCapture, concurrent_to: str | None
 ) -> Pairs:
     return [
-        *_begin("revisit", record_id, visit.date, block, "message/http"),
-        *_warcinfo(visit),
-        *_id("WARC-Concurrent-To", concurrent_to),
-        *_where(visit),
-        *_id("WARC-Refers-To", original.record_id),
-        *_maybe("WARC-Refers-To-Target-URI", escape_uri(original.uri) if original.uri else None),
-        *_maybe("WARC-Refers-To-Date", format_warc_date(original.date) if original.date else None),
+        *_common_fields("revisit", record_id, event.date, block, "message/http"),
+        *_warcinfo_field(event),
+        *_id_field("WARC-Concurrent-To", concurrent_to),
+        *_location_fields(event),
+        *_id_field("WARC-Refers-To", original.record_id),
+        *_optional("WARC-Refers-To-Target-URI", escape_uri(original.uri) if original.uri else None),
+        *_optional("WARC-Refers-To-Date", format_warc_date(original.date) if original.date else None),
     ]
 
 
-def _warcinfo(visit: CaptureEvent) -> Pairs:
-    return _id("WARC-Warcinfo-ID", visit.warcinfo_id)
+def _warcinfo_field(event: CaptureEvent) -> Pairs:
+    return _id_field("WARC-Warcinfo-ID", event.warcinfo_id)
 
 
-def _where(visit: CaptureEvent) -> Pairs:
+def _location_fields(event: CaptureEvent) -> Pairs:
     return [
-        *_maybe("WARC-IP-Address", visit.ip),
-        ("WARC-Target-URI", escape_uri(visit.uri)),
-        *(("WARC-Protocol", protocol) for protocol in visit.protocols),
-        *(("WARC-Cipher-Suite", suite) for suite in visit.cipher_suites),
+        *_optional("WARC-IP-Address", event.ip),
+        ("WARC-Target-URI", escape_uri(event.uri)),
+        *(("WARC-Protocol", protocol) for protocol in event.protocols),
+        *(("WARC-Cipher-Suite", suite) for suite in event.cipher_suites),
     ]
 
 
 def _digests(block: BlockInfo) -> Pairs:
-    return [*_maybe("WARC-Payload-Digest", block.payload_digest), ("WARC-Block-Digest", block.digest)]
+    return [*_optional("WARC-Payload-Digest", block.payload_digest), ("WARC-Block-Digest", block.digest)]
 
 
-def _maybe(name: str, value: str | None) -> Pairs:
+def _optional(name: str, value: str | None) -> Pairs:
     return [(name, value)] if value else []
 
 
-def _id(name: str, value: str | None) -> Pairs:
-    """Ids stand in angle brackets; they are accepted with and without."""
+def _id_field(name: str, value: str | None) -> Pairs:
+    """Return an id field, in angle brackets; `value` may have them already."""
     return [(name, value if value.startswith("<") else f"<{value}>")] if value else []

@@ -1,4 +1,4 @@
-"""One record by its place: what a range request brought, or one block of any size as a stream."""
+"""Read one record by its offset: the bytes of a range request, or one block of any size as a stream."""
 
 from __future__ import annotations
 
@@ -13,12 +13,15 @@ from webmill.formats.warc.reader import DEFAULT, detect_format, read_records
 from webmill.formats.window import ByteSource, ByteWindow
 from webmill.model import Damage, Headers, Record
 
-# The record itself is whole in spite of these.
+# The record itself is complete in spite of these.
 HARMLESS = frozenset({"missing_terminator", "padding"})
 
 
 def read_record_at(stored: bytes | ByteSource, *, limits: WarcLimits = DEFAULT, offset: int = 0) -> Record:
-    """The one record that `stored`, the file's bytes from `offset` on, holds. Raises BadInput when it is not one."""
+    """Return the only record of `stored`, the bytes of a file from `offset` on.
+
+    Raise BadInput if it is not exactly one.
+    """
     source = io.BytesIO(stored) if isinstance(stored, bytes) else stored
     found: Record | None = None
     for item in read_records(source, limits=limits, start=offset):
@@ -34,7 +37,7 @@ def read_record_at(stored: bytes | ByteSource, *, limits: WarcLimits = DEFAULT, 
 
 
 class BlockStream:
-    """The block of one record, read piece by piece."""
+    """The block of one record, as a stream."""
 
     def __init__(self, head: WarcHead, window: ByteWindow) -> None:
         self.version: str = head.version
@@ -44,12 +47,12 @@ class BlockStream:
         self._window = window
 
     def read(self, size: int, /) -> bytes:
-        """Up to `size` bytes; b"" at the end of the block, once its member (if it is compressed) is proven whole."""
+        """Return up to `size` bytes; b"" at the end of the block, after the checksum of its member was checked."""
         window = self._window
         if self._left and not window.has(1):
             raise BadInput(f"{self._left} bytes of the block are missing", reason="truncated_record")
         if not self._left:
-            window.has(len(b"\r\n\r\n") + 1)  # reading over the terminator makes the member prove itself
+            window.has(len(b"\r\n\r\n") + 1)  # reading past the terminator checks the member's checksum
             return b""
         piece = bytes(window.data[window.at : window.at + min(size, self._left)])
         window.at += len(piece)
@@ -59,9 +62,9 @@ class BlockStream:
 
 
 def open_block(source: ByteSource, *, limits: WarcLimits = DEFAULT) -> BlockStream:
-    """The block of the record at which `source` stands, as a stream: for blocks too large to hold.
+    """Open the block of the record at the position of `source` as a stream, for blocks too large for memory.
 
-    Raises BadInput at once for a bad header, while reading for what is damaged further on.
+    Raise BadInput at once for an invalid header, and while reading for damage further on.
     """
     raw = ByteWindow(source)
     kind = detect_format(raw)

@@ -1,7 +1,7 @@
-"""Records by what they are: one struct per WARC record type, and one per kind of document in WARC, WAT and WET files.
+"""Typed records: one struct per type of WARC record, and one for the metadata records of WAT files.
 
-Header fields that we know are attributes; all of them, known or not, are in `fields`. Where a record stands in its file
-is `[offset, offset + length)`. Blocks are decoded when asked for; a block that makes no sense is BadInput then.
+Known header fields are attributes; all fields, known or not, are in `fields`. A record is stored at the bytes
+`[offset, offset + length)` of its file. Blocks are decoded on access, which raises BadInput for an invalid block.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class FileType(StrEnum):
 
 
 class TypedRecord(HasFields, frozen=True, dict=True):
-    """What all kinds have in common."""
+    """What all types of records have in common."""
 
     record: Record
     file_type: FileType
@@ -43,7 +43,7 @@ class TypedRecord(HasFields, frozen=True, dict=True):
 
     @cached_property
     def document_kind(self) -> str:
-        """The name of what the record holds: WARC_HTTP_RESPONSE_PAYLOAD, WET_CONVERSION_PAYLOAD..."""
+        """The kind of the record: WARC_HTTP_RESPONSE_PAYLOAD, WET_CONVERSION_PAYLOAD..."""
         name = (self.record.type or "unknown").upper()
         if self.file_type is FileType.WARC and name in ("REQUEST", "RESPONSE"):
             name = f"HTTP_{name}"
@@ -91,7 +91,7 @@ class RequestRecord(TypedRecord, frozen=True, dict=True):
 
 
 class ResponseRecord(TypedRecord, frozen=True, dict=True):
-    """`http` of a record with another content (DNS) has no head and everything in its body."""
+    """A response. `http` of a record with other content (DNS) has no head and everything in its body."""
 
     @cached_property
     def http(self) -> HttpResponse:
@@ -99,7 +99,7 @@ class ResponseRecord(TypedRecord, frozen=True, dict=True):
 
 
 class ResourceRecord(TypedRecord, frozen=True, dict=True):
-    """The content is the payload."""
+    """A resource, whose content is the payload."""
 
 
 class MetadataRecord(TypedRecord, frozen=True, dict=True):
@@ -109,7 +109,7 @@ class MetadataRecord(TypedRecord, frozen=True, dict=True):
 
 
 class RevisitRecord(TypedRecord, frozen=True, dict=True):
-    """The capture of a page that had not changed; `http` is the new head, and there is no body."""
+    """The capture of an unchanged page; `http` has the new head and no body."""
 
     profile = HeaderField("WARC-Profile")
     refers_to_target_uri = HeaderField("WARC-Refers-To-Target-URI")
@@ -144,12 +144,12 @@ class WatRecord(TypedRecord, frozen=True, dict=True):
 
     @cached_property
     def document_kind(self) -> str:
-        """By what it describes: WAT_METADATA_WARC_REQUEST_PAYLOAD..."""
+        """The kind of the described record: WAT_METADATA_WARC_REQUEST_PAYLOAD..."""
         return f"WAT_METADATA_WARC_{(self.description.type or 'unknown').upper()}_PAYLOAD"
 
 
 class UnknownRecord(TypedRecord, frozen=True, dict=True):
-    """A type that the standard does not have. Kept, as it asks for."""
+    """A record of a type that the standard does not define, but tells readers to keep."""
 
 
 _TYPES: dict[str, type[TypedRecord]] = {
@@ -166,6 +166,7 @@ _TYPES: dict[str, type[TypedRecord]] = {
 
 
 def read_typed_record(record: Record, *, file_type: FileType = FileType.WARC) -> TypedRecord:
+    """Return the record as the struct of its type."""
     kind = _TYPES.get(record.type or "", UnknownRecord)
     if file_type is FileType.WAT and kind is MetadataRecord:
         kind = WatRecord

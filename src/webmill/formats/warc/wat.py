@@ -1,8 +1,8 @@
 """The JSON of WAT records: what Common Crawl's extractor (ia-web-commons) says about one record of a WARC file.
 
-Layouts of all years are read: numbers in quotes or not, `Actual-Content-Length` and `Block-Digest` inside
-`Payload-Metadata` (2024) or beside it (2013, 2019), repeated headers as arrays. What we have no name for, and what has
-a type that it should not have, is in `rest` of the object where it stood: nothing is fatal but text that is no JSON.
+The layouts of all years are read: numbers in quotes or not, `Actual-Content-Length` and `Block-Digest` inside
+`Payload-Metadata` (2024) or beside it (2013, 2019), repeated headers as arrays. Unknown names, and values of the wrong
+type, are kept in `rest` of their object: the only error is text that is not JSON.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from webmill.formats.warc.fields import MetadataFields, WarcinfoFields
 from webmill.model import Headers
 
 
-def _capitals(name: str) -> str:
+def _to_wat_name(name: str) -> str:
     """deflate_length -> Deflate-Length"""
     return "-".join(word.capitalize() for word in name.split("_"))
 
 
-class WatGzip(LenientObject, frozen=True, rename=_capitals):
+class WatGzip(LenientObject, frozen=True, rename=_to_wat_name):
     deflate_length: int | None = None
     header_length: int | None = None
     footer_length: int | None = None
-    inflated_crc: int | None = field(default=None, name="Inflated-CRC")  # signed, as Java has it
+    inflated_crc: int | None = field(default=None, name="Inflated-CRC")  # signed, as in Java
     inflated_length: int | None = None
 
 
-class WatContainer(LenientObject, frozen=True, rename=_capitals):
-    """Where the described record lies: `[offset, offset + gzip.deflate_length)` of `filename`."""
+class WatContainer(LenientObject, frozen=True, rename=_to_wat_name):
+    """Where the described record is stored: `[offset, offset + gzip.deflate_length)` of `filename`."""
 
     filename: str | None = None
     compressed: bool | None = None
@@ -41,7 +41,7 @@ class WatContainer(LenientObject, frozen=True, rename=_capitals):
 
 
 class WatLink(LenientObject, frozen=True):
-    """`path` says where it was found: `A@/href`, `IMG@/src`, `LINK@/href`, `FORM@/action`..."""
+    """A link of a page. `path` says where it was found: `A@/href`, `IMG@/src`, `LINK@/href`, `FORM@/action`..."""
 
     path: str | None = None
     url: str | None = None
@@ -57,7 +57,7 @@ class WatLink(LenientObject, frozen=True):
 
 
 class WatMeta(LenientObject, frozen=True):
-    """`{"name":"HTML@/lang","content":"de"}` stands for `<html lang=de>`."""
+    """A <meta> of a page; `{"name":"HTML@/lang","content":"de"}` is `<html lang=de>`."""
 
     name: str | None = None
     property: str | None = None
@@ -73,7 +73,7 @@ class WatScript(LenientObject, frozen=True):
     type: str | None = None
 
 
-class WatHead(LenientObject, frozen=True, rename=_capitals):
+class WatHead(LenientObject, frozen=True, rename=_to_wat_name):
     title: str | None = None
     base: str | None = None
     metas: tuple[WatMeta, ...] = ()
@@ -81,24 +81,24 @@ class WatHead(LenientObject, frozen=True, rename=_capitals):
     scripts: tuple[WatScript, ...] = ()
 
 
-class WatHtml(LenientObject, frozen=True, rename=_capitals):
+class WatHtml(LenientObject, frozen=True, rename=_to_wat_name):
     head: WatHead = WatHead()
     links: tuple[WatLink, ...] = ()
 
 
-class WatRequestLine(LenientObject, frozen=True, rename=_capitals):
+class WatRequestLine(LenientObject, frozen=True, rename=_to_wat_name):
     method: str | None = None
     path: str | None = None
     version: str | None = None
 
 
-class WatStatusLine(LenientObject, frozen=True, rename=_capitals):
+class WatStatusLine(LenientObject, frozen=True, rename=_to_wat_name):
     status: int | None = None
     version: str | None = None
     reason: str | None = None
 
 
-class WatHttp(LenientObject, frozen=True, rename=_capitals):
+class WatHttp(LenientObject, frozen=True, rename=_to_wat_name):
     headers: Headers = Headers()
     headers_length: int | None = None
     entity_length: int | None = None
@@ -106,25 +106,25 @@ class WatHttp(LenientObject, frozen=True, rename=_capitals):
     entity_trailing_slop_length: int | None = None
 
 
-class WatRequest(WatHttp, frozen=True, rename=_capitals):
+class WatRequest(WatHttp, frozen=True, rename=_to_wat_name):
     message: WatRequestLine = field(default=WatRequestLine(), name="Request-Message")
 
 
-class WatResponse(WatHttp, frozen=True, rename=_capitals):
+class WatResponse(WatHttp, frozen=True, rename=_to_wat_name):
     message: WatStatusLine = field(default=WatStatusLine(), name="Response-Message")
     html: WatHtml | None = field(default=None, name="HTML-Metadata")
 
 
-class WatMetadataField(LenientObject, frozen=True, rename=_capitals):
+class WatMetadataField(LenientObject, frozen=True, rename=_to_wat_name):
     name: str | None = None
     value: str | None = None
 
 
-class WatMetadataFields(LenientObject, frozen=True, rename=_capitals):
+class WatMetadataFields(LenientObject, frozen=True, rename=_to_wat_name):
     metadata_records: tuple[WatMetadataField, ...] = ()
 
 
-class WatPayload(LenientObject, frozen=True, rename=_capitals):
+class WatPayload(LenientObject, frozen=True, rename=_to_wat_name):
     actual_content_type: str | None = None
     actual_content_length: int | None = None
     trailing_slop_length: int | None = None
@@ -136,7 +136,7 @@ class WatPayload(LenientObject, frozen=True, rename=_capitals):
     metadata: WatMetadataFields | None = field(default=None, name="WARC-Metadata-Metadata")
 
 
-class WatEnvelope(LenientObject, frozen=True, rename=_capitals):
+class WatEnvelope(LenientObject, frozen=True, rename=_to_wat_name):
     format: str | None = None
     header_length: int | None = field(default=None, name="WARC-Header-Length")
     headers: Headers = field(default=Headers(), name="WARC-Header-Metadata")
@@ -154,8 +154,8 @@ class WatEnvelope(LenientObject, frozen=True, rename=_capitals):
         return self.payload.block_digest or self.outer_block_digest
 
 
-class WatDescription(LenientObject, frozen=True, dict=True, rename=_capitals):
-    """One WAT record: all there is to say about one WARC record without holding its bytes."""
+class WatDescription(LenientObject, frozen=True, dict=True, rename=_to_wat_name):
+    """One WAT record: the description of one WARC record without its content."""
 
     container: WatContainer = WatContainer()
     envelope: WatEnvelope = WatEnvelope()
@@ -172,13 +172,13 @@ class WatDescription(LenientObject, frozen=True, dict=True, rename=_capitals):
 
     @cached_property
     def info(self) -> WarcinfoFields | None:
-        """Of a warcinfo record."""
+        """The fields, if a warcinfo record is described."""
         fields = self.envelope.payload.info
         return None if fields is None else WarcinfoFields(fields)
 
     @cached_property
     def findings(self) -> MetadataFields | None:
-        """Of a metadata record."""
+        """The fields, if a metadata record is described."""
         metadata = self.envelope.payload.metadata
         if metadata is None:
             return None
@@ -186,17 +186,17 @@ class WatDescription(LenientObject, frozen=True, dict=True, rename=_capitals):
 
 
 def read_wat(content: bytes) -> WatDescription:
-    """Everything. Raises BadInput `bad_json` when there is nothing to read."""
+    """Parse the JSON of a WAT record. Raise BadInput (bad_json) if it is not a JSON object."""
     return build_object(WatDescription, decode_object(content))
 
 
-# --- the title alone, without building the rest: what listing many pages needs ------------------------------------
+# --- the title alone, without decoding the rest: for listings of many pages ---------------------------------------
 
 _TITLE_PATH = ("Envelope", "Payload-Metadata", "HTTP-Response-Metadata", "HTML-Metadata", "Head", "Title")
 
 
 def _nested(path: tuple[str, ...]) -> Any:
-    """A struct that has only the first name, with a struct that has only the second, and so on to a string."""
+    """Return a struct with only the first name, which holds a struct with only the second, and so on to a string."""
     inner: Any = str
     for name in reversed(path):
         inner = msgspec.defstruct("Step", [("inner", inner | None, None)], rename={"inner": name})
@@ -207,11 +207,12 @@ _TITLE = msgspec.json.Decoder(_nested(_TITLE_PATH))
 
 
 def read_wat_title(content: bytes) -> str | None:
+    """Return the title of the page that a WAT record describes."""
     try:
         found = _TITLE.decode(content)
-    except (msgspec.DecodeError, ValueError, RecursionError):  # an odd layout, or no JSON at all
+    except (msgspec.DecodeError, ValueError, RecursionError):  # an unusual layout, or not JSON
         html = read_wat(content).html
         return html.head.title if html else None
     for _ in _TITLE_PATH:
         found = found.inner if found is not None else None
-    return found  # type: ignore[no-any-return]  # the decoder saw to it
+    return found  # type: ignore[no-any-return]  # the decoder checked it

@@ -1,8 +1,8 @@
-"""WARC records as bytes (ISO 28500; WARC 1.1, sections 4 to 6): plain, or each in a gzip member of its own.
+"""Encode WARC records (ISO 28500; WARC 1.1, sections 4 to 6): plain, or each in a gzip member of its own.
 
-No field can break out of its line: CR, LF and NUL in any name or value are refused (`header_injection`). Builders of
-records are in `record_headers`. The same record always becomes the same bytes: the gzip header has no time and no name.
-(ISA-L chooses its code by processor, so compressed bytes may differ between processor families, never what they say.)
+No field can break out of its line: CR, LF and NUL in any name or value are refused (`header_injection`). Headers are
+built in `record_headers`. The same record always becomes the same bytes: the gzip header has no time and no name.
+(ISA-L chooses its code by processor, so compressed bytes may differ between processors, but not their content.)
 Speeds: benchmarks/warc_writing.py.
 """
 
@@ -29,18 +29,18 @@ _FAST_LEVEL = 1
 
 
 def compress_fast(data: bytes) -> bytes:
-    """One gzip member by ISA-L, level 1: ten times as fast as zlib's level 6, files an eighth to a quarter larger."""
+    """Return a gzip member by ISA-L, level 1: ten times as fast as zlib's level 6, an eighth to a quarter larger."""
     member: bytes = isal_zlib.compress(data, _FAST_LEVEL, 31)
     return member
 
 
 def compress_dense(data: bytes) -> bytes:
-    """One gzip member by libdeflate, level 6: twice as fast as zlib's level 6, files as small."""
+    """Return a gzip member by libdeflate, level 6: twice as fast as zlib's level 6, and as small."""
     return bytes(deflate.gzip_compress(data, 6))
 
 
 def encode_record(headers: Headers, content: bytes, *, version: str = WARC_1_0) -> bytes:
-    """A whole record, not compressed. `headers` state the Content-Length, and it must be right."""
+    """Return a whole record, not compressed. `headers` must state the right Content-Length."""
     _check_length(headers, len(content))
     return b"".join((encode_header(headers, version=version), content, _END))
 
@@ -52,22 +52,22 @@ def compress_record(
     version: str = WARC_1_0,
     compress: Callable[[bytes], bytes] = compress_fast,
 ) -> bytes:
-    """A whole record in a gzip member of its own, to be appended to a `.warc.gz`."""
+    """Return a whole record as a gzip member, to be appended to a `.warc.gz`."""
     return compress(encode_record(headers, content, version=version))
 
 
 def stream_record(headers: Headers, chunks: Iterable[bytes], *, version: str = WARC_1_0) -> Iterator[bytes]:
-    """A record whose content comes in pieces, not compressed.
+    """Yield a record whose content comes in pieces, not compressed.
 
-    When the pieces do not add up to the Content-Length it raises `bad_length` before the end of the record is given:
-    what was written so far must be taken back.
+    Raise BadInput (bad_length) before the end of the record if the pieces do not add up to the Content-Length: then the
+    caller must undo what was written.
     """
-    announced = _announced(headers)
+    stated = _stated_length(headers)
     yield encode_header(headers, version=version)
     written = 0
     for chunk in chunks:
         written += len(chunk)
-        if written > announced:
+        if written > stated:
             break
         yield chunk
     _check_length(headers, written)
@@ -75,7 +75,7 @@ def stream_record(headers: Headers, chunks: Iterable[bytes], *, version: str = W
 
 
 def compress_stream(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """One gzip member from pieces, in bounded memory: `compress_stream(stream_record(...))`."""
+    """Yield one gzip member from pieces, in bounded memory: `compress_stream(stream_record(...))`."""
     member = isal_zlib.compressobj(_FAST_LEVEL, isal_zlib.DEFLATED, 31)
     for piece in pieces:
         if packed := member.compress(piece):
@@ -84,7 +84,7 @@ def compress_stream(pieces: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def encode_header(headers: Headers, *, version: str = WARC_1_0) -> bytes:
-    """Version line, fields, empty line. White space around a value is not part of it and is not written."""
+    """Return version line, fields and empty line. White space around a value is not part of it and not written."""
     lines = [version]
     for name, value in headers:
         if not _is_name(name):
@@ -104,20 +104,22 @@ def _is_name(name: str) -> bool:
 
 
 def _check_breaks(text: str, lines: list[str]) -> None:
-    """Only the breaks that we set ourselves may be there: to count them all is cheaper than to search each value."""
-    ours = len(lines) + 1
-    if text.count("\r") != ours or text.count("\n") != ours or "\0" in text:
+    """Raise BadInput if there are line breaks besides our own: counting all is cheaper than searching each value."""
+    expected = len(lines) + 1
+    if text.count("\r") != expected or text.count("\n") != expected or "\0" in text:
         broken = next(line for line in lines if _BREAKS.search(line))
         raise BadInput(f"line break or NUL in {broken[:60]!r}", reason="header_injection")
 
 
-def _announced(headers: Headers) -> int:
+def _stated_length(headers: Headers) -> int:
     values = headers.get_all("Content-Length")
     if len(values) != 1 or not (values[0].isascii() and values[0].isdigit()):
-        raise BadInput(f"one Content-Length is needed, not {values}", reason="bad_length")
+        raise BadInput(f"exactly one numeric Content-Length is needed, not {values}", reason="bad_length")
     return int(values[0])
 
 
 def _check_length(headers: Headers, actual: int) -> None:
-    if _announced(headers) != actual:
-        raise BadInput(f"Content-Length {_announced(headers)}, content {actual}", reason="bad_length")
+    if _stated_length(headers) != actual:
+        raise BadInput(
+            f"Content-Length is {_stated_length(headers)}, but the content has {actual} bytes", reason="bad_length"
+        )
