@@ -231,7 +231,7 @@ def test_a_crawl_of_another_name_has_archives_of_its_own(news: Path) -> None:
     add(news, file, "--name", "ONE")
     assert len(add(news, file, "--name", "TWO")["added"]) == 1
     ended = webmill("add", news, file)
-    assert (ended.code, "choose with --name ONE | TWO" in ended.err) == (2, True)
+    assert (ended.code, "choose one with --name ONE | TWO" in ended.err) == (2, True)
 
 
 def test_a_link_shares_its_bytes_and_a_copy_does_not(news: Path) -> None:

@@ -1,4 +1,4 @@
-"""A sliding window over a source of bytes: look ahead, take, and step back a little, in bounded memory."""
+"""A sliding window over a source of bytes: look ahead, take bytes and step back, in bounded memory."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ import re
 from typing import Protocol
 
 CHUNK = 1 << 20
-LOOK_BACK = 8 << 20  # bytes kept behind `at` for as long as a unit is not settled
+LOOK_BACK = 8 << 20  # bytes kept before `at` until a unit is finished
 
 
 class ByteSource(Protocol):
-    """Anything to read from. `read` gives at most `size` bytes, and none only at the end."""
+    """A source of bytes. `read` returns at most `size` bytes, and none only at the end."""
 
     def read(self, size: int, /) -> bytes: ...
 
 
 class ByteWindow:
-    """`data[at:]` is what comes next; `position` is its offset in the source.
+    """A window over a source: `data[at:]` comes next, `position` is its offset in the source.
 
-    Bytes from `mark` on stay within reach of `step_back`, up to LOOK_BACK of them.
+    Bytes from `mark` on are kept for `step_back`, up to LOOK_BACK of them.
     """
 
     __slots__ = ("_source", "at", "base", "data", "mark", "size")
@@ -32,8 +32,8 @@ class ByteWindow:
         self._source = source
 
     @classmethod
-    def over(cls, data: bytes | bytearray) -> ByteWindow:
-        """All of it is there already."""
+    def of_bytes(cls, data: bytes | bytearray) -> ByteWindow:
+        """Return a window over bytes in memory."""
         window = cls(None, size=len(data))
         window.data = data
         return window
@@ -43,19 +43,19 @@ class ByteWindow:
         return self.base + self.at
 
     def has(self, count: int) -> bool:
-        """Are there `count` more bytes?"""
+        """Return whether there are `count` more bytes, reading as needed."""
         while len(self.data) - self.at < count:
-            if not self.more():
+            if not self.read_more():
                 return False
         return True
 
-    def more(self) -> bool:
-        """Read on; False at the end."""
+    def read_more(self) -> bool:
+        """Read more bytes; return False at the end."""
         if self._source is None:
             return False
         keep = min(max(self.mark - self.base, self.at - LOOK_BACK, 0), self.at)
         kept = len(self.data) - keep
-        # What is kept is copied each time: reading at least an eighth of it makes that linear, also for short reads.
+        # Kept bytes are copied each time: reading at least an eighth of them keeps that linear, even for short reads.
         pieces = self._gather(min(max(CHUNK, kept), LOOK_BACK), least=kept // 8)
         if pieces:
             self.data = b"".join((memoryview(self.data)[keep:], *pieces))
@@ -65,7 +65,7 @@ class ByteWindow:
         return bool(pieces)
 
     def take(self, count: int) -> bytes | None:
-        """The next `count` bytes; or None, with nothing taken, when there are fewer."""
+        """Take the next `count` bytes; return None, taking nothing, if there are fewer."""
         end = self.at + count
         if end > len(self.data):
             return self._take_across(count)
@@ -88,35 +88,35 @@ class ByteWindow:
         return taken
 
     def skip(self, count: int) -> bool:
-        """Pass over `count` bytes; False when there are fewer (they are passed over then)."""
+        """Skip `count` bytes; return False if there are fewer (all are skipped then)."""
         while count > len(self.data) - self.at:
             count -= len(self.data) - self.at
             self.at = len(self.data)
-            if not self.more():
+            if not self.read_more():
                 return False
         self.at += count
         return True
 
     def step_back(self, position: int) -> None:
-        """Go to `position`, or as near to it as was kept."""
+        """Move back to `position`, or as near to it as bytes were kept."""
         self.at = max(position - self.base, 0)
 
     def search(self, pattern: re.Pattern[bytes], *, longest: int) -> bool:
         """Move to the next match of `pattern` (at most `longest` bytes long), or to the end."""
         while True:
             found = pattern.search(self.data, self.at)
-            # A match that touches the edge of what we have may be another one with more data.
-            if found and (found.start() + longest <= len(self.data) or not self.more()):
+            # A match at the edge of the data may be a different one with more data.
+            if found and (found.start() + longest <= len(self.data) or not self.read_more()):
                 self.at = found.start()
                 return True
             if not found:
                 self.at = max(self.at, len(self.data) - longest)
-                if not self.more():
+                if not self.read_more():
                     self.at = len(self.data)
                     return False
 
     def _gather(self, most: int, *, least: int) -> list[bytes]:
-        """Pieces of `least` to `most` bytes together; fewer at the end, where the source is let go."""
+        """Read `least` to `most` bytes in pieces; fewer at the end, where the source is released."""
         pieces: list[bytes] = []
         while self._source is not None:
             piece = self._source.read(min(most, CHUNK))

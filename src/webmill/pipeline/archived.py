@@ -144,7 +144,7 @@ def _unchunked(pieces: Iterator[bytes]) -> Iterator[bytes]:
 
 def _decoded(pieces: Iterable[bytes], decoder: content_coding.ContentDecoder) -> Iterator[bytes]:
     for piece in pieces:
-        yield from decoder.pieces(piece)
+        yield from decoder.feed_pieces(piece)
         if not decoder.complete:
             break
     decoder.finish()

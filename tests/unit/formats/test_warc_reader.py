@@ -270,7 +270,7 @@ def test_a_damaged_member_over_the_limit_says_how_many_records_went_out() -> Non
     *found, damage = items(bytes(member), limits=WarcLimits(block=50_000))
     assert isinstance(damage, Damage)
     assert len(found) > 3
-    assert f"{len(found)} records of it were handed out" in damage.message
+    assert f"{len(found)} of its records were returned" in damage.message
     assert all(isinstance(item, Record) and item.content == noise for item in found)
 
 

@@ -1,18 +1,18 @@
-"""Undo Content-Encoding, and the chunked coding of archived bodies, within limits.
+"""Decode Content-Encoding, and the chunked coding of archived bodies, within limits.
 
-Whatever happens, the answer is bytes and a flaw, never an exception and never more than the limit:
+The result is always bytes and a flaw, never an exception and never more than the limit:
 
 | flaw | `data` is | complete |
 |---|---|---|
 | None | the decoded body | yes |
-| `trailing_bytes` | the decoded body; bytes after its end are left out | yes |
-| `not_as_labelled` | the body as it is: it is not what its label says | yes |
-| `unknown_coding` | the body as it is, as far as it could be decoded | yes |
+| `trailing_bytes` | the decoded body, without the bytes after its end | yes |
+| `not_as_labelled` | the body as it is: it does not have the stated coding | yes |
+| `unknown_coding` | the body, decoded up to the unknown coding | yes |
 | `truncated` | what could be decoded before the stream stopped | no |
 | `corrupt` | what could be decoded before the damage | no |
-| `decode_limit` | exactly as many bytes as the limit allows (too many codings or too large a window: none) | no |
+| `decode_limit` | exactly as many bytes as the limit allows (none for too many codings or too large a window) | no |
 
-Output is limited in size and in proportion to the input seen so far, at every stage of a chain.
+Output is limited in size and relative to the input so far, at every stage of a chain.
 """
 
 from __future__ import annotations
@@ -25,21 +25,25 @@ from webmill.formats.compression.decompressors import DECOMPRESSORS, ERRORS, Win
 from webmill.formats.http.chunked import ChunkedReader
 from webmill.model import Headers
 
-_HELD = 64 * 1024  # input kept until the first output, to be able to say "not as labelled"
+_MAX_HELD = 64 * 1024  # input kept until the first output, to return it if the coding is wrong
 
 
 class DecodeLimits(msgspec.Struct, frozen=True, kw_only=True):
+    """How much output decoding may produce."""
+
     output: int = 64 * 1024 * 1024
     ratio: int = 200
-    ratio_from: int = 1024 * 1024  # output below this is never too large in proportion
+    ratio_from: int = 1024 * 1024  # below this much output the ratio is not checked
     codings: int = 3
 
     def allowed(self, received: int) -> int:
-        """How much output this much input may become."""
+        """Return how much output is allowed for this much input."""
         return min(self.output, max(self.ratio_from, self.ratio * received))
 
 
 class DecodedBody(msgspec.Struct, frozen=True):
+    """A decoded body; see the table above."""
+
     data: bytes
     complete: bool
     flaw: str | None
@@ -50,7 +54,7 @@ _INCOMPLETE = ("truncated", "corrupt", "decode_limit")
 
 
 def decode_codings(body: bytes, codings: Sequence[str], *, limits: DecodeLimits = DEFAULT_LIMITS) -> DecodedBody:
-    """`codings` in the order in which they were applied, as Content-Encoding lists them."""
+    """Decode a body. `codings` are in the order in which they were applied, as Content-Encoding lists them."""
     decoder = ContentDecoder(codings, limits=limits)
     data = decoder.feed(body)
     decoder.finish()
@@ -58,7 +62,7 @@ def decode_codings(body: bytes, codings: Sequence[str], *, limits: DecodeLimits 
 
 
 def decode_body(headers: Headers, body: bytes, *, limits: DecodeLimits = DEFAULT_LIMITS) -> DecodedBody:
-    """The content of an archived HTTP message: transfer coding off, then content coding. The first flaw is told."""
+    """Decode the transfer and content codings of an archived HTTP message. The first flaw is returned."""
     transfer = parse_codings(headers, "Transfer-Encoding")
     plain = DecodedBody(body, complete=True, flaw=None)
     if transfer and transfer[-1] == "chunked":
@@ -68,13 +72,16 @@ def decode_body(headers: Headers, body: bytes, *, limits: DecodeLimits = DEFAULT
 
 
 def parse_codings(headers: Headers, name: str = "Content-Encoding") -> tuple[str, ...]:
-    """The codings of a message in the order in which they were applied, lower case."""
-    words = (word.strip().lower() for value in headers.get_all(name) for word in value.split(","))
-    return tuple(word for word in words if word)
+    """Return the codings of a message in the order in which they were applied, in lower case."""
+    codings = (coding.strip().lower() for value in headers.get_all(name) for coding in value.split(","))
+    return tuple(coding for coding in codings if coding)
 
 
 def decode_chunked(body: bytes) -> DecodedBody:
-    """An archived chunked body. One with a wrong chunk (or none at all: crawlers often unchunk) is given as it is."""
+    """Decode an archived chunked body.
+
+    One with an invalid chunk, or without any (as many crawlers store), is returned as is.
+    """
     reader = ChunkedReader()
     data = reader.feed(body)
     if reader.broken:
@@ -85,7 +92,7 @@ def decode_chunked(body: bytes) -> DecodedBody:
 
 
 class ContentDecoder:
-    """The same, as the bytes come. After `finish`, `flaw` is the first thing that was wrong."""
+    """Decodes codings incrementally. After `finish`, `flaw` is the first flaw."""
 
     def __init__(self, codings: Sequence[str], *, limits: DecodeLimits = DEFAULT_LIMITS) -> None:
         self.flaw: str | None = None
@@ -96,29 +103,29 @@ class ContentDecoder:
         self._stages: list[_CodingStage] = []
         wanted = [coding for coding in codings if coding != "identity"]
         if len(wanted) > limits.codings:
-            self.note("decode_limit")
+            self.add_flaw("decode_limit")
             self._limits = DecodeLimits(output=0)
             return
         for coding in reversed(wanted):
             if coding not in DECOMPRESSORS:
-                self.note("unknown_coding")
+                self.add_flaw("unknown_coding")
                 break
             self._stages.append(_CodingStage(coding, self))
 
     def feed(self, data: bytes) -> bytes:
-        return b"".join(self.pieces(data))
+        return b"".join(self.feed_pieces(data))
 
-    def pieces(self, data: bytes) -> Iterator[bytes]:
-        """What `feed` gives, a few MiB at most at a time: for those whose limit is more than fits into memory."""
+    def feed_pieces(self, data: bytes) -> Iterator[bytes]:
+        """Yield what `feed` returns, a few MiB at a time: for limits larger than the memory."""
         self._received += len(data)
-        yield from self._within_limit(self._through(0, data))
+        yield from self._within_limit(self._decode_from(0, data))
 
     def finish(self) -> None:
-        """The input is over. No output waits for this: every decoder hands out what it can at once."""
+        """End the input and note flaws. There is no more output: decoders return everything at once."""
         for stage in self._stages:
             stage.finish()
 
-    def note(self, flaw: str) -> None:
+    def add_flaw(self, flaw: str) -> None:
         self.flaw = self.flaw or flaw
         self.complete = self.complete and flaw not in _INCOMPLETE
 
@@ -126,33 +133,33 @@ class ContentDecoder:
         return self._limits.allowed(self._received)
 
     def _within_limit(self, pieces: Iterable[bytes]) -> Iterator[bytes]:
-        """The limit holds for the output as a whole, also when nothing had to be decoded."""
+        """Limit the total output, even if nothing had to be decoded."""
         for piece in pieces:
             room = self._limits.output - self._written
             self._written += min(room, len(piece))
             yield piece[:room]
             if len(piece) > room:
-                self.note("decode_limit")
+                self.add_flaw("decode_limit")
                 break
 
-    def _through(self, index: int, data: bytes) -> Iterator[bytes]:
+    def _decode_from(self, index: int, data: bytes) -> Iterator[bytes]:
         if index == len(self._stages):
             yield data
             return
         for piece in self._stages[index].feed(data):
-            yield from self._through(index + 1, piece)
+            yield from self._decode_from(index + 1, piece)
 
 
 class _CodingStage:
-    """One coding of a chain: counts its output, remembers its first input, decides what an error means."""
+    """One coding of a chain: counts its output, keeps its first input, and decides what an error means."""
 
     def __init__(self, coding: str, chain: ContentDecoder) -> None:
         self._codec = DECOMPRESSORS[coding]()
         self._chain = chain
-        self._held: bytes | None = b""  # None: too much to give back
+        self._held: bytes | None = b""  # None: too long to be kept
         self._received = 0
         self._written = 0
-        self._state = "decoding"  # then "as_is" or "over"
+        self._state = "decoding"  # then "as_is" or "ended"
 
     def feed(self, data: bytes) -> Iterator[bytes]:
         if self._state == "decoding":
@@ -164,14 +171,14 @@ class _CodingStage:
         if self._state != "decoding":
             return
         if self._received and not self._codec.ended:
-            self._chain.note("truncated")
+            self._chain.add_flaw("truncated")
         elif self._codec.trailing:
-            self._chain.note("trailing_bytes")
+            self._chain.add_flaw("trailing_bytes")
 
     def _decode(self, data: bytes) -> Iterator[bytes]:
         self._received += len(data)
         if not self._written and self._held is not None:
-            self._held = self._held + data if len(self._held) + len(data) <= _HELD or not self._held else None
+            self._held = self._held + data if len(self._held) + len(data) <= _MAX_HELD or not self._held else None
         try:
             for piece in self._codec.feed(data):
                 room = self._chain.allowed() - self._written
@@ -189,10 +196,10 @@ class _CodingStage:
         if self._written or self._held is None:
             self._stop("corrupt")
         else:
-            self._chain.note("not_as_labelled")
+            self._chain.add_flaw("not_as_labelled")
             self._state = "as_is"
             yield self._held
 
     def _stop(self, flaw: str) -> None:
-        self._chain.note(flaw)
-        self._state = "over"
+        self._chain.add_flaw(flaw)
+        self._state = "ended"

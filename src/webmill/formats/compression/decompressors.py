@@ -1,8 +1,8 @@
 """Streaming decompressors that yield bounded pieces, for `content_coding`.
 
-Three libraries, three ways to be bounded: zlib's `max_length` is exact; brotli's `output_buffer_limit` is soft, and
-zstandard's `max_output_size` is overruled by what the frame says of itself, so those two are fed slices of input so
-small that one slice cannot swell beyond a few MiB.
+The libraries limit their output differently: zlib's `max_length` is exact; brotli's `output_buffer_limit` is soft, and
+zstandard's `max_output_size` is overridden by the frame header, so these two are fed slices of input so small that one
+slice cannot inflate beyond a few MiB.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ import zstandard
 from zlib_ng import zlib_ng
 
 ZSTD_WINDOW = 8 * 1024 * 1024
-PIECE = 64 * 1024  # of output asked for at a time
+PIECE = 64 * 1024  # of output requested at a time
 _ZLIB_SLICE = 4096  # of input
-_BROTLI_SLICE = 256  # of input; the output of a broken slice is lost, so it is small
+_BROTLI_SLICE = 256  # of input; small, since the output of a broken slice is lost
 _ZSTD_SLICE = 256  # of input; a block of 4 bytes may become 128 KiB, so a slice 8 MiB at most
 _ZSTD_FRAME_HEADER = 18  # bytes at most
 
@@ -25,17 +25,17 @@ _ZlibError = cast("type[Exception]", zlib_ng.error)
 
 
 class WindowTooLarge(Exception):
-    """A stream asks for more memory than we give."""
+    """A stream needs a larger window than is allowed."""
 
 
 ERRORS: tuple[type[Exception], ...] = (_ZlibError, brotli.error, zstandard.ZstdError, WindowTooLarge)
 
 
 class Decompressor(Protocol):
-    """Raises one of ERRORS on bytes that mean nothing to it."""
+    """A streaming decompressor. `feed` raises one of ERRORS on invalid bytes."""
 
-    ended: bool  # a whole stream was read, and nothing of another one
-    trailing: bool  # bytes came after the end that are no stream
+    ended: bool  # a complete stream was read, and no part of another
+    trailing: bool  # there are bytes after the end that are not a stream
 
     def feed(self, data: bytes) -> Iterator[bytes]: ...
 
@@ -47,10 +47,10 @@ class GzipDecompressor:
         self.ended = False
         self.trailing = False
         self._inflate = _open_inflate(31)
-        self._after = b""  # what came after a member, as long as it may begin another
+        self._after = b""  # bytes after a member that may begin another
 
     def feed(self, data: bytes) -> Iterator[bytes]:
-        rest = memoryview(self._after + data)  # never copied again: a body may be a million empty members
+        rest = memoryview(self._after + data)  # not copied again: a body may have a million empty members
         self._after = b""
         while rest:
             if self.ended:
@@ -64,7 +64,7 @@ class GzipDecompressor:
 
 
 class DeflateDecompressor:
-    """The coding called deflate is zlib (RFC 1950) by the standard and raw deflate (RFC 1951) by many servers."""
+    """The coding deflate: zlib (RFC 1950) by the standard, raw deflate (RFC 1951) from many servers."""
 
     def __init__(self) -> None:
         self.ended = False
@@ -87,11 +87,11 @@ class DeflateDecompressor:
             self.trailing = True
 
     def _open(self, begin: bytes) -> None:
-        """A zlib header is method 8 and check bits; a raw stream that begins so does not occur."""
+        """Choose zlib by its header (method 8 and check bits), which no raw stream begins with."""
         if begin[0] & 0x0F == 8 and (begin[0] << 8 | begin[1]) % 31 == 0:
             self._inflate = _open_inflate(15)
         else:
-            # Nothing marks a raw stream: a plain page often inflates to a few bytes of nonsense before it fails.
+            # A raw stream has no marker: a plain page often inflates to a few random bytes before it fails.
             self._inflate, self._on_error = _open_inflate(-15), _drop
 
 
@@ -110,14 +110,14 @@ class BrotliDecompressor:
                 return
             piece = self._decoder.process(data[at : at + _BROTLI_SLICE], output_buffer_limit=PIECE)
             yield piece
-            while len(piece) >= PIECE:  # `can_accept_more_data` says yes while output still waits
+            while len(piece) >= PIECE:  # `can_accept_more_data` is true while output is still pending
                 piece = self._decoder.process(b"", output_buffer_limit=PIECE)
                 yield piece
             self.ended = self._decoder.is_finished()
 
 
 class ZstdDecompressor:
-    """RFC 8878; several frames in a row are one body. RFC 9659 lets a window have 8 MiB and no more."""
+    """RFC 8878; several frames in a row are one body. RFC 9659 limits the window to 8 MiB."""
 
     _MAGICS = (b"\x28\xb5\x2f\xfd", *(bytes((0x50 + low, 0x2A, 0x4D, 0x18)) for low in range(16)))
 
@@ -125,7 +125,7 @@ class ZstdDecompressor:
         self.ended = False
         self.trailing = False
         self._frame = self._open()
-        self._begin = b""  # of the frame; after its end: what may begin another
+        self._begin = b""  # the start of the frame; after its end: bytes that may begin another
 
     def feed(self, data: bytes) -> Iterator[bytes]:
         at = 0
@@ -149,7 +149,7 @@ class ZstdDecompressor:
         try:
             piece = self._frame.decompress(data)
         except zstandard.ZstdError as error:
-            raise (WindowTooLarge() if _asks_too_much(self._begin) else error) from None
+            raise (WindowTooLarge() if _exceeds_window(self._begin) else error) from None
         if self._frame.eof:
             self._begin = b""
         return piece
@@ -168,7 +168,7 @@ DECOMPRESSORS: dict[str, Callable[[], Decompressor]] = {
 }
 
 
-def _asks_too_much(frame: bytes) -> bool:
+def _exceeds_window(frame: bytes) -> bool:
     try:
         return zstandard.get_frame_parameters(frame).window_size > ZSTD_WINDOW
     except zstandard.ZstdError:
@@ -176,7 +176,7 @@ def _asks_too_much(frame: bytes) -> bool:
 
 
 class _Inflate(Protocol):
-    """What zlib's decompression objects can do; the stubs of zlib-ng leave out `copy`."""
+    """The interface of zlib's decompression objects; the stubs of zlib-ng lack `copy`."""
 
     @property
     def eof(self) -> bool: ...
@@ -195,7 +195,7 @@ def _open_inflate(wbits: int) -> _Inflate:
 def _inflate(
     stream: _Inflate, data: memoryview, *, on_error: Callable[[_Inflate, bytes], Iterator[bytes]]
 ) -> Generator[bytes, None, memoryview]:
-    """Yields output, returns the input after the stream's end."""
+    """Yield output; return the input after the end of the stream."""
     for at in range(0, len(data), _ZLIB_SLICE):
         rest, more = bytes(data[at : at + _ZLIB_SLICE]), True
         while more and not stream.eof:
@@ -214,7 +214,7 @@ def _inflate(
 
 
 def _salvage(stream: _Inflate, data: bytes) -> Iterator[bytes]:
-    """An error in zlib takes the output of its whole call with it: go up to the bad byte one by one."""
+    """Yield the output before the bad byte, byte by byte: on an error zlib loses the output of the whole call."""
     for at in range(len(data)):
         try:
             yield stream.decompress(data[at : at + 1])

@@ -1,23 +1,26 @@
-"""What frames one gzip member (RFC 1952, 2.3): how long its header is, and what its trailer says."""
+"""Parse the header and trailer of a gzip member (RFC 1952, 2.3)."""
 
 from __future__ import annotations
 
 import msgspec
 
-MAX_HEADER = 1024  # bytes of a member that are enough to find the end of its header, unless it carries a long comment
+MAX_HEADER = 1024  # bytes that are enough to find the end of a header, unless it has a long comment
 TRAILER = 8
 _EXTRA, _NAME, _COMMENT, _CHECK = 4, 8, 16, 2
 _FIXED = 10
 
 
 class GzipFrame(msgspec.Struct, frozen=True, gc=False):
+    """The length of the header of a gzip member, and the values of its trailer."""
+
     header: int  # bytes
     crc: int  # unsigned
     inflated: int  # bytes, modulo 2^32
 
 
 def read_frame(start: bytes, trailer: bytes) -> GzipFrame | None:
-    """From a member's first bytes (`MAX_HEADER` of them, or all) and its last eight. None when it is no member."""
+    """Parse the first bytes of a member (`MAX_HEADER` of them, or all) and its last eight; None if it is not a
+    member."""
     if not start.startswith(b"\x1f\x8b\x08") or len(start) < _FIXED or len(trailer) != TRAILER:
         return None
     crc, inflated = int.from_bytes(trailer[:4], "little"), int.from_bytes(trailer[4:], "little")

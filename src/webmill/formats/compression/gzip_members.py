@@ -1,6 +1,6 @@
-"""Gzip files of many members (RFC 1952): where each ends, proven, and what it holds.
+"""Read gzip files of many members (RFC 1952): where each ends, verified, and what it holds.
 
-A member counts as read only when its deflate stream ended, and its CRC-32 and length (ISIZE) are right.
+A member is valid only if its deflate stream ended, and its CRC-32 and length (ISIZE) are right.
 """
 
 from __future__ import annotations
@@ -16,28 +16,28 @@ from webmill.formats.window import ByteWindow
 MAGIC = b"\x1f\x8b\x08"
 MEMBER_START = re.compile(rb"\x1f\x8b\x08[\x00-\x1f]")  # the flags of RFC 1952 use the low five bits
 SMALLEST = 20  # header 10, deflate of nothing 2, trailer 8
-MAX_STORED = 4 << 20  # what one call may inflate: stored bytes
-MAX_INFLATED = 16 << 20  # and inflated bytes
+MAX_STORED = 4 << 20  # stored bytes that one call may inflate
+MAX_INFLATED = 16 << 20  # inflated bytes of one call
 INPUT = 1 << 16
 PREFIX_INPUT = (
     1 << 12
-)  # stored bytes by which a member is recognised: where there is one in every third byte, it is read often
+)  # stored bytes by which a member is recognised; small, since there may be a candidate at every third byte
 OUTPUT = 1 << 20
 INFLATE_ERROR: type[Exception] = zlib_ng.error  # type: ignore[assignment]  # its stub calls the class an instance
 
 
 class DamagedMember(BadInput):
-    """A member that is no member: truncated_member, bad_gzip, bad_crc."""
+    """A damaged member: truncated_member, bad_gzip, bad_crc."""
 
 
 def inflate_whole(raw: ByteWindow, *, most: int) -> bytearray | None:
-    """The member at `raw`, in one call to libdeflate, when it is small and where it ends is plain to see.
+    """Inflate the member at `raw` in one call to libdeflate, if it is small and its end is easy to find.
 
-    The guess is the next magic (or the end of the data); the proof is that the last eight bytes before it are the
-    CRC and length of what came out. None says only that the guess was wrong: `GzipMemberReader` has the last word.
+    The next magic (or the end of the data) is taken for the end, and verified: the eight bytes before it must be the
+    CRC and length of the output. None only means that this failed: `GzipMemberReader` decides.
     """
     end = SMALLEST
-    for _ in range(3):  # a magic inside compressed data happens once in some 100 MB
+    for _ in range(3):  # a magic occurs inside compressed data once in about 100 MB
         guess = _next_magic(raw, end)
         if guess is None:
             return None
@@ -50,7 +50,7 @@ def inflate_whole(raw: ByteWindow, *, most: int) -> bytearray | None:
 
 
 def _next_magic(raw: ByteWindow, skip: int) -> int | None:
-    """How far from here the next member may begin; None when too far, or nothing is left."""
+    """Return the distance to the next possible member; None if it is too far, or nothing is left."""
     while True:
         found = MEMBER_START.search(raw.data, raw.at + skip)
         if found:
@@ -59,7 +59,7 @@ def _next_magic(raw: ByteWindow, skip: int) -> int | None:
         if there > MAX_STORED:
             return None
         before, skip = skip, max(skip, there - len(MAGIC))
-        if not raw.more():
+        if not raw.read_more():
             return there if there >= before else None
 
 
@@ -78,7 +78,7 @@ def _inflate_exactly(member: memoryview, *, most: int) -> bytearray | None:
 
 
 class GzipMemberReader:
-    """Reads the one member at `raw` piece by piece, however large; `raw` is left at its end."""
+    """Reads the member at `raw` piece by piece, however large, and leaves `raw` at its end."""
 
     def __init__(self, raw: ByteWindow) -> None:
         self._raw = raw
@@ -86,7 +86,7 @@ class GzipMemberReader:
         self._inflate = zlib_ng.decompressobj(31)
 
     def read(self, size: int, /) -> bytes:
-        """Up to `size` inflated bytes; b"" once the member is proven whole."""
+        """Return up to `size` inflated bytes; b"" once the member is verified."""
         while not self._inflate.eof:
             piece = self._step(min(size, OUTPUT))
             if piece:
@@ -100,7 +100,7 @@ class GzipMemberReader:
         try:
             piece: bytes = self._inflate.decompress(chunk, most)
         except INFLATE_ERROR as error:
-            raw.at += len(chunk)  # a failure must have its price, or resynchronising could go on for ever
+            raw.at += len(chunk)  # always advance, or resynchronising could go on for ever
             raise self._damaged(error) from None
         if not chunk and not piece and not self._inflate.eof:
             raise DamagedMember(
@@ -117,7 +117,7 @@ class GzipMemberReader:
 
 
 def inflate_prefix(raw: ByteWindow, *, most: int = 1024) -> bytes:
-    """The first inflated bytes of the member at `raw`, which stays where it is; b"" when it is none."""
+    """Return the first inflated bytes of the member at `raw`, which does not move; b"" if it is not a member."""
     raw.has(PREFIX_INPUT)
     try:
         start: bytes = zlib_ng.decompressobj(31).decompress(memoryview(raw.data)[raw.at : raw.at + PREFIX_INPUT], most)

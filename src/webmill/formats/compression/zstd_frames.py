@@ -1,7 +1,7 @@
-"""Zstandard files of many frames (RFC 8878): where each ends, and what it holds.
+"""Read Zstandard files of many frames (RFC 8878): where each ends, and what it holds.
 
-Frames are walked block by block, so the end is exact without trusting a decoder's buffering. A WARC file may begin with
-a skippable frame that carries a dictionary for all the others (the convention of .warc.zst: magic 5D 2A 4D 18, the
+Frames are read block by block, so the end is exact without relying on the buffering of a decoder. A WARC file may begin
+with a skippable frame that holds a dictionary for all the others (the convention of .warc.zst: magic 5D 2A 4D 18, the
 dictionary itself plain or compressed).
 """
 
@@ -25,14 +25,14 @@ MAX_BLOCK = 128 << 10
 
 
 def is_frame(start: bytes) -> bool:
-    """A frame, or a skippable one."""
+    """Return whether these four bytes begin a frame, skippable or not."""
     return start == MAGIC or (len(start) == 4 and start[1:] == b"\x2a\x4d\x18" and start[0] >> 4 == 5)
 
 
 class ZstdFrameReader:
-    """Reads the one frame at `raw` piece by piece; `raw` is left at its end. A skippable frame holds nothing.
+    """Reads the frame at `raw` piece by piece, and leaves `raw` at its end. A skippable frame has no content.
 
-    `decoder` is the one for the frames that follow: another than before when this frame brought a dictionary.
+    `decoder` is for the frames that follow: a new one if this frame held a dictionary.
     """
 
     def __init__(self, raw: ByteWindow, decoder: zstandard.ZstdDecompressor) -> None:
@@ -42,7 +42,7 @@ class ZstdFrameReader:
         raw.has(4)
         magic = bytes(raw.data[raw.at : raw.at + 4])
         if magic == MAGIC:
-            blocks = cast("IO[bytes]", _ZstdBlocks(raw))  # the decoder asks only for `read`
+            blocks = cast("IO[bytes]", _ZstdBlocks(raw))  # the decoder only calls `read`
             self._stream = decoder.stream_reader(blocks, read_size=MAX_BLOCK)
         elif magic == DICTIONARY_FRAME:
             self.decoder = _decoder_with(_skippable(raw, most=MAX_DICTIONARY))
@@ -61,7 +61,7 @@ class ZstdFrameReader:
 
 
 class _ZstdBlocks:
-    """The stored bytes of one frame, by its own block headers: `read` ends where the frame ends."""
+    """The stored bytes of one frame, split by its block headers: `read` ends where the frame ends."""
 
     def __init__(self, raw: ByteWindow) -> None:
         self._raw = raw
@@ -87,7 +87,7 @@ class _ZstdBlocks:
 
 
 def _header_length(raw: ByteWindow) -> int:
-    """RFC 8878, 3.1.1.1: the descriptor tells which fields there are."""
+    """Return the length of the frame header, whose descriptor says which fields there are (RFC 8878, 3.1.1.1)."""
     if not raw.has(5):
         _take(raw, 5)
     descriptor = raw.data[raw.at + 4]
@@ -98,14 +98,14 @@ def _header_length(raw: ByteWindow) -> int:
 
 
 def _take(raw: ByteWindow, count: int) -> bytes:
-    if not raw.has(count):  # not Window.take: what is passed must stay within reach, in case the frame is damaged
+    if not raw.has(count):  # not ByteWindow.take: the bytes must be kept in case the frame is damaged
         raise DamagedMember("the file ends inside a zstd frame", reason="truncated_member", offset=raw.position)
     raw.at += count
     return bytes(raw.data[raw.at - count : raw.at])
 
 
 def _skippable(raw: ByteWindow, *, most: int) -> bytes:
-    """Pass over a skippable frame; its content, when it is not longer than `most`."""
+    """Skip a skippable frame; return its content if it is not longer than `most`."""
     size = int.from_bytes(_take(raw, 8)[4:], "little")
     if size <= most:
         return _take(raw, size)

@@ -1,7 +1,7 @@
-"""From a stream of plain bytes to records: header, Content-Length bytes, two empty lines.
+"""Read records from a stream of uncompressed bytes: header, Content-Length bytes, two empty lines.
 
-Lengths rule. A line that looks like a record inside a block is never looked at; the next such line is searched only
-after a proven error, from the byte after the one where the broken record began.
+Lengths are trusted. A line inside a block that looks like a record is ignored; the next record is searched for only
+after an error, from the byte after the start of the broken record.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ ARC_TERMINATORS = (b"\r\n", b"\n", b"")
 
 
 def skip_blank(window: ByteWindow) -> bool:
-    """Pass over empty lines; False at the end of the data. Nothing is lost: there is nothing on them."""
+    """Skip empty lines; return False at the end of the data."""
     while window.has(1):
         if window.data[window.at] not in b"\r\n":
             return True
-        window.at = BLANK.match(window.data, window.at).end()  # type: ignore[union-attr]  # it matches nothing, too
+        window.at = BLANK.match(window.data, window.at).end()  # type: ignore[union-attr]  # it also matches nothing
     return False
 
 
 def sniff(window: ByteWindow) -> str:
-    """`warc`, `arc` or nothing, by the bytes at hand; also by fewer than five, where the data ends there."""
+    """Return `warc`, `arc` or nothing by the next bytes; fewer than five are enough at the end of the data."""
     if window.data.startswith(WARC, window.at):
         return "warc"
     window.has(arc.MAX_LINE)
@@ -46,7 +46,7 @@ def sniff(window: ByteWindow) -> str:
 
 
 def read_framed(window: ByteWindow, kind: str, *, limits: WarcLimits) -> tuple[Record | Damage, ...]:
-    """The record at the window, of a known kind; and what was found wrong. The window moves past both.
+    """Return the record at the window, of a known kind, and damage, if any. The window moves past both.
 
     Offsets are those of the window's stream.
     """
@@ -57,11 +57,11 @@ def read_framed(window: ByteWindow, kind: str, *, limits: WarcLimits) -> tuple[R
     block = min(found.block, limits.block)
     rest = found.block - block
     if window.size is not None and window.position + found.block > window.size:
-        return (_short(window, kind, start, found),)
+        return (_incomplete_block(window, kind, start, found),)
     content = window.take(block)
     if content is None or (rest and not window.skip(rest)):
-        return (_short(window, kind, start, found),)
-    flaw = _pass_terminator(window, kind)
+        return (_incomplete_block(window, kind, start, found),)
+    flaw = _skip_terminator(window, kind)
     length = (flaw.offset if flaw else window.position) - start
     record = Record(found.version, found.headers, content, start, length, rest > 0)
     return (record, flaw) if flaw else (record,)
@@ -84,13 +84,15 @@ def read_sole_record(member: bytes | bytearray, *, place: tuple[int, int], limit
 
 
 def read_head(window: ByteWindow, kind: str, *, limits: WarcLimits) -> WarcHead | Damage:
-    """The header, with the window moved past it; or the damage, with the window moved past that."""
+    """Return the header, or damage if it is invalid, and move the window past it."""
     start = window.position
     most = arc.MAX_LINE if kind == "arc" else limits.head
     length = _head_length(window, kind, most=most)
     if length is None:
         ended = window.size is not None and window.size - start < most
-        reason, message = ("truncated_record", "ends in a header") if ended else ("too_large", "header over the limit")
+        reason, message = (
+            ("truncated_record", "the data ends inside a header") if ended else ("too_large", "the header is too large")
+        )
         return resynchronise(window, kind, start, reason=reason, message=message)
     head = window.data[window.at : window.at + length]
     try:
@@ -107,7 +109,7 @@ def _head_length(window: ByteWindow, kind: str, *, most: int) -> int | None:
         found = pattern.search(window.data, window.at, window.at + most)
         if found:
             return found.end() - window.at
-        if len(window.data) - window.at >= most or not window.more():
+        if len(window.data) - window.at >= most or not window.read_more():
             return None
 
 
@@ -116,8 +118,8 @@ def _parse_arc(line: bytes | bytearray) -> WarcHead:
     return WarcHead(arc.VERSION, headers, length)
 
 
-def _short(window: ByteWindow, kind: str, start: int, head: WarcHead) -> Damage:
-    """The block is not all there: the data was cut, or the length is a lie and other records follow."""
+def _incomplete_block(window: ByteWindow, kind: str, start: int, head: WarcHead) -> Damage:
+    """Return the damage of an incomplete block: the data was cut, or the length is wrong and other records follow."""
     message = f"the data ends before the block's {head.block} bytes"
     damage = resynchronise(window, kind, start, reason="truncated_record", message=message)
     if window.has(1):
@@ -125,21 +127,21 @@ def _short(window: ByteWindow, kind: str, start: int, head: WarcHead) -> Damage:
     return damage
 
 
-def _pass_terminator(window: ByteWindow, kind: str) -> Damage | None:
-    """WARC: two empty lines, or there is a flaw to tell. ARC: a newline, which may be absent."""
+def _skip_terminator(window: ByteWindow, kind: str) -> Damage | None:
+    """Skip the terminator: for WARC two empty lines, else return damage; for ARC a newline, which may be absent."""
     window.has(len(WARC))
     for terminator in ARC_TERMINATORS if kind == "arc" else TERMINATORS:
         if window.data.startswith(terminator, window.at):
             window.at += len(terminator)
             return None
-    return _left_over(window)
+    return _missing_terminator(window)
 
 
-def _left_over(window: ByteWindow) -> Damage:
-    """What stands between a block and the next record, mostly because Content-Length is a little short."""
+def _missing_terminator(window: ByteWindow) -> Damage:
+    """Return the damage between a block and the next record, mostly due to a Content-Length that is too small."""
     start = window.position
     if window.data.startswith(WARC, window.at):
-        return Damage(start, start, "missing_terminator", "the next record follows the block at once")
+        return Damage(start, start, "missing_terminator", "the next record follows the block without a terminator")
     message = "the block is not followed by two empty lines"
     return resynchronise(window, "warc", start, search_from=start, reason="missing_terminator", message=message)
 
@@ -147,7 +149,7 @@ def _left_over(window: ByteWindow) -> Damage:
 def resynchronise(
     window: ByteWindow, kind: str, start: int, *, reason: str, message: str, search_from: int | None = None
 ) -> Damage:
-    """Move to the next line after `start` that begins a record of this kind, or to the end."""
+    """Move to the next line after `start` that begins a record of this kind, or to the end; return the damage."""
     window.step_back(start + 1 if search_from is None else search_from)
     pattern, longest = (arc.NEXT_RECORD, arc.NEXT_RECORD_MAX) if kind == "arc" else (NEXT_RECORD, NEXT_RECORD_MAX)
     if window.search(pattern, longest=longest):

@@ -1,8 +1,8 @@
-"""The fields of a record's head in one regular expression.
+"""Parse the header of a record by one regular expression, learned from earlier headers.
 
-Writers put the same fields in the same order on record after record. So the first head of a kind is read the long way
-(`parse_head`) and leaves its shape, a pattern that only heads with just these fields match; the next ones are read by
-it, several times as fast. Whatever no shape matches takes the long way again: both ways give the same.
+Writers repeat the same fields in the same order. So the first header of a kind is parsed by `parse_head` and leaves its
+shape, a pattern that matches only headers with exactly these fields; later ones are matched by it, several times as
+fast. A header that no shape matches is parsed by `parse_head` again: both give the same result.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from webmill.model import Headers
 RawFields = dict[bytes, bytes]
 
 MAX_SHAPES = 32  # tried in turn
-MAX_LEARNED = 256  # a file whose heads are all different should not cost a pattern each
+MAX_LEARNED = 256  # a file with ever new headers should not compile a pattern for each
 
-# The names that are asked for, as the standard spells them.
+# The names that are needed, as the standard spells them.
 _SPELLED = {
     name.lower(): name.encode()
     for name in (
@@ -34,7 +34,7 @@ _TYPE = re.compile(rb"[a-z_-]{1,20}")
 
 
 def known_fields(headers: Headers) -> RawFields:
-    """The first value of each field that is asked for."""
+    """Return the first value of each field that is needed."""
     fields: RawFields = {}
     for name, value in headers:
         spelled = _SPELLED.get(name.lower())
@@ -44,7 +44,7 @@ def known_fields(headers: Headers) -> RawFields:
 
 
 class _Shape:
-    """Heads of certain fields in a certain order."""
+    """A pattern for headers with certain fields in a certain order."""
 
     def __init__(self, version: bytes, lines: list[tuple[bytes, bytes]]) -> None:
         spelled = [_SPELLED.get(name.decode().lower()) for name, _ in lines]
@@ -55,7 +55,7 @@ class _Shape:
         self.match = re.compile(re.escape(version) + b"".join(parts) + rb"\r\n").match
         self.names = tuple(dict.fromkeys(filter(None, spelled)))
         self.line_ends = len(lines) + 2
-        self.follower: _Shape | None = None  # the shape that came after this one the last time
+        self.follower: _Shape | None = None  # the shape that followed this one the last time
 
 
 def _pattern(spelled: list[bytes | None], place: int, value: bytes) -> bytes:
@@ -63,13 +63,15 @@ def _pattern(spelled: list[bytes | None], place: int, value: bytes) -> bytes:
     if name == b"Content-Length":
         return b"([0-9]{1,18})"
     if name == b"WARC-Type" and _TYPE.fullmatch(value):
-        return b"(" + re.escape(value) + b")"  # so that a shape of another kind of record fails at once
-    # A lone line feed is let through: one excluded byte is found several times as fast as two. `read` counts them.
-    # Space around a value is not part of it, so such a head is none of this shape.
+        return b"(" + re.escape(value) + b")"  # a header of another record type fails at once
+    # A lone line feed is allowed here, since excluding one byte is several times as fast as two; `read` counts them.
+    # White space around a value is not part of it, so a header with it does not match.
     return rb"([^ \t\r][^\r]*+)(?<![ \t])" if name and spelled.index(name) == place else rb"[^\r]*+"
 
 
 class WarcHeadReader:
+    """Parses headers, learning the shapes of those it has seen."""
+
     def __init__(self, *, limits: WarcLimits) -> None:
         self._limits = limits
         self._shapes: list[_Shape] = []
@@ -77,7 +79,7 @@ class WarcHeadReader:
         self._learned = 0
 
     def read(self, start: bytes) -> tuple[RawFields, int, int] | None:
-        """Fields, the head's length, the block's length; None where no whole head is, or none that can be read."""
+        """Return the fields, the length of the header and of the block; None if there is no complete valid header."""
         last = self._last
         shape = last.follower
         found = shape.match(start) if shape else None

@@ -1,4 +1,4 @@
-"""Every record of a file, and everything in it that is none.
+"""Read every record of a file, and report the damage in it.
 
 The file may be plain, compressed per record, compressed as a whole, or a mix: each unit (a plain record, a gzip
 member, a zstd frame) is recognised by its first bytes.
@@ -21,29 +21,29 @@ from webmill.model import Damage, Record
 
 DEFAULT = WarcLimits()
 PADDING = re.compile(rb"\0+")
-# Stored bytes that may be read a second time to find where records go on; good records earn as much again, so that the
-# work stays linear whatever the file holds.
+# Stored bytes that may be read a second time after damage; good records add their length, so that the work stays
+# linear whatever the file holds.
 CREDIT = 16 << 20
-# Where a record may begin when nothing is known of the file: compressed, or on a line of its own.
+# Where a record may begin if the kind of file is unknown: compressed, or on a line of its own.
 ANY = re.compile(rb"\x1f\x8b\x08[\x00-\x1f]|\x28\xb5\x2f\xfd|\nWARC/[0-9]\.[0-9]{1,3}\r?\n[A-Za-z]")
 
 
 def read_records(
     source: ByteSource, *, limits: WarcLimits = DEFAULT, start: int = 0, size: int | None = None
 ) -> Iterator[Record | Damage]:
-    """Records in the order of the file; Damage where bytes gave none. Never raises for what the bytes are.
+    """Yield records in the order of the file, and Damage for bytes without a record. Never raise for invalid bytes.
 
-    `start` is the file's offset of the first byte that `source` will give, `size` the offset of the file's end, where
-    known (a seekable source is asked): a Content-Length beyond it is refused without reading on.
+    `start` is the offset of the first byte that `source` returns, `size` the offset of the end of the file, if known (a
+    seekable source is asked): a Content-Length beyond it is refused without reading on.
 
-    A record is handed out when its compressed member was proven whole. One exception: a member whose records are more
-    than `limits.block` together is handed out while it is read; if it proves damaged, the Damage says how many were.
+    A record is yielded when its compressed member was verified. One exception: if the records of a member are larger
+    than `limits.block` together, they are yielded while it is read; if it proves damaged, the Damage says how many.
     """
     return RecordReader(source, limits=limits, start=start, size=size).items()
 
 
 def detect_format(raw: ByteWindow) -> str:
-    """`gzip`, `zstd`, `warc`, `arc` or nothing: what begins here."""
+    """Return what begins at the window: `gzip`, `zstd`, `warc`, `arc` or nothing."""
     if raw.data.startswith(gzip_members.MAGIC, raw.at):
         return "gzip"
     raw.has(4)
@@ -54,14 +54,14 @@ def detect_format(raw: ByteWindow) -> str:
 
 
 class RecordReader:
-    """One pass over one file."""
+    """The state of one pass over one file."""
 
     def __init__(self, source: ByteSource, *, limits: WarcLimits, start: int, size: int | None) -> None:
         self.raw = ByteWindow(source, start=start, size=end_offset(source, start) if size is None else size)
         self.limits = limits
-        self.kind = ""  # of the last unit that was recognised: after damage we look for more of the same
+        self.kind = ""  # of the last unit that was recognised: after damage the same kind is searched for
         self.credit = CREDIT
-        self.decoder: zstandard.ZstdDecompressor | None = None  # made when it is needed: most files are gzip
+        self.decoder: zstandard.ZstdDecompressor | None = None  # created when needed: most files are gzip
 
     def items(self) -> Iterator[Record | Damage]:
         raw = self.raw
@@ -87,32 +87,32 @@ class RecordReader:
             if whole is not None and (record := framing.read_sole_record(whole, place=place, limits=self.limits)):
                 yield record
             elif whole is not None:
-                items = list(_inside(ByteWindow.over(whole), limits=self.limits))
-                yield from _placed(items, start, self.raw.position)
+                items = list(_records_in_member(ByteWindow.of_bytes(whole), limits=self.limits))
+                yield from _with_member_offset(items, start, self.raw.position)
             else:
-                yield from self._streamed(kind, start)
+                yield from self._stream_member(kind, start)
             self.credit += self.raw.position - start
         except DamagedMember as error:
             yield self._resynchronise(kind, start, error)
 
-    def _streamed(self, kind: str, start: int) -> Iterator[Record | Damage]:
-        """A member of any size, holding back what it gave until its end is proven, as long as memory allows."""
+    def _stream_member(self, kind: str, start: int) -> Iterator[Record | Damage]:
+        """Yield the records of a member of any size, held back until its end is verified, as long as memory allows."""
         reader = GzipMemberReader(self.raw) if kind == "gzip" else self._frame_reader()
         held: list[Record | Damage] = []
-        weight = handed_out = 0
+        size = yielded = 0
         try:
-            for item in _inside(ByteWindow(reader), limits=self.limits):
+            for item in _records_in_member(ByteWindow(reader), limits=self.limits):
                 held.append(item)
-                weight += _weight(item)
-                if weight > self.limits.block and len(held) > 1:
-                    yield from _placed(held, start, self.raw.position, shared=True)
-                    handed_out += len(held)
-                    held, weight = [], 0
+                size += _memory_size(item)
+                if size > self.limits.block and len(held) > 1:
+                    yield from _with_member_offset(held, start, self.raw.position, shared=True)
+                    yielded += len(held)
+                    held, size = [], 0
         except DamagedMember as error:
-            if handed_out:
-                error.message += f" ({handed_out} records of it were handed out before that was known)"
+            if yielded:
+                error.message += f" ({yielded} of its records were returned before that was known)"
             raise
-        yield from _placed(held, start, self.raw.position, shared=handed_out > 0)
+        yield from _with_member_offset(held, start, self.raw.position, shared=yielded > 0)
 
     def _frame_reader(self) -> ByteSource:
         reader = zstd_frames.ZstdFrameReader(self.raw, self.decoder or zstd_frames.new_decoder())
@@ -122,7 +122,7 @@ class RecordReader:
     # --- after an error -----------------------------------------------------------------------------------------
 
     def _resynchronise(self, kind: str, start: int, error: DamagedMember) -> Damage:
-        """Go to the next member that begins like a record. Behind us, too, while there is credit."""
+        """Move to the next member that begins like a record, searching from `start` again while there is credit."""
         raw = self.raw
         again = raw.position - start - 1
         if again <= self.credit:
@@ -165,12 +165,12 @@ class RecordReader:
 
     def _begins_a_record(self) -> bool:
         if detect_format(self.raw) == "zstd":
-            return True  # its magic has four bytes and no inflated start is needed: a false one is damage again
-        return bool(framing.sniff(ByteWindow.over(gzip_members.inflate_prefix(self.raw))))
+            return True  # four magic bytes are enough: a false match is damage again
+        return bool(framing.sniff(ByteWindow.of_bytes(gzip_members.inflate_prefix(self.raw))))
 
 
-def _inside(window: ByteWindow, *, limits: WarcLimits) -> Iterator[Record | Damage]:
-    """What one member holds: a record as a rule, or many, or anything."""
+def _records_in_member(window: ByteWindow, *, limits: WarcLimits) -> Iterator[Record | Damage]:
+    """Yield what one member holds: usually one record, but maybe many, or anything."""
     while framing.skip_blank(window):
         kind = framing.sniff(window)
         if kind:
@@ -181,13 +181,15 @@ def _inside(window: ByteWindow, *, limits: WarcLimits) -> Iterator[Record | Dama
             )
 
 
-def _weight(item: Record | Damage) -> int:
-    """What holding it back costs in memory, roughly: its content and its header."""
+def _memory_size(item: Record | Damage) -> int:
+    """Return roughly the memory that an item takes: its content and header."""
     return item.length - item.content_length + len(item.content) if isinstance(item, Record) else 256
 
 
-def _placed(items: list[Record | Damage], start: int, end: int, *, shared: bool = False) -> Iterator[Record | Damage]:
-    """Give what came out of a member the member's place in the file."""
+def _with_member_offset(
+    items: list[Record | Damage], start: int, end: int, *, shared: bool = False
+) -> Iterator[Record | Damage]:
+    """Yield the items of a member with the offset of the member in the file."""
     alone = not shared and (len(items) == 1 or sum(isinstance(item, Record) for item in items) == 1)
     length = end - start if alone else 0
     for item in items:

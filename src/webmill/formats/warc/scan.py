@@ -1,17 +1,17 @@
-"""Every record of a file by its head, and proof of where it ends, without inflating bodies that nobody asked for.
+"""Scan a file: find every record by its header, and where it ends, without inflating bodies that are not needed.
 
-A gzip member is left when its first bytes have been inflated, if its end is plain. With `want` = header +
-Content-Length + 4, the length that the member must inflate to, all places within `1.25 * want + 4096` bytes are looked
-at where a member may begin or the file ends, and whose preceding four bytes (a member's last field) are `want`. Exactly
-one: that is the end, unless another member seems to begin before it. None or several: the member is inflated.
+Only the first bytes of a gzip member are inflated if its end is certain. With `want` = header + Content-Length + 4, the
+length that the member must inflate to, the candidates are all places within `1.25 * want + 4096` bytes where a member
+may begin or the file ends, and whose preceding four bytes (the last field of a member) are `want`. Exactly one: that
+is the end, unless another member seems to begin before it. None or several: the member is inflated.
 
-The *next* such place would not do. A body that does not compress is stored as it is, so a page can carry the bytes
-`[want of its own record][a gzip member with a forged record]`; but it cannot hide the real end, which is a second
-place. That holds if the real end looks like one, so what was glimpsed is handed out only when all of the range has been
-passed without anything unusual in it; else it is read again, the exact way.
+Taking the *next* such place would be unsafe. A body that does not compress is stored as it is, so a page can carry the
+bytes `[want of its own record][a gzip member with a forged record]`; but it cannot hide the real end, which is a second
+candidate. That holds if the real end looks like one, so a scanned record is yielded only after the whole range was
+passed without anything unusual; else it is read again exactly.
 
-Small members are inflated whole, with their CRC. So is whatever is odd: there `read_records` has the word, unit by
-unit, and what it says of damage is what is said here. What is given up is the CRC of large bodies; `verify` checks it.
+Small members are inflated completely, with their CRC. So is anything unusual: there `read_records` decides, unit by
+unit, and reports the damage. Only the CRC of large bodies is not checked; `verify` checks it.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ PREFIX_SIZES = (
     (1536, 3072),
     (8 << 10, 16 << 10),
     (32 << 10, 64 << 10),
-)  # stored and inflated bytes: longer and longer looks
-MAX_SCANNED = 6 << 20  # larger records are inflated: a window looks back 8 MiB
+)  # stored and inflated bytes: longer and longer prefixes
+MAX_SCANNED = 6 << 20  # larger records are inflated: a window keeps 8 MiB
 _BYTES = re2.Options()
 _BYTES.encoding = re2.Options.Encoding.LATIN1
 MAGIC = re2.compile(rb"\x1f\x8b\x08[\x00-\x1f]", _BYTES)  # as gzip_members.NEXT, at one and a half times its speed
-HARMLESS = frozenset({"missing_terminator", "padding"})  # the records beside them are whole
-FAR = 1 << 62  # beyond every place in a file
+HARMLESS = frozenset({"missing_terminator", "padding"})  # the records beside them are complete
+FAR = 1 << 62  # beyond every offset in a file
 
 IsEnough = Callable[[RawFields, bytes], bool]
 
@@ -53,8 +53,8 @@ IsEnough = Callable[[RawFields, bytes], bool]
 class ScannedRecord(msgspec.Struct, frozen=True, gc=False):
     """One record: its fields under the standard's names, the first bytes of its block, and where it is stored.
 
-    Of a repeated field the first value is kept. `length` is without the empty lines after a plain record; it is 0 when
-    the record shares a compressed member with others. `whole`: `block` is all of it.
+    The first value of a repeated field is kept. `length` excludes the empty lines after a plain record; it is 0 if the
+    record shares a compressed member with others. `whole`: `block` is complete.
     """
 
     fields: RawFields
@@ -66,10 +66,10 @@ class ScannedRecord(msgspec.Struct, frozen=True, gc=False):
 
 
 class ScanOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What to do besides finding records."""
+    """What a scan does besides finding records."""
 
-    verify: bool = False  # inflate everything; report bad CRCs, lengths and digests beside the same sightings
-    torn: bool = False  # also sight a last record of which only the beginning is there; its Damage comes first
+    verify: bool = False  # inflate everything, and report bad CRCs, lengths and digests
+    torn: bool = False  # also yield a truncated last record, after its Damage
 
 
 def scan_records(
@@ -80,15 +80,17 @@ def scan_records(
     limits: WarcLimits = DEFAULT,
     size: int | None = None,
 ) -> Iterator[ScannedRecord | Damage]:
-    """Records in the order of the file, as `read_records` would give them.
+    """Yield records in the order of the file, as `read_records` would.
 
-    `enough` is asked, with a record's fields and the first bytes of its block, whether these will do; where they do
-    not, more is inflated, up to all of it.
+    `enough` is called with the fields of a record and the first bytes of its block; while it returns False, more of the
+    block is inflated, up to all of it.
     """
-    return _RecordScanner(source, enough=enough, scan=scan, limits=limits, size=size).sightings()
+    return _RecordScanner(source, enough=enough, scan=scan, limits=limits, size=size).records()
 
 
 class _RecordScanner(RecordReader):
+    """The state of one scan of one file."""
+
     def __init__(
         self, source: ByteSource, *, enough: IsEnough, scan: ScanOptions, limits: WarcLimits, size: int | None
     ) -> None:
@@ -97,55 +99,55 @@ class _RecordScanner(RecordReader):
         self.scan = scan
         self.held: deque[tuple[ScannedRecord, int, tuple[Damage, ...]]] = (
             deque()
-        )  # glimpsed, with its reach and its flaws
-        self.reach = 0  # of the last glimpse
+        )  # scanned, with its range and its flaws
+        self.reach = 0  # the end of the candidates of the last scanned record
         self.exact_until = 0
         self.heads = WarcHeadReader(limits=limits)
-        self.known = 0  # every place before this where a member may begin is in `starts`
-        self.starts: list[int] = []  # in order; the last is the file's end once that is known
-        self.ends: dict[bytes, list[int]] = {}  # the same and other possible ends, by the four bytes before them
+        self.known = 0  # every possible start of a member before this offset is in `starts`
+        self.starts: list[int] = []  # sorted; the last is the end of the file once known
+        self.ends: dict[bytes, list[int]] = {}  # these and other possible ends, by the four bytes before them
 
-    def sightings(self) -> Iterator[ScannedRecord | Damage]:
+    def records(self) -> Iterator[ScannedRecord | Damage]:
         raw, held = self.raw, self.held
         while raw.data.startswith(gzip_members.MAGIC, raw.at) or framing.skip_blank(raw):
             start = raw.base + raw.at
             raw.mark = held[0][0].offset if held else start
             kind = detect_format(raw)
-            if kind == "gzip" and start >= self.exact_until and (found := self._glimpse(start)) is not None:
+            if kind == "gzip" and start >= self.exact_until and (found := self._scan_member(start)) is not None:
                 self.kind = kind
                 self.credit += found.length
                 passed = start + found.length
-                held.append((found, self.reach, tuple(self._verified(found)) if self.scan.verify else ()))
+                held.append((found, self.reach, tuple(self._verify_scanned(found)) if self.scan.verify else ()))
                 while held and held[0][1] <= passed:
                     found, _, flaws = held.popleft()
                     yield found
                     yield from flaws
-            elif not self._go_back(start):
-                for item in self._unit(kind):
-                    yield from self._sighted(item, kind)
+            elif not self._rewind(start):
+                for item in self._read_exact(kind):
+                    yield from self._scan_exact(item, kind)
                 self.kind = kind or self.kind
         for found, _, flaws in held:
             yield found
             yield from flaws
 
-    def _go_back(self, here: int) -> bool:
-        """Something must be read the exact way: then so must all that was taken at a glimpse which reached up to here.
+    def _rewind(self, here: int) -> bool:
+        """Go back to read exactly: all scanned records whose candidates reach up to `here` must be read again.
 
-        A glimpse is right when the bytes behind the member are what they seem: the next member, or the end.
+        A scanned record is right only if the bytes after the member are what they seem: the next member, or the end.
         """
         held = self.held
         if not held:
             return False
         first = held[0][0].offset
         self.raw.step_back(first)
-        assert self.raw.position == first, "WANT_MOST keeps it within reach"
+        assert self.raw.position == first, "MAX_SCANNED keeps it in the window"
         held.clear()
         self.exact_until = max(self.exact_until, here + 1)
         return True
 
-    # --- the exact way ------------------------------------------------------------------------------------------
+    # --- exact reading ------------------------------------------------------------------------------------------
 
-    def _unit(self, kind: str) -> Iterator[Record | Damage]:
+    def _read_exact(self, kind: str) -> Iterator[Record | Damage]:
         if kind in ("gzip", "zstd"):
             yield from self._member(kind)
         elif kind:
@@ -164,20 +166,20 @@ class _RecordScanner(RecordReader):
         found = pattern.search(raw.data, raw.at, raw.at + most)
         return found.end() - raw.at if found else 0
 
-    def _sighted(self, item: Record | Damage, kind: str) -> Iterator[ScannedRecord | Damage]:
+    def _scan_exact(self, item: Record | Damage, kind: str) -> Iterator[ScannedRecord | Damage]:
         if isinstance(item, Damage):
-            if item.reason not in HARMLESS:  # from here on, what begins like a member may be part of a broken one
+            if item.reason not in HARMLESS:  # from here on, an apparent member may be part of a broken one
                 self.exact_until = FAR
             yield item
             if self.scan.torn and item.reason.startswith("truncated_"):
-                yield from self._torn(item, kind)
+                yield from self._read_torn_record(item, kind)
             return
         yield ScannedRecord(_fields_of(item), item.content, not item.cut, item.offset, item.length, item.is_arc)
         if self.scan.verify and not item.cut and not item.is_arc:
             yield from bad_digests(item.headers, item.content, offset=item.offset, end=item.offset + item.length)
 
-    def _torn(self, damage: Damage, kind: str) -> Iterator[ScannedRecord]:
-        """The record of which only the beginning is there."""
+    def _read_torn_record(self, damage: Damage, kind: str) -> Iterator[ScannedRecord]:
+        """Yield the record of which only the start is stored."""
         raw = self.raw
         here = raw.position
         raw.step_back(damage.offset)
@@ -188,32 +190,32 @@ class _RecordScanner(RecordReader):
                 yield ScannedRecord(fields, start[head:], False, damage.offset, damage.end - damage.offset)
         raw.at = here - raw.base
 
-    # --- the quick way ------------------------------------------------------------------------------------------
+    # --- fast scanning ------------------------------------------------------------------------------------------
 
-    def _glimpse(self, start: int) -> ScannedRecord | None:
-        """The member at hand, with the window moved past it. None: it takes an exact reading."""
+    def _scan_member(self, start: int) -> ScannedRecord | None:
+        """Scan the member at the window and move past it; None if it must be read exactly."""
         if start + SMALL >= self.known:
-            self._look(start + SMALL + 1)
+            self._find_starts(start + SMALL + 1)
         place = bisect_right(self.starts, start)
         if place < len(self.starts) and self.starts[place] <= start + SMALL:
-            return self._small(start, self.starts[place])
+            return self._inflate_small(start, self.starts[place])
         for stored, inflated in PREFIX_SIZES:
-            beginning = self._beginning(stored, inflated)
+            beginning = self._inflate_prefix(stored, inflated)
             parsed = self.heads.read(beginning)
             if parsed is None:
                 continue
             fields, head, length = parsed
             block = beginning[head : head + length]
             if self.enough(fields, block):
-                end = self._end(start, want=head + length + 4)
+                end = self._find_end(start, want=head + length + 4)
                 return None if end is None else ScannedRecord(fields, block, False, start, end - start)
         return None
 
-    def _small(self, start: int, end: int) -> ScannedRecord | None:
+    def _inflate_small(self, start: int, end: int) -> ScannedRecord | None:
         raw = self.raw
         member = raw.data[raw.at : raw.at + end - start]
         size = int.from_bytes(member[-4:], "little")
-        if end - start < SMALLEST or size > 1032 * SMALL:  # deflate gains no more: a larger claim is a lie
+        if end - start < SMALLEST or size > 1032 * SMALL:  # deflate cannot gain more: a larger claim is false
             return None
         try:
             whole = bytes(deflate.gzip_decompress(member, size))
@@ -229,8 +231,8 @@ class _RecordScanner(RecordReader):
         self.reach = end
         return ScannedRecord(fields, whole[head:-4], True, start, end - start)
 
-    def _beginning(self, stored: int, inflated: int) -> bytes:
-        """The first inflated bytes of the member. Without its checksum when the gzip header is of the plain kind."""
+    def _inflate_prefix(self, stored: int, inflated: int) -> bytes:
+        """Return the first inflated bytes of the member; its checksum is skipped if the gzip header is plain."""
         raw = self.raw
         flags = raw.data[raw.at + 3] if raw.at + 3 < len(raw.data) else 1
         wbits, skip = (31, 0) if flags else (-15, 10)
@@ -240,26 +242,26 @@ class _RecordScanner(RecordReader):
             return b""
         return start
 
-    def _end(self, start: int, *, want: int) -> int | None:
-        """The one place where the member can end, with the window moved there."""
+    def _find_end(self, start: int, *, want: int) -> int | None:
+        """Return the only offset where the member can end, and move the window there; None if it is not certain."""
         limit = start + want + want // 4 + 4096
         if want > MAX_SCANNED:
             return None
         if limit >= self.known:
-            self._look(limit + 1)
+            self._find_starts(limit + 1)
         possible = self.ends.get(want.to_bytes(4, "little"), ())
         found = [end for end in possible if start < end <= limit]
-        # What looks like a start before the end is either inside the member, or behind an end that looks like none.
+        # An apparent start before the end is either inside the member, or after an end that does not look like one.
         if len(found) != 1 or found[0] - start <= SMALL or self.starts[bisect_right(self.starts, start)] < found[0]:
             return None
         self.raw.at += found[0] - start
         self.reach = limit
         return found[0]
 
-    def _look(self, until: int) -> None:
-        """Know all places before `until` where a member may begin or end."""
+    def _find_starts(self, until: int) -> None:
+        """Find all offsets before `until` where a member may begin or end."""
         while self.known < until:
-            more = self.raw.more()
+            more = self.raw.read_more()
             self._note_starts()
             if not more:
                 self._note_end_of_file()
@@ -277,7 +279,7 @@ class _RecordScanner(RecordReader):
         self.known = max(self.known, base + len(data) - 3)
 
     def _note_end_of_file(self) -> None:
-        """Also where NULs begin that pad the file; some of them may be the high bytes of the last length."""
+        """Add the end of the file, and where NUL padding begins; NULs may be the high bytes of the last length."""
         data, base = self.raw.data, self.raw.base
         stripped = len(data.rstrip(b"\0"))
         for end in {*range(stripped, min(stripped + 4, len(data))), len(data)}:
@@ -286,12 +288,12 @@ class _RecordScanner(RecordReader):
 
     # --- checks -------------------------------------------------------------------------------------------------
 
-    def _verified(self, found: ScannedRecord) -> Iterator[Damage]:
-        """Inflate what was only glimpsed. The window stands at its end, and has not forgotten it."""
+    def _verify_scanned(self, found: ScannedRecord) -> Iterator[Damage]:
+        """Yield the damage of a scanned record, inflated from the window, which is at its end."""
         raw, start, end = self.raw, found.offset, found.offset + found.length
         content = found.block
         if not found.whole:
-            inflated = _inflated(raw.data[raw.at - found.length : raw.at])
+            inflated = _inflate_member(raw.data[raw.at - found.length : raw.at])
             if isinstance(inflated, str):
                 yield Damage(start, end, "bad_crc" if "incorrect" in inflated else "bad_gzip", inflated)
                 return
@@ -302,15 +304,15 @@ class _RecordScanner(RecordReader):
         yield from bad_digests(_headers_of(found.fields), content, offset=start, end=end)
 
 
-def _inflated(member: bytes | bytearray) -> bytes | str:
-    """What a member holds that should end where these bytes end; or what is wrong with it."""
+def _inflate_member(member: bytes | bytearray) -> bytes | str:
+    """Return the content of a member that should end where these bytes end; or what is wrong with it."""
     want = int.from_bytes(member[-4:], "little")
     try:
         return bytes(deflate.gzip_decompress(member, want))
-    except deflate.DeflateError:  # it does not say why
-        machine = zlib_ng.decompressobj(31)
+    except deflate.DeflateError:  # which does not say why
+        decompressor = zlib_ng.decompressobj(31)
     try:
-        machine.decompress(member, want + 1)
+        decompressor.decompress(member, want + 1)
     except INFLATE_ERROR as error:
         return f"gzip member: {error}"
     return "gzip member: it does not end where it should"
@@ -334,6 +336,7 @@ def _headers_of(fields: RawFields) -> Headers:
 
 
 def bad_digests(headers: Headers, content: bytes, *, offset: int, end: int) -> Iterator[Damage]:
+    """Yield damage for each digest of a record that its content does not have."""
     checked = digest.check(headers, content)
     for what, verdict in (("block", checked.block), ("payload", checked.payload)):
         if verdict is digest.DigestVerdict.MISMATCH:
