@@ -68,7 +68,7 @@ def persist_queue(folder: Path) -> int:
 def rabbitmq(url: str) -> int:
     from webmill.infra.queue.rabbitmq import RabbitQueue
 
-    return work(RabbitQueue(url, name=f"bench-{secrets.token_hex(4)}", newborn=0), prefetch=100)
+    return work(RabbitQueue(url, name=f"bench-{secrets.token_hex(4)}", new_queue_pause=0), prefetch=100)
 
 
 def pika_blocking(url: str) -> int:

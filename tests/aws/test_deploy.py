@@ -161,8 +161,8 @@ def test_the_stack_is_made_and_a_cycle_ends_in_a_version(stack: Stack) -> None:
     assert {error["source"] for error in stack.get(f"{version}/aux/errors.json")} == {"c-board"}
     queue = stack.queue()
     try:
-        assert ["503" in buried.reason for buried in queue.buried()] == [True]
+        assert ["503" in buried.reason for buried in queue.dead_letters()] == [True]
         assert stack.call("orchestrator")["run"]  # its boards are read again: it drops what was buried
-        assert list(queue.buried()) == []
+        assert list(queue.dead_letters()) == []
     finally:
         queue.close()

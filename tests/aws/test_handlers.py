@@ -145,7 +145,7 @@ def test_a_cycle_ends_in_a_version_and_the_next_writes_what_changed(amazon: Amaz
     errors = amazon.get(f"snapshots/{outcome['version']}/aux/errors.json")
     assert {one["stage"] for one in errors if one["source"] == "c-board"} == {"site_map"}
     assert outcome["counts"]["blobs_written"] == 1
-    (buried,) = handlers.parts().queue.buried()
+    (buried,) = handlers.parts().queue.dead_letters()
     assert json.loads(buried.body)["board"]["source"] == "b-board"
     assert (buried.attempts, "503" in buried.reason) == (2, True)
 
@@ -172,7 +172,7 @@ def test_a_message_that_is_no_job_is_buried_and_its_neighbours_are_worked(amazon
         amazon.deliver()
         assert time.monotonic() < deadline
     assert told["ended"][0]["failed"] == []
-    assert [buried.body for buried in handlers.parts().queue.buried()] == [b"hello"]
+    assert [buried.body for buried in handlers.parts().queue.dead_letters()] == [b"hello"]
 
 
 def test_a_message_that_came_before_its_time_is_left_alone(amazon: Amazon, site: Site) -> None:

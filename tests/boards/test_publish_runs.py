@@ -78,7 +78,7 @@ def queue(kinds: tuple[str, str], request: pytest.FixtureRequest, tmp_path: Path
         from webmill.infra.queue.rabbitmq import RabbitQueue
 
         url = request.getfixturevalue("amqp_url")
-        opened = RabbitQueue(url, name=f"publish-{secrets.token_hex(6)}", max_attempts=ATTEMPTS, newborn=0)
+        opened = RabbitQueue(url, name=f"publish-{secrets.token_hex(6)}", max_attempts=ATTEMPTS, new_queue_pause=0)
     yield opened
     opened.close()
 
@@ -167,8 +167,8 @@ def test_a_failing_board_is_listed_and_stale_with_its_age_c09(storage: Storage, 
     assert {(one["source"], one["stage"]) for one in errors} == {(D(1), "fetch"), (D(1), "job"), (D(2), "fetch")}
     assert town.readings[D(1)] == 1 + ATTEMPTS
     assert town.readings[D(2)] == 2  # it will never work: one look is enough
-    assert [parse_job(letter.body).board.source for letter in queue.buried()] == [D(1)]
-    assert all("HTTP 500" in letter.reason for letter in queue.buried())
+    assert [parse_job(letter.body).board.source for letter in queue.dead_letters()] == [D(1)]
+    assert all("HTTP 500" in letter.reason for letter in queue.dead_letters())
 
 
 def test_a_dead_letter_goes_when_its_board_is_read_again_and_a_board_that_is_back_is_fresh(
@@ -179,11 +179,11 @@ def test_a_dead_letter_goes_when_its_board_is_read_again_and_a_board_that_is_bac
     town.failing = {D(1): True}
     for _ in range(2):
         cycle(storage, queue, town)
-        assert len([*queue.buried()]) == 1
+        assert len([*queue.dead_letters()]) == 1
     town.failing = {}
     town.texts[D(1)]["0"] = "back"
     outcome = cycle(storage, queue, town)
-    assert [*queue.buried()] == []
+    assert [*queue.dead_letters()] == []
     assert changes(storage, outcome) == {"changed": [f"{D(1)}/0"]}
     assert all(one["status"] == "fresh" for one in file_of(storage, outcome, "meta/sources.json"))
 

@@ -88,7 +88,7 @@ class RabbitBench(Bench):
         from webmill.infra.queue.rabbitmq import RabbitQueue
 
         limits = {"max_attempts": max_attempts, "max_bytes": max_bytes}
-        return RabbitQueue(self.url, name=self.name, newborn=0, **limits)
+        return RabbitQueue(self.url, name=self.name, new_queue_pause=0, **limits)
 
     def take(self, consumer: Consumer) -> Delivery:
         delivery = consumer.receive(timeout=20)
@@ -118,10 +118,11 @@ class SqsBench(Bench):
         self.address = f"sqs://KEY:SECRET@contract-{secrets.token_hex(6)}.fifo?region=us-east-1&endpoint={endpoint}"
 
     def make(self, max_attempts: int, max_bytes: int) -> Queue:
-        from webmill.infra.queue.sqs import SqsQueue
+        from webmill.infra.queue.sqs import SqsQueue, SqsTiming
 
         limits = {"max_attempts": max_attempts, "max_bytes": max_bytes}
-        return SqsQueue(self.address, lease=LEASE, look=0, clock=self.clock, **limits)
+        timing = SqsTiming(dead_letter_wait=0, clock=self.clock)
+        return SqsQueue(self.address, lease=LEASE, timing=timing, **limits)
 
     def take(self, consumer: Consumer) -> Delivery:
         delivery = consumer.receive(timeout=60)
@@ -132,7 +133,7 @@ class SqsBench(Bench):
         from webmill.infra.queue.sqs_consumer import SqsConsumer
 
         assert isinstance(consumer, SqsConsumer)
-        consumer.office.work.hold([delivery.copy for delivery in consumer.held], 0)
+        consumer.queues.work.extend_leases([delivery.copy for delivery in consumer.leased], 0)
         self.clock.now += LEASE + 1
 
 

@@ -24,14 +24,14 @@ SQS_LEASE = 45.0  # MiniStack lets one settle after it, so none may end but by a
 
 def open_queue(path: str) -> Queue:
     if path.startswith("sqs:"):
-        from webmill.infra.queue.sqs import SqsQueue
+        from webmill.infra.queue.sqs import SqsQueue, SqsTiming
 
-        return SqsQueue(path, lease=SQS_LEASE, max_attempts=900, look=0)
+        return SqsQueue(path, lease=SQS_LEASE, max_attempts=900, timing=SqsTiming(dead_letter_wait=0))
     if path.startswith("amqp:"):
         from webmill.infra.queue.rabbitmq import RabbitQueue
 
         url, _, name = path.partition("#")
-        return RabbitQueue(url, name=name, newborn=0, max_attempts=1000)
+        return RabbitQueue(url, name=name, new_queue_pause=0, max_attempts=1000)
     return SqliteQueue(Path(path), lease=LEASE, max_attempts=1000)
 
 

@@ -133,7 +133,7 @@ def test_a_buried_message_is_kept_with_its_reason(bench: Bench) -> None:
         assert bench.finds_nothing(consumer)
     assert bench.reaches(queue, buried=1)
     for _ in range(2):  # looking changes nothing
-        (buried,) = queue.buried()
+        (buried,) = queue.dead_letters()
         assert (buried.id, buried.body, buried.reason, buried.attempts) == ("id-0", b"body 0", "no such file", 2)
         assert (buried.first_error, buried.last_error) == ("first trouble", "no such file")
         assert buried.when > 1_600_000_000
@@ -145,7 +145,7 @@ def test_a_reason_is_never_empty_and_never_endless(bench: Bench) -> None:
     with queue.consume() as consumer:
         bench.take(consumer).bury("")
         bench.take(consumer).bury("x" * 1_000_000)
-    lengths = sorted(len(buried.reason) for buried in queue.buried())
+    lengths = sorted(len(buried.reason) for buried in queue.dead_letters())
     assert 0 < lengths[0] < lengths[1] == 4096
 
 
@@ -163,7 +163,7 @@ def test_after_its_last_attempt_a_failing_message_is_buried_and_the_others_flow(
                 delivery.retry(f"failure {delivery.attempts}")
         assert bench.finds_nothing(consumer)
     assert attempts == [1, 2, 3]
-    (buried,) = queue.buried()
+    (buried,) = queue.dead_letters()
     assert (buried.attempts, buried.first_error, buried.reason) == (3, "failure 1", "failure 3")
 
 
@@ -177,7 +177,7 @@ def test_a_message_that_kills_its_workers_is_buried_with_a_reason(bench: Bench) 
     with queue.consume() as consumer:
         assert bench.finds_nothing(consumer)
     assert bench.reaches(queue, buried=1)
-    (buried,) = queue.buried()
+    (buried,) = queue.dead_letters()
     assert (buried.id, buried.body, buried.attempts) == ("id-0", b"body 0", 3)
     assert buried.reason == "lease expired 3 times: the worker died or hung"
     assert buried.first_error
@@ -196,7 +196,7 @@ def test_failures_and_deaths_count_together(bench: Bench) -> None:
         bench.end_leases(consumer)
     with queue.consume() as consumer:
         assert bench.finds_nothing(consumer)
-    (buried,) = queue.buried()
+    (buried,) = queue.dead_letters()
     assert (buried.attempts, buried.first_error) == (3, "a failure first")
     assert buried.reason == "lease expired 2 times: the worker died or hung"
 
@@ -278,7 +278,7 @@ def test_only_buried_messages_are_dropped(bench: Bench) -> None:
         bench.take(consumer).bury("bad")
         bench.take(consumer).bury("bad")
     assert queue.drop(["id-0", "id-2", "id-9"]) == 1
-    assert [buried.id for buried in queue.buried()] == ["id-1"]
+    assert [buried.id for buried in queue.dead_letters()] == ["id-1"]
     assert bench.reaches(queue, ready=1, buried=1)
 
 

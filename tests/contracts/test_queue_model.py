@@ -106,13 +106,13 @@ class QueueMachine(RuleBasedStateMachine):
 
     @rule(ids=st.none() | st.lists(IDS, unique=True))
     def requeue(self, ids: list[str] | None) -> None:
-        chosen = [id_ for id_ in self.buried() if ids is None or id_ in ids]
+        chosen = [id_ for id_ in self.dead_letters() if ids is None or id_ in ids]
         assert self.queue.requeue(ids) == len(chosen)
         self.known.update({id_: Known() for id_ in chosen})
 
     @rule(ids=st.lists(IDS, unique=True))
     def drop(self, ids: list[str]) -> None:
-        chosen = self.buried() & set(ids)
+        chosen = self.dead_letters() & set(ids)
         assert self.queue.drop(ids) == len(chosen)
         for id_ in chosen:
             del self.known[id_]
@@ -125,14 +125,14 @@ class QueueMachine(RuleBasedStateMachine):
 
     @invariant()
     def what_is_buried_tells_why(self) -> None:
-        found = {buried.id: buried for buried in self.queue.buried()}
-        assert found.keys() == self.buried()
+        found = {buried.id: buried for buried in self.queue.dead_letters()}
+        assert found.keys() == self.dead_letters()
         for id_, buried in found.items():
             errors = self.known[id_].errors
             assert buried.attempts == self.known[id_].attempts <= MAX_ATTEMPTS
             assert (buried.first_error[:13], buried.reason[:13]) == (errors[0], errors[-1])
 
-    def buried(self) -> set[str]:
+    def dead_letters(self) -> set[str]:
         return {id_ for id_, known in self.known.items() if known.state == "buried"}
 
 

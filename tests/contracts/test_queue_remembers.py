@@ -19,7 +19,8 @@ from tests.faults.matrix import record, seed
 from tests.thoroughness import kills
 from webmill.errors import Conflict
 from webmill.infra.queue.base import Delivery, Message, QueueStats, is_drained
-from webmill.infra.queue.sqlite import SqliteQueue, TaskEntry, viewed_file
+from webmill.infra.queue.sqlite import SqliteQueue
+from webmill.infra.queue.sqlite_reader import TaskEntry, view_file
 
 ROOT = Path(__file__).parent.parent.parent
 KILLS = kills(6)
@@ -137,7 +138,7 @@ def test_a_failure_before_is_no_reason_any_more_when_it_is_done(queue: SqliteQue
 def test_entries_are_all_that_there_is_in_the_order_of_publishing(queue: SqliteQueue, path: Path) -> None:
     queue.publish(messages(1200))
     assert [one.id for one in queue.entries()] == [f"id-{number}" for number in range(1200)]
-    with viewed_file(path) as view:
+    with view_file(path) as view:
         assert list(view.entries()) == list(queue.entries())
 
 
@@ -199,7 +200,7 @@ def test_looking_takes_nothing_from_a_run(queue: SqliteQueue, path: Path, clock:
     for _ in range(3):
         delivery = take(queue)
         clock.now += LEASE - 1
-        with viewed_file(path) as view:
+        with view_file(path) as view:
             assert view.stats().leased == 1
             assert [one.id for one in view.entries() if one.state == "leased"] == [delivery.id]
         delivery.ack()
@@ -268,7 +269,7 @@ def test_workers_killed_at_random_finish_all_tasks_once_and_keep_their_results(p
     assert [worker.wait(60) for worker in workers] == [0, 0, 0]
 
     finished = Counter(line.split(" ")[1] for line in log.read_text().splitlines() if line.startswith("done "))
-    with viewed_file(path) as view:
+    with view_file(path) as view:
         kept = {
             one.id for one in view.entries() if one.state == "done" and one.result == f"result of {one.id}".encode()
         }

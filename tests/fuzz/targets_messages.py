@@ -18,7 +18,7 @@ from webmill.crawl.frontier.framed_file import HEAD, MAGIC, read_frames
 from webmill.crawl.frontier.url_queue_files import decode_lines, encode_line
 from webmill.crawl.scheduler.inbox import InboxMessage, ShardMessages
 from webmill.formats.http import split_response
-from webmill.infra.queue.sqs_letters import copy_of
+from webmill.infra.queue.sqs_messages import decode_message
 from webmill.infra.storage.http_answers import Wanted, date, redirected
 from webmill.model import Link
 from webmill.pipeline.dataset.config import load
@@ -120,7 +120,7 @@ def take_sqs(data: bytes) -> None:
         message["MessageAttributes"] = {name: {"StringValue": value} for name, value in attributes.items()}
     if isinstance(system, dict):
         message["Attributes"] = system
-    copy_of(message).next("again")
+    decode_message(message).next("again")
 
 
 TARGETS = (

@@ -91,7 +91,7 @@ def work(
 def work_all(queue: Queue, source: Path | str, output: Output, **options: Any) -> ExtractReport:
     """And seal everything, over what was buried."""
     report = work(queue, source, output, **options)
-    buried = {letter.id for letter in queue.buried()}
+    buried = {letter.id for letter in queue.dead_letters()}
     output.finish(buried.__contains__)
     return report
 

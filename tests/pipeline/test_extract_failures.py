@@ -206,10 +206,10 @@ def test_a_message_that_is_no_batch_is_buried_and_others_flow(tmp_path: Path, pa
     report = work_all(queue, archive(tmp_path), output_at(tmp_path / "out"), metrics=metrics)
     assert {failure.task for failure in report.failures} == {one.id for one in poison}
     assert "worker_batch_processing_errors_total 2.0" in metrics.render().decode()
-    assert {(letter.id, letter.body) for letter in queue.buried()} == {(one.id, one.body) for one in poison}
-    assert {letter.id: any(why in letter.reason for why in ("bad_batch", "bad_task")) for letter in queue.buried()} == {
-        one.id: True for one in poison
-    }
+    assert {(letter.id, letter.body) for letter in queue.dead_letters()} == {(one.id, one.body) for one in poison}
+    assert {
+        letter.id: any(why in letter.reason for why in ("bad_batch", "bad_task")) for letter in queue.dead_letters()
+    } == {one.id: True for one in poison}
     assert len(rows(tmp_path / "out")) == 40
 
 
@@ -228,7 +228,7 @@ def test_an_archive_that_is_out_of_reach_sends_the_batch_back_until_it_is_buried
         queue = queue_of(*batches(pages, size=40), max_attempts=3)
         report = work(queue, server.url, output_at(tmp_path / "out"))
     assert report.given_back == 3
-    (letter,) = queue.buried()
+    (letter,) = queue.dead_letters()
     assert letter.attempts == 3
     assert "status 502" in letter.reason
 

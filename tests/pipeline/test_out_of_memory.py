@@ -74,7 +74,7 @@ def test_a_message_for_which_the_kernel_kills_each_worker_is_buried_and_others_f
             assert subprocess.run(command, preexec_fn=group.join, check=False, cwd=ROOT).returncode == -signal.SIGKILL
         assert group.killed == 3
         assert subprocess.run(command, preexec_fn=group.join, check=False, cwd=ROOT).returncode == 0
-    (buried,) = queue.buried()
+    (buried,) = queue.dead_letters()
     stats = queue.stats()
     queue.close()
     assert (buried.id, buried.attempts) == ("greedy", 3)

@@ -12,7 +12,7 @@ import boto3
 from botocore.config import Config
 
 from tests.services.aws_front import Forward, Front, Request
-from webmill.infra.queue.sqs import SqsQueue
+from webmill.infra.queue.sqs import SqsQueue, SqsTiming
 from webmill.infra.retry import BackoffPolicy
 
 HURRY = BackoffPolicy(attempts=3, first_wait=0.01, longest_wait=0.01)
@@ -29,7 +29,7 @@ class Place:
     @contextmanager
     def open(self, front: Front | None = None, **options: Any) -> Iterator[SqsQueue]:
         proxy = f"&proxy={front.url}" if front else ""
-        queue = SqsQueue(self.address + proxy, **{"patience": HURRY, "look": 0, **options})
+        queue = SqsQueue(self.address + proxy, timing=SqsTiming(patience=HURRY, dead_letter_wait=0), **options)
         try:
             yield queue
         finally:

@@ -43,7 +43,7 @@ def name() -> str:
 
 @contextmanager
 def opened(url: str, name: str, **settings: Any) -> Iterator[RabbitQueue]:
-    queue = RabbitQueue(url, name=name, **{"newborn": 0, **settings})
+    queue = RabbitQueue(url, name=name, **{"new_queue_pause": 0, **settings})
     try:
         yield queue
     finally:
@@ -111,7 +111,7 @@ def test_the_broker_itself_buries_what_nobody_survives(amqp_url: str, name: str)
         for _ in range(2):
             with opened(amqp_url, name, max_attempts=2) as worker:
                 await_delivery(worker.consume())
-        (buried,) = eventually(lambda: list(queue.buried()))
+        (buried,) = eventually(lambda: list(queue.dead_letters()))
         assert (buried.id, buried.body, buried.attempts) == ("poison", b"body", 2)
         assert buried.reason == "lease expired 2 times: the worker died or hung"
 

@@ -17,7 +17,7 @@ from webmill.errors import BadInput, Conflict, Misconfigured, Unavailable
 from webmill.infra.queue.backends import open_queue
 from webmill.infra.queue.base import Message, QueueOptions
 from webmill.infra.queue.sqs import SqsQueue
-from webmill.infra.queue.sqs_letters import RESERVE
+from webmill.infra.queue.sqs_messages import RESERVE
 
 pytestmark = pytest.mark.server("aws")
 
@@ -106,7 +106,7 @@ def test_a_worker_that_dies_between_sending_anew_and_deleting_leaves_one_message
         if settle == "retry":
             assert drain(queue) == ["id-0"]
         else:
-            assert [buried.reason for buried in queue.buried()] == ["trouble"]
+            assert [buried.reason for buried in queue.dead_letters()] == ["trouble"]
             assert drain(queue) == []
 
 
@@ -205,7 +205,7 @@ def test_a_receipt_that_sqs_says_is_over_is_a_conflict(place: Place, front: Fron
                 delivery.ack()
             with pytest.raises(Conflict):
                 delivery.bury("too late")
-            assert list(queue.buried()) == []
+            assert list(queue.dead_letters()) == []
 
 
 def test_who_has_lost_a_message_buries_nothing(place: Place, front: Front) -> None:
@@ -252,7 +252,7 @@ def test_the_longest_message_can_still_be_buried_with_the_longest_reasons(place:
                 delivery = consumer.receive(timeout=60)
                 assert delivery is not None
                 getattr(delivery, settle)("\U0001f577" * 5000)
-        (buried,) = queue.buried()
+        (buried,) = queue.dead_letters()
         assert (len(buried.body), len(buried.reason)) == (longest, 4096)
         with pytest.raises(BadInput, match="pass its name") as refused:
             queue.publish([Message("longer", b"x" * (longest + 1))])
@@ -268,7 +268,7 @@ def test_a_reason_with_characters_that_sqs_forbids_is_kept_without_them(place: P
             delivery = consumer.receive(timeout=60)
             assert delivery is not None
             delivery.bury("a\x00b\ufffe\udc80c")
-        assert [buried.reason for buried in queue.buried()] == ["a\ufffdb\ufffd\ufffdc"]
+        assert [buried.reason for buried in queue.dead_letters()] == ["a\ufffdb\ufffd\ufffdc"]
         with pytest.raises(BadInput) as refused:
             queue.publish([Message("a\x00b", b"")])
         assert refused.value.reason == "bad_id"
@@ -290,7 +290,7 @@ def test_a_stranger_s_message_is_worked_and_buried_like_others(place: Place) -> 
             assert delivery is not None
             assert (delivery.id, delivery.body, delivery.attempts) == (sent["MessageId"], b"no base64!", 1)
             delivery.bury("not ours")
-        (buried,) = queue.buried()
+        (buried,) = queue.dead_letters()
         assert (buried.id, buried.body, buried.reason) == (sent["MessageId"], b"no base64!", "not ours")
         assert queue.drop([buried.id]) == 1
 
@@ -306,7 +306,7 @@ def test_what_sqs_itself_gave_up_is_listed_with_a_reason_and_requeued(place: Pla
                 QueueUrl=url, ReceiptHandle=message["ReceiptHandle"], VisibilityTimeout=0
             )
         assert place.take() == []
-        (buried,) = queue.buried()
+        (buried,) = queue.dead_letters()
         assert (buried.id, buried.attempts) == ("id-0", 2)
         assert buried.reason == "lease expired 2 times: the worker died or hung"
         assert queue.requeue() == 1
@@ -325,7 +325,7 @@ def test_the_records_of_an_event_are_deliveries(place: Place) -> None:
         queue.publish([Message("one", b"1"), Message("two", b"\xff"), Message("three", b"")])
         done: list[str] = []
         records = event_of(place.take())
-        with queue.handed(records, deleted=done.append) as consumer:
+        with queue.consume_event(records, deleted=done.append) as consumer:
             deliveries = [consumer.receive(timeout=0) for _ in range(3)]
             assert consumer.receive(timeout=0) is None
             told = [(one.id, one.body, one.attempts) for one in deliveries if one]
@@ -346,7 +346,7 @@ def test_a_record_that_came_too_early_or_too_often_is_not_handed_out(place: Plac
             delivery.retry("later", delay=300)
         early, done = place.take(), []
         assert len(early) == 1
-        with queue.handed(event_of(early), deleted=done.append) as consumer:
+        with queue.consume_event(event_of(early), deleted=done.append) as consumer:
             assert consumer.receive(timeout=0) is None
         assert (queue.stats().delayed, queue.stats().buried) == (1, 0)
         assert place.take() == []
@@ -354,9 +354,9 @@ def test_a_record_that_came_too_early_or_too_often_is_not_handed_out(place: Plac
         strict.publish([Message("often", b"")])
         (message,) = place.take(again=0)
         message["Attributes"]["ApproximateReceiveCount"] = "2"
-        with strict.handed(event_of([message]), deleted=done.append) as consumer:
+        with strict.consume_event(event_of([message]), deleted=done.append) as consumer:
             assert consumer.receive(timeout=0) is None
-        assert [buried.id for buried in strict.buried()] == ["often"]
+        assert [buried.id for buried in strict.dead_letters()] == ["often"]
         assert done == [message["ReceiptHandle"]]
 
 
@@ -377,7 +377,7 @@ def test_a_queue_that_somebody_made_is_used_with_its_own_dead_letter_queue(place
             delivery = consumer.receive(timeout=60)
             assert delivery is not None
             delivery.bury("bad")
-        assert [buried.id for buried in queue.buried()] == ["id-0"]
+        assert [buried.id for buried in queue.dead_letters()] == ["id-0"]
         answer = place.client.get_queue_attributes(
             QueueUrl=place.url("-dead"), AttributeNames=["ApproximateNumberOfMessages"]
         )

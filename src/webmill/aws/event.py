@@ -23,7 +23,7 @@ class EventQueue:
     def consume(self, *, prefetch: int = 1) -> SqsConsumer:  # noqa: ARG002 - it has one message
         with self._lock:
             record = next(self._left, None)
-        return self._queue.handed([record] if record else [], deleted=self._done.add)
+        return self._queue.consume_event([record] if record else [], deleted=self._done.add)
 
     def unsettled(self) -> Iterator[str]:
         """Ids of messages that Lambda must not delete: they came too early, or were lost to others, or to an error."""

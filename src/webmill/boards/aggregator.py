@@ -85,7 +85,7 @@ def aggregate(
 def check_progress(storage: Storage, queue: Queue | None, plan: RunPlan) -> RunProgress:
     """How far the run is. `NotFound` when another aggregator has ended it."""
     if queue and queue.stats().buried:
-        abandon_dead_letters(storage, queue.buried(), plan=plan)
+        abandon_dead_letters(storage, queue.dead_letters(), plan=plan)
     seen = read_progress(storage, plan)
     if not seen.is_complete:
         check_open(storage, plan.run)

@@ -71,7 +71,7 @@ def parse_job(body: bytes) -> BoardJob:
 
 def open_job_queue(settings: QueueSettings) -> AbstractContextManager[Queue]:
     """Open the queue of jobs, as patiently as a broker that is just starting needs."""
-    return backends.opened_queue(settings.url, queue_options(settings), policy=BROKER)
+    return backends.use_queue(settings.url, queue_options(settings), policy=BROKER)
 
 
 def queue_options(settings: QueueSettings) -> QueueOptions:

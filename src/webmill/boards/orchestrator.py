@@ -90,7 +90,7 @@ def finish_leftover_run(
 def drop_outdated_dead_letters(queue: Queue, plan: RunPlan) -> None:
     """Buried jobs of earlier runs whose board is read again now: else a site that is down would bury one each time."""
     planned = {job.id for job in plan.jobs}
-    outdated = [letter.id for letter in queue.buried() if _source(letter.body) in planned]
+    outdated = [letter.id for letter in queue.dead_letters() if _source(letter.body) in planned]
     if outdated:
         log.info("buried jobs of earlier runs are dropped", extra={"jobs": queue.drop(outdated)})
 

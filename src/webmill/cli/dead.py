@@ -22,7 +22,7 @@ from webmill.collection import STATE_FOLDER, PublishFolders
 from webmill.commoncrawl.batch import QUEUE as BATCHES
 from webmill.errors import BadInput, NotFound
 from webmill.infra.address import scheme_of
-from webmill.infra.queue.backends import open_queue, require_queue, viewed_queue
+from webmill.infra.queue.backends import open_queue, require_queue, view_queue
 from webmill.infra.queue.base import DeadLetter, Queue, QueueOptions
 from webmill.infra.queue.leases import BROKER
 from webmill.infra.retry import retrying
@@ -69,7 +69,7 @@ def list_(context: Context, /, *, words: tuple[str, ...], url: str | None, name:
     places, _ = resolve_queues(context, words, url, name)
     for place in places:
         with place.viewed() as queue:
-            for letter in queue.buried():
+            for letter in queue.dead_letters():
                 count += 1
                 click.echo(
                     encode_dead_letter(letter)
@@ -88,7 +88,7 @@ def show(context: Context, /, *, words: tuple[str, ...], url: str | None, name: 
     places, ids = resolve_queues(context, words, url, name)
     for place in places:
         with place.viewed() as queue:
-            for letter in queue.buried():
+            for letter in queue.dead_letters():
                 if letter.id in ids:
                     note(format_dead_letter(letter))
                     if letter.first_error != letter.last_error:
@@ -114,7 +114,7 @@ def requeue(
     count, left = 0, set(ids)
     for place in places:
         with closing(place.opened()) as queue:
-            chosen = choose_tasks(queue.buried(), ids, everything=everything)
+            chosen = choose_tasks(queue.dead_letters(), ids, everything=everything)
             count += queue.requeue(list(chosen))
             left -= chosen.keys()
     note(f"{format_count(count, 'task')} requeued")
@@ -138,7 +138,7 @@ def drop(
     for place in places:
         with ExitStack() as stack:
             queue = stack.enter_context(place.viewed() if dry_run else closing(place.opened()))
-            chosen = choose_tasks(queue.buried(), ids, everything=everything)
+            chosen = choose_tasks(queue.dead_letters(), ids, everything=everything)
             count, size = count + len(chosen), size + sum(chosen.values())
             left -= chosen.keys()
             if not dry_run:
@@ -159,7 +159,7 @@ class QueueLocation(NamedTuple):
     options: QueueOptions
 
     def viewed(self) -> Any:
-        return viewed_queue(self.url, self.options, policy=BROKER)
+        return view_queue(self.url, self.options, policy=BROKER)
 
     def opened(self) -> Queue:
         return retrying(lambda: open_queue(self.url, self.options), policy=BROKER)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from webmill.collection import PublishFolders
 from webmill.infra.address import hide_secrets
-from webmill.infra.queue.backends import existing_queue, viewed_queue
+from webmill.infra.queue.backends import existing_queue, view_queue
 from webmill.infra.queue.base import QueueOptions
 from webmill.infra.storage.backends import open_storage
 from webmill.search.backends import open_search, search_address
@@ -49,7 +49,7 @@ def open_site(
         open_engine=partial(open_search, search_address(settings.search.url, place.root), create=False),
         queues={
             name: QueueOpener(
-                view=partial(viewed_queue, f"sqlite:{file}", options),
+                view=partial(view_queue, f"sqlite:{file}", options),
                 open=partial(existing_queue, f"sqlite:{file}", options),
             )
             for name, file in queues.items()

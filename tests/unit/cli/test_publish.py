@@ -376,7 +376,7 @@ def test_runs_on_a_schedule_end_when_told_and_workers_of_others_do_their_jobs(tm
         assert all("found no items" in outcome["refused"] for outcome in refused)
         assert refused[0]["run"] != refused[1]["run"]
         assert all(outcome["failed"] == ["a"] for outcome in refused)
-        wait_for(lambda: len([*queue.buried()]) == 1, scheduler)
+        wait_for(lambda: len([*queue.dead_letters()]) == 1, scheduler)
         for process in (scheduler, worker):
             process.send_signal(signal.SIGTERM)
         assert [process.wait(timeout=120) for process in (scheduler, worker)] == [130, 130]

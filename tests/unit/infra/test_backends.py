@@ -13,7 +13,7 @@ from tests.unit.cli.command import webmill
 from webmill.errors import Misconfigured, NotFound
 from webmill.infra.address import below, hide_secrets, scheme_of
 from webmill.infra.executor.backends import EXECUTORS, open_executor
-from webmill.infra.queue.backends import QUEUES, VIEWS, existing_queue, open_queue, require_queue, viewed_queue
+from webmill.infra.queue.backends import QUEUES, VIEWS, existing_queue, open_queue, require_queue, view_queue
 from webmill.infra.queue.base import Message, QueueOptions
 from webmill.infra.registry import Registry
 from webmill.infra.sinks.backends import STREAMS
@@ -117,7 +117,7 @@ def test_a_memory_queue_needs_no_file(tmp_path: Path) -> None:
 
 def test_looking_for_a_queue_makes_none(tmp_path: Path) -> None:
     url = f"sqlite:{tmp_path / 'queue.sqlite'}"
-    for look in (viewed_queue, existing_queue):
+    for look in (view_queue, existing_queue):
         with pytest.raises(NotFound, match="no queue"), look(url, BATCHES):
             pass
     with pytest.raises(NotFound, match="no queue"):
@@ -136,8 +136,8 @@ def test_looking_at_a_queue_changes_nothing_in_it(tmp_path: Path) -> None:
         delivery.bury("no good")
     queue.close()
     before = file.read_bytes()
-    with viewed_queue(url, options) as view:
-        assert [(letter.id, letter.reason) for letter in view.buried()] == [(delivery.id, "no good")]
+    with view_queue(url, options) as view:
+        assert [(letter.id, letter.reason) for letter in view.dead_letters()] == [(delivery.id, "no good")]
         assert (view.stats().ready, view.stats().buried) == (2, 1)
     assert file.read_bytes() == before
     with existing_queue(url, options) as opened:
@@ -145,7 +145,7 @@ def test_looking_at_a_queue_changes_nothing_in_it(tmp_path: Path) -> None:
 
 
 def test_a_queue_without_a_view_of_its_own_is_opened_to_be_looked_at() -> None:
-    with viewed_queue("memory:", BATCHES) as view:
+    with view_queue("memory:", BATCHES) as view:
         assert view.stats().ready == 0
 
 

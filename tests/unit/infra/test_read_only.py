@@ -16,7 +16,8 @@ from webmill.errors import BadInput, NotFound
 from webmill.infra import lock
 from webmill.infra.lock import is_locked
 from webmill.infra.queue.base import Message
-from webmill.infra.queue.sqlite import SqliteQueue, viewed_file
+from webmill.infra.queue.sqlite import SqliteQueue
+from webmill.infra.queue.sqlite_reader import view_file
 from webmill.infra.sqlite import open_read_only
 
 KILLED = """
@@ -45,7 +46,7 @@ def files(folder: Path) -> dict[str, bytes]:
 
 
 def waiting(file: Path) -> int:
-    with viewed_file(file) as queue:
+    with view_file(file) as queue:
         return queue.stats().ready
 
 
@@ -78,7 +79,7 @@ def test_the_results_of_very_many_tasks_are_not_held_at_once(tmp_path: Path) -> 
         connection.execute("UPDATE message SET state = 4, result = zeroblob(?) WHERE id != '7'", (size,))
     tracemalloc.start()
     try:
-        with viewed_file(path) as view:
+        with view_file(path) as view:
             found = sum(len(entry.result or b"") == size for entry in view.entries())
         peak = tracemalloc.get_traced_memory()[1]
     finally:

@@ -44,7 +44,7 @@ def use_queue(settings: Settings, url: str | None) -> Settings:
 def open_batch_queue(settings: Settings) -> AbstractContextManager[Queue]:
     if scheme_of(settings.queue.url)[0] == "memory":
         raise Misconfigured(IN_MEMORY)
-    return backends.opened_queue(settings.queue.url, batch_queue_options(settings), policy=BROKER)
+    return backends.use_queue(settings.queue.url, batch_queue_options(settings), policy=BROKER)
 
 
 def batch_queue_options(settings: Settings) -> QueueOptions:

@@ -179,7 +179,7 @@ def seal_all(output: Output) -> SealReport:
 
 
 def seal_finished(output: Output, queue: Queue | None) -> SealReport:
-    dead = {letter.id for letter in queue.buried()} if queue else set()
+    dead = {letter.id for letter in queue.dead_letters()} if queue else set()
     return make_seal_report(output, output.finish(dead.__contains__))
 
 

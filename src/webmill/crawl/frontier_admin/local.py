@@ -15,7 +15,7 @@ from webmill.crawl.options import CrawlOptions
 from webmill.crawl.politeness import host_schedule as gates
 from webmill.crawl.scheduler import domain_budget as quota
 from webmill.errors import NotFound
-from webmill.infra.queue.sqlite import SCHEMA as INBOX_SCHEMA
+from webmill.infra.queue.sqlite_reader import SCHEMA as INBOX_SCHEMA
 from webmill.infra.sqlite import Database, Schema
 
 MESSAGES_AT_ONCE = 100  # read at once

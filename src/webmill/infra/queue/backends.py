@@ -30,8 +30,8 @@ QUEUES = Registry[OpenQueue](
     group="webmill.queue",
     forms="sqlite:FILE, amqp(s)://…, sqs://NAME.fifo or memory:",
 )
-# Queues that opening would make, or change; others are opened to be looked at.
-VIEWS = Registry[ViewQueue]("queue", {"sqlite": "webmill.infra.queue.sqlite:view_sqlite"})
+# Queues that opening would create or change; others are opened to be viewed.
+VIEWS = Registry[ViewQueue]("queue", {"sqlite": "webmill.infra.queue.sqlite_reader:view_sqlite"})
 ONCE = BackoffPolicy(attempts=1)
 
 
@@ -40,22 +40,22 @@ def open_queue(url: str, options: QueueOptions) -> Queue:
 
 
 @contextmanager
-def opened_queue(url: str, options: QueueOptions, *, policy: BackoffPolicy = ONCE) -> Iterator[Queue]:
-    """Open a queue, as patiently as `policy` says, and close it."""
+def use_queue(url: str, options: QueueOptions, *, policy: BackoffPolicy = ONCE) -> Iterator[Queue]:
+    """Open a queue, with the retries of `policy`, and close it."""
     with closing(retrying(lambda: open_queue(url, options), policy=policy)) as queue:
         yield queue
 
 
-def viewed_queue(
+def view_queue(
     url: str, options: QueueOptions, *, policy: BackoffPolicy = ONCE
 ) -> AbstractContextManager[ReadableQueue]:
-    """Look at a queue without making one. `NotFound`: there is none, as far as can be known without making it."""
+    """Open a queue read-only, without creating it. `NotFound`: there is none, as far as can be known so."""
     view = VIEWS.get(scheme_of(url)[0])
-    return view(url, options) if view else opened_queue(url, options, policy=policy)
+    return view(url, options) if view else use_queue(url, options, policy=policy)
 
 
 def require_queue(url: str, options: QueueOptions) -> None:
-    """Raise `NotFound` as `viewed_queue` does: for who must not make a queue by opening it."""
+    """Raise `NotFound` as `view_queue` does: for callers who must not create a queue by opening it."""
     view = VIEWS.get(scheme_of(url)[0])
     if view:
         with view(url, options):
@@ -64,7 +64,7 @@ def require_queue(url: str, options: QueueOptions) -> None:
 
 @contextmanager
 def existing_queue(url: str, options: QueueOptions) -> Iterator[Queue]:
-    """Open a queue that somebody has begun, to change something in it. `NotFound` as of `require_queue`."""
+    """Open a queue that exists, to change something in it. `NotFound` as of `require_queue`."""
     require_queue(url, options)
-    with opened_queue(url, options) as queue:
+    with use_queue(url, options) as queue:
         yield queue

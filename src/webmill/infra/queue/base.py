@@ -1,4 +1,4 @@
-"""The seam of every queue: work that is handed out until somebody says it is done.
+"""The seam of every queue: messages that are delivered until a worker says that they are done.
 
     publish ─▶ ready ─▶ leased ─▶ ack: forgotten, or done where the queue remembers
                 ▲  ▲       ├─▶ retry ─▶ (delayed) ─▶ ready
@@ -8,11 +8,11 @@
 
 What every backend promises
 - Durable: when `publish` returns, the messages survive the death of this process and of the queue's own.
-- At least once: a message is handed out until it is acked or buried, so the same work may be done twice. Consumers
+- At least once: a message is delivered until it is acked or buried, so the same work may be done twice. Consumers
   give their output a name derived from the message's id: the second time changes nothing.
 - Fenced: a delivery settles once, and only while its lease lasts. Afterwards every call on it raises `Conflict`; what
-  was done under it must not be published, because somebody else has the message now.
-- Bounded: a message is handed out at most `max_attempts` times, also when it kills its worker each time, and is then
+  was done under it must not be published, because another worker has the message now.
+- Bounded: a message is delivered at most `max_attempts` times, also when it kills its worker each time, and is then
   buried with a reason that is never empty. Others flow past it.
 - Set equality: published = acked + ready + leased + delayed + buried (+ dropped), by id, at every moment.
 - Order is first in, first out as a tendency, not a promise.
@@ -42,7 +42,7 @@ MAX_ID = 255  # bytes; what AMQP can carry
 
 
 class QueueOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What an address does not say. `name` tells the queues of one broker apart; a relative file lies in `folder`.
+    """What an address does not say. `name` tells the queues of one broker apart; a relative file is in `folder`.
 
     `attempts` of a message before it is buried; `lease` seconds until a silent worker's is given to another.
     """
@@ -59,14 +59,14 @@ class Message(msgspec.Struct, frozen=True):
 
 
 class Mark(msgspec.Struct, frozen=True):
-    """Where a publisher is: some bytes under a name of its own."""
+    """How far a publisher got: some bytes under a name of its own."""
 
     name: str
     value: bytes
 
 
 class DeadLetter(msgspec.Struct, frozen=True):
-    """A message nobody could work, with what is known of why. `when` is in seconds since 1970."""
+    """A message that no worker could process, with the reasons. `when` is in seconds since 1970."""
 
     id: str
     body: bytes
@@ -78,7 +78,7 @@ class DeadLetter(msgspec.Struct, frozen=True):
 
 
 class QueueStats(msgspec.Struct, frozen=True):
-    """`done` is counted by queues that remember."""
+    """How many messages are in each state; `done` is counted by queues that remember."""
 
     ready: int
     leased: int
@@ -88,12 +88,12 @@ class QueueStats(msgspec.Struct, frozen=True):
 
     @property
     def waiting(self) -> int:
-        """Messages that are neither done nor buried."""
+        """Return how many messages are neither done nor buried."""
         return self.ready + self.leased + self.delayed
 
 
 class Delivery(Protocol):
-    """One message in one worker's hands. Every method raises Conflict once the lease is over or was settled."""
+    """A message leased by one worker. Every method raises Conflict once the lease is over or was settled."""
 
     @property
     def id(self) -> str: ...
@@ -101,51 +101,51 @@ class Delivery(Protocol):
     def body(self) -> bytes: ...
     @property
     def attempts(self) -> int:
-        """How often it has been handed out, this time included."""
+        """Return how often it has been delivered, this time included."""
 
     def ack(self, result: bytes = b"") -> None:
-        """It is done: forget it. A queue that remembers what is done keeps the result."""
+        """Settle it as done. A queue that remembers what is done keeps the result; others forget it."""
 
     def retry(self, reason: str, *, delay: float = 0.0) -> None:
-        """It may work later: hand it out again after `delay` seconds, or bury it when its attempts are used up."""
+        """Deliver it again after `delay` seconds, or bury it when its attempts are used up."""
 
     def bury(self, reason: str) -> None:
-        """It will never work: put it aside with the reason."""
+        """Make it a dead letter with the reason: it will never work."""
 
     def extend(self) -> None:
-        """It takes longer: the lease starts anew, also for what this consumer has fetched ahead."""
+        """Start the lease anew, also for what this consumer has fetched ahead."""
 
 
 class Consumer(Protocol):
     def receive(self, *, timeout: float) -> Delivery | None:
-        """The next message, or None when none came within `timeout` seconds. Unavailable: the queue is out of reach."""
+        """Return the next message, or None when none came within `timeout` seconds. Unavailable: no connection."""
 
     def close(self) -> None:
-        """What was fetched ahead and not handed out goes back, without costing an attempt."""
+        """Return to the queue what was fetched ahead, without costing an attempt."""
 
     def __enter__(self) -> Self: ...
     def __exit__(self, *_: object) -> None: ...
 
 
 class ReadableQueue(Protocol):
-    """What one who only looks sees of a queue."""
+    """A queue as those see it who change nothing."""
 
-    def buried(self) -> Iterator[DeadLetter]: ...
+    def dead_letters(self) -> Iterator[DeadLetter]: ...
 
     def stats(self) -> QueueStats: ...
 
 
 class Queue(ReadableQueue, Protocol):
     def publish(self, messages: Iterable[Message]) -> int:
-        """How many were newly accepted. BadInput (too_large, bad_id): none of them was. Unavailable: publish again."""
+        """Return how many were newly accepted. BadInput (too_large, bad_id): none was. Unavailable: publish again."""
 
     def consume(self, *, prefetch: int = 1) -> Consumer: ...
 
     def requeue(self, ids: Iterable[str] | None = None) -> int:
-        """Give buried messages (None: all) fresh attempts under the same id; how many there were."""
+        """Give dead letters (None: all) fresh attempts under the same id; return how many there were."""
 
     def drop(self, ids: Iterable[str]) -> int:
-        """Forget these buried messages; how many there were."""
+        """Forget these dead letters; return how many there were."""
 
     def close(self) -> None: ...
 
@@ -158,21 +158,22 @@ class MarkingQueue(Queue, Protocol):
     """
 
     def publish(self, messages: Iterable[Message], *, mark: Mark | None = None) -> int:
-        """All the messages and the mark, or none of them."""
+        """Publish all the messages and the mark, or none of them."""
 
     def mark(self, name: str) -> bytes | None:
-        """The value last published under this name."""
+        """Return the value last published under this name."""
 
 
-def checked(messages: Iterable[Message], *, max_bytes: int) -> list[Message]:
-    """All of them, if a queue may take all of them; each id once."""
+def check_messages(messages: Iterable[Message], *, max_bytes: int) -> list[Message]:
+    """Return the messages, each id once. BadInput: the queue cannot take one of them."""
     unique: dict[str, Message] = {}
     for message in messages:
         if not 0 < len(message.id.encode(errors="surrogatepass")) <= MAX_ID:
             raise BadInput(f"a message id has 1 to {MAX_ID} bytes: {message.id[:80]!r}", reason="bad_id")
         if len(message.body) > max_bytes:
             raise BadInput(
-                f"message {message.id} has {len(message.body):,} bytes, the queue takes {max_bytes:,}: pass its name",
+                f"message {message.id} has {len(message.body):,} bytes, the queue takes {max_bytes:,}: "
+                "store the content and pass its name",
                 reason="too_large",
             )
         unique.setdefault(message.id, message)
@@ -180,11 +181,12 @@ def checked(messages: Iterable[Message], *, max_bytes: int) -> list[Message]:
 
 
 def is_drained(queue: Queue) -> bool:
-    """Return whether nothing is to be handed out, now or later; a broker does not tell what other workers hold."""
+    """Return whether nothing is left to deliver, now or later; a broker does not tell what others have leased."""
     return not queue.stats().waiting
 
 
-def worded(reason: str) -> str:
+def clip_reason(reason: str) -> str:
+    """Return a reason that is not empty and not too long to store."""
     return reason.strip()[:MAX_REASON] or "no reason given"
 
 

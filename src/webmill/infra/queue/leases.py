@@ -1,4 +1,4 @@
-"""Messages that are worked on: their leases are extended for as long as that takes, and they are settled patiently."""
+"""Leases of messages in work: extended for as long as the work takes, and settled with retries."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BROKER = BackoffPolicy(attempts=6, first_wait=0.5, longest_wait=15.0)
 
 
 class LeasedMessage:
-    """A message that is ours, as long as its lease lasts."""
+    """A message that is ours as long as its lease lasts."""
 
     def __init__(self, delivery: Delivery) -> None:
         self.delivery = delivery
@@ -30,61 +30,61 @@ class LeasedMessage:
         except Conflict as error:
             self._lost = error
         except Unavailable:
-            pass  # the next beat, or the confirmation, will tell
+            pass  # the next heartbeat, or `confirm`, will tell
 
     def check(self) -> None:
-        """Conflict: stop, somebody else has it."""
+        """Raise Conflict when the lease was lost: another worker has the message."""
         if self._lost:
             raise self._lost
 
     def confirm(self) -> None:
-        """Ask the queue itself: a process that was stopped for an hour does not know it. Conflict, as in `check`."""
+        """Ask the queue itself: a process that was suspended for an hour does not know. Conflict, as in `check`."""
         self.check()
         retrying(self.delivery.extend, policy=BROKER)
 
 
 class Leases:
-    """A thread that extends what is held every `heartbeat` seconds; a lease must be longer."""
+    """A thread that extends all leases every `heartbeat` seconds; a lease must be longer."""
 
     def __init__(self, heartbeat: float) -> None:
         self._heartbeat = heartbeat
-        self._held: set[LeasedMessage] = set()
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._beat, name="webmill-leases", daemon=True)
+        self._messages: set[LeasedMessage] = set()
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._extend_all, name="webmill-leases", daemon=True)
 
     def __enter__(self) -> Self:
         self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._over.set()
+        self._stopped.set()
         self._thread.join()
 
-    def hold(self, delivery: Delivery) -> LeasedMessage:
+    def add(self, delivery: Delivery) -> LeasedMessage:
         message = LeasedMessage(delivery)
-        self._held.add(message)
+        self._messages.add(message)
         return message
 
-    def release(self, message: LeasedMessage) -> None:
-        self._held.discard(message)
+    def remove(self, message: LeasedMessage) -> None:
+        self._messages.discard(message)
 
     @contextmanager
-    def holding(self, delivery: Delivery) -> Iterator[LeasedMessage]:
-        message = self.hold(delivery)
+    def leased(self, delivery: Delivery) -> Iterator[LeasedMessage]:
+        message = self.add(delivery)
         try:
             yield message
         finally:
-            self.release(message)
+            self.remove(message)
 
-    def _beat(self) -> None:
-        """Work takes long when a server is slow or its turn is far: leases must not run out."""
-        while not self._over.wait(self._heartbeat):
-            for message in list(self._held):
+    def _extend_all(self) -> None:
+        """Extend leases until stopped: work takes long when a server is slow or rate limited."""
+        while not self._stopped.wait(self._heartbeat):
+            for message in list(self._messages):
                 message.extend()
 
 
 def settle(action: Callable[[], None]) -> None:
-    """Where it does not arrive, the lease runs out and the message is handed out again: that changes nothing."""
+    """Settle a message with retries. Where that fails, the lease expires and the message is delivered again."""
     try:
         retrying(action, policy=BROKER)
     except (Conflict, Unavailable) as error:

@@ -17,7 +17,7 @@ one that the broker hands over in the very moment of closing does lose an attemp
 An ack is fenced by an answer from the broker on the same channel. The broker does not confirm that it is stored: one
 that dies in that moment may hand the message out again.
 Delays: a message waits in the smallest `delay` queue that covers it, with its own expiry. Only the head of a queue
-expires: behind a longer one it may be late, by less than its queue's number of seconds.
+expires: behind a longer one it may be late, by less than its queue's parse_count of seconds.
 Stats: AMQP does not tell what other connections hold, so `leased` counts only this object's consumers.
 """
 
@@ -28,21 +28,29 @@ from collections.abc import Iterable, Iterator, Sequence
 from urllib.parse import urlsplit
 
 from webmill.errors import Misconfigured
-from webmill.infra.queue.base import MAX_ATTEMPTS, MAX_BYTES, DeadLetter, Message, QueueOptions, QueueStats, checked
-from webmill.infra.queue.letters import Letter, close, count, epitaph, get
-from webmill.infra.queue.link import ANSWER
+from webmill.infra.queue.base import (
+    MAX_ATTEMPTS,
+    MAX_BYTES,
+    DeadLetter,
+    Message,
+    QueueOptions,
+    QueueStats,
+    check_messages,
+)
+from webmill.infra.queue.rabbitmq_connection import ANSWER_TIMEOUT
 from webmill.infra.queue.rabbitmq_consumer import RabbitConsumer
-from webmill.infra.queue.rabbitmq_post import RUNGS, Post
+from webmill.infra.queue.rabbitmq_messages import RabbitMessage, close, count, dead_letter_of, get
+from webmill.infra.queue.rabbitmq_publisher import DELAYS, RabbitPublisher
 
 IN_FLIGHT = 256  # messages published and not yet confirmed; and never more bytes than one message may have
 
 
 def open_rabbitmq(url: str, options: QueueOptions) -> RabbitQueue:
-    """A lease lasts as long as the connection of its worker."""
+    """Open the queue `options.name`. Its leases last as long as the connection of their worker."""
     try:
         urlsplit(url).port  # noqa: B018 - reading it is the check
     except ValueError as error:
-        raise Misconfigured(f"no address of a queue ({error}): write amqp://USER:PASSWORD@HOST:PORT/") from error
+        raise Misconfigured(f"not the address of a queue ({error}): write amqp://USER:PASSWORD@HOST:PORT/") from error
     return RabbitQueue(url, name=options.name, max_attempts=options.attempts)
 
 
@@ -58,72 +66,80 @@ class RabbitQueue:
         max_bytes: int = MAX_BYTES,
         patience: float = 60.0,
         heartbeat: int = 20,
-        newborn: float = 2.0,
+        new_queue_pause: float = 2.0,
     ) -> None:
         self._max_bytes = max_bytes
         self._consumers: weakref.WeakSet[RabbitConsumer] = weakref.WeakSet()
-        self._post = Post(
-            url, name=name, max_attempts=max_attempts, patience=patience, heartbeat=heartbeat, newborn=newborn
+        self._publisher = RabbitPublisher(
+            url,
+            name=name,
+            max_attempts=max_attempts,
+            patience=patience,
+            heartbeat=heartbeat,
+            new_queue_pause=new_queue_pause,
         )
-        self._link = self._post.link
+        self._connection = self._publisher.connection
 
     def publish(self, messages: Iterable[Message]) -> int:
-        """Unavailable: some of them may be in the queue; publish all again."""
-        accepted = checked(messages, max_bytes=self._max_bytes)
+        """Publish the messages. Unavailable: some of them may be in the queue; publish all again."""
+        accepted = check_messages(messages, max_bytes=self._max_bytes)
         for window in windows(accepted, max_bytes=self._max_bytes):
-            self._link.call(self._post.send([Letter(self._post.name, message.id, message.body) for message in window]))
+            outgoing = [RabbitMessage(self._publisher.name, message.id, message.body) for message in window]
+            self._connection.call(self._publisher.send(outgoing))
         return len(accepted)
 
     def consume(self, *, prefetch: int = 1) -> RabbitConsumer:
-        consumer = RabbitConsumer(self._post, prefetch=prefetch)
+        consumer = RabbitConsumer(self._publisher, prefetch=prefetch)
         self._consumers.add(consumer)
         return consumer
 
-    def buried(self) -> Iterator[DeadLetter]:
-        """Looked-at messages are held until the end, so one looker at a time sees all of them."""
-        channel = self._link.call(self._link.channel(confirms=False))
+    def dead_letters(self) -> Iterator[DeadLetter]:
+        """Yield the dead letters. They are leased until the end, so one reader at a time sees all of them."""
+        channel = self._connection.call(self._connection.channel(confirms=False))
         try:
-            while message := self._link.call(get(channel, self._post.grave)):
-                yield epitaph(message, max_attempts=self._post.max_attempts)
+            while message := self._connection.call(get(channel, self._publisher.dead_letter_queue)):
+                yield dead_letter_of(message, max_attempts=self._publisher.max_attempts)
         finally:
-            self._link.call(close(channel))
+            self._connection.call(close(channel))
 
     def requeue(self, ids: Iterable[str] | None = None) -> int:
-        return self._link.call(self._exhume(None if ids is None else set(ids), to=self._post.name))
+        return self._connection.call(
+            self._remove_dead_letters(None if ids is None else set(ids), to=self._publisher.name)
+        )
 
     def drop(self, ids: Iterable[str]) -> int:
-        return self._link.call(self._exhume(set(ids), to=None))
+        return self._connection.call(self._remove_dead_letters(set(ids), to=None))
 
     def stats(self) -> QueueStats:
-        ready, buried, *delayed = self._link.call(
-            self._count([self._post.name, self._post.grave, *map(self._post.rung, RUNGS)])
-        )
-        return QueueStats(ready, sum(len(consumer.held) for consumer in self._consumers), sum(delayed), buried)
+        publisher = self._publisher
+        names = [publisher.name, publisher.dead_letter_queue, *map(publisher.delay_queue, DELAYS)]
+        ready, buried, *delayed = self._connection.call(self._count(names))
+        return QueueStats(ready, sum(len(consumer.leased) for consumer in self._consumers), sum(delayed), buried)
 
     def close(self) -> None:
-        self._link.close()
+        self._connection.close()
 
     # --- on the loop ---
 
-    async def _exhume(self, ids: set[str] | None, *, to: str | None) -> int:
-        """Take these out of the grave, each id once; the others go back when the channel closes."""
+    async def _remove_dead_letters(self, ids: set[str] | None, *, to: str | None) -> int:
+        """Remove these dead letters, sending each id once to `to`; the others go back when the channel closes."""
         done: set[str] = set()
         nameless = 0
-        async with self._post.channel() as channel:
-            while message := await get(channel, self._post.grave):
+        async with self._publisher.channel() as channel:
+            while message := await get(channel, self._publisher.dead_letter_queue):
                 id_ = message.header.properties.message_id or ""
                 if ids is not None and id_ not in ids:
                     continue
                 if to and (not id_ or id_ not in done):  # others' messages may have no id: each is its own
-                    await self._post.send([Letter(to, id_, message.body)])
+                    await self._publisher.send([RabbitMessage(to, id_, message.body)])
                 await channel.basic_ack(message.delivery_tag or 0)
                 nameless += not id_
                 done.add(id_)
-            await channel.flow(active=True, timeout=ANSWER)  # the acks have arrived
+            await channel.flow(active=True, timeout=ANSWER_TIMEOUT)  # the acks have arrived
         return len(done - {""}) + nameless
 
     async def _count(self, names: Sequence[str]) -> list[int]:
-        async with self._post.channel() as channel:
+        async with self._publisher.channel() as channel:
             return [await count(channel.connection, name) or 0 for name in names]
 
 

@@ -16,15 +16,11 @@ import secrets
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, Self
+from typing import Self
 
-import msgspec
-
-from webmill.errors import Conflict, NotFound
-from webmill.infra.address import scheme_of
+from webmill.errors import Conflict
 from webmill.infra.queue.base import (
     LEASE,
     MAX_ATTEMPTS,
@@ -34,52 +30,27 @@ from webmill.infra.queue.base import (
     Message,
     QueueOptions,
     QueueStats,
-    checked,
+    check_messages,
+    clip_reason,
     lease_expired,
-    worded,
 )
-from webmill.infra.sqlite import Database, Row, Run, Schema, open_read_only
+from webmill.infra.queue.sqlite_reader import (
+    BURIED,
+    DELAYED,
+    READY,
+    SCHEMA,
+    STATES,
+    TaskEntry,
+    file_of,
+    read_dead_letters,
+    read_entries,
+    stats_of,
+)
+from webmill.infra.sqlite import Database, Run
 
-POLL = (0.002, 0.05)  # seconds between looks into an empty queue: from, to
-
-READY, LEASED, DELAYED, BURIED, DONE = range(5)
 REMEMBERS = "remembers"  # a mark of the queue itself
+POLL = (0.002, 0.05)  # seconds between polls of an empty queue: from, to
 
-# Bodies live apart, as a change of state rewrites its whole row. `due` ends a lease or a delay; of a buried message
-# it tells when. `token` is set while leased, and only then. `seq` is the order; a message keeps it through its retries.
-SCHEMA = Schema(
-    tag=int.from_bytes(b"wmQu"),
-    steps=(
-        """
-        CREATE TABLE message (
-            seq INTEGER PRIMARY KEY,
-            id TEXT NOT NULL UNIQUE,
-            state INTEGER NOT NULL DEFAULT 0,
-            due REAL,
-            token INTEGER,
-            attempts INTEGER NOT NULL DEFAULT 0,
-            expired INTEGER NOT NULL DEFAULT 0,
-            first_error TEXT NOT NULL DEFAULT '',
-            last_error TEXT NOT NULL DEFAULT ''
-        ) STRICT;
-        CREATE INDEX message_order ON message (state, seq);
-        CREATE INDEX message_due ON message (due) WHERE state IN (1, 2);
-        CREATE TABLE body (
-            seq INTEGER PRIMARY KEY REFERENCES message (seq) ON DELETE CASCADE,
-            body BLOB NOT NULL
-        ) STRICT;
-        """,
-        "CREATE TABLE mark (name TEXT PRIMARY KEY, value BLOB NOT NULL) STRICT, WITHOUT ROWID;",
-        "ALTER TABLE message ADD COLUMN changed REAL NOT NULL DEFAULT 0; ALTER TABLE message ADD COLUMN result BLOB;",
-    ),
-)
-STATES = "SELECT state, count(*) FROM message GROUP BY state"
-FIRST_BURIED = (
-    "SELECT seq, id, body, last_error, attempts, first_error, last_error, due"
-    " FROM message JOIN body USING (seq) WHERE state = 3 AND seq > ? ORDER BY seq LIMIT 1"
-)
-ENTRIES = "SELECT seq, id, state, attempts, last_error, changed, result FROM message WHERE seq > ? ORDER BY seq LIMIT ?"
-AT_ONCE = 500  # entries in memory, twice
 FORGOTTEN = "UPDATE message SET state = 4, due = NULL"  # where it would be planned again, if nothing were known of it
 REQUEUE = (
     "UPDATE message SET state = 0, due = NULL, attempts = 0, expired = 0, first_error = '', last_error = ''"
@@ -87,78 +58,8 @@ REQUEUE = (
 )
 
 
-class TaskEntry(msgspec.Struct, frozen=True):
-    """What a queue knows of a message. `reason` is the last failure, `changed` the time of the last event."""
-
-    id: str
-    state: Literal["ready", "leased", "delayed", "buried", "done"]
-    attempts: int = 0
-    reason: str = ""
-    changed: float = 0.0
-    result: bytes | None = None
-
-
-STATE_NAMES: tuple[Literal["ready", "leased", "delayed", "buried", "done"], ...] = (
-    "ready", "leased", "delayed", "buried", "done",
-)  # fmt: skip
-
-
 def open_sqlite(url: str, options: QueueOptions) -> SqliteQueue:
     return SqliteQueue(file_of(url, options), max_attempts=options.attempts, lease=options.lease)
-
-
-def view_sqlite(url: str, options: QueueOptions) -> AbstractContextManager[SqliteQueueReader]:
-    return viewed_file(file_of(url, options))
-
-
-@contextmanager
-def viewed_file(file: Path) -> Iterator[SqliteQueueReader]:
-    """Look by reading alone: no file is made, and a lease that is over still counts as leased."""
-    if not file.is_file():
-        raise NotFound(f"no queue {file}")
-    with open_read_only(file) as read:
-        yield SqliteQueueReader(read)
-
-
-def file_of(url: str, options: QueueOptions) -> Path:
-    return options.folder / scheme_of(url)[1]
-
-
-class SqliteQueueReader:
-    """What one sees who reads the file; one buried message in memory at a time."""
-
-    def __init__(self, read: Run) -> None:
-        self._read = read
-
-    def buried(self) -> Iterator[DeadLetter]:
-        return _buried(self._read)
-
-    def stats(self) -> QueueStats:
-        return _stats(self._read(STATES))
-
-    def entries(self) -> Iterator[TaskEntry]:
-        """Yield what is known of every message, in the order of publishing."""
-        return _entries(self._read)
-
-
-def _entries(read: Run) -> Iterator[TaskEntry]:
-    seq = -1
-    while rows := read(ENTRIES, (seq, AT_ONCE)):
-        for _, id_, number, attempts, reason, changed, result in rows:
-            yield TaskEntry(id_, STATE_NAMES[number], attempts, reason, changed, result)
-        seq = rows[-1][0]
-
-
-def _buried(read: Run) -> Iterator[DeadLetter]:
-    seq = -1
-    while rows := read(FIRST_BURIED, (seq,)):
-        seq, *fields = rows[0]
-        yield DeadLetter(*fields)
-
-
-def _stats(rows: list[Row]) -> QueueStats:
-    count: dict[int, int] = dict(rows)
-    return QueueStats(*(count.get(state, 0) for state in (READY, LEASED, DELAYED, BURIED, DONE)))
 
 
 class SqliteQueue:
@@ -185,7 +86,7 @@ class SqliteQueue:
             self._remember = True
 
     def publish(self, messages: Iterable[Message], *, mark: Mark | None = None) -> int:
-        accepted, new = checked(messages, max_bytes=self._max_bytes), 0
+        accepted, new = check_messages(messages, max_bytes=self._max_bytes), 0
         with self._database.write() as run:
             for message in accepted:
                 if rows := run(
@@ -202,13 +103,14 @@ class SqliteQueue:
         return rows[0][0] if rows else None
 
     def entries(self) -> Iterator[TaskEntry]:
-        """Yield what is known of every message, in the order of publishing."""
+        """Yield the state of every message, in the order of publishing."""
         self._sweep_if_due()
-        yield from _entries(self._database.read)
+        yield from read_entries(self._database.read)
 
     def end_leases(self) -> None:
-        """For a caller who knows that no holder lives: what they held is ready again, at its old place, and being held
-        by a process that was killed costs no attempt. So is what was to be tried later, by whatever clock.
+        """Make all leased and delayed messages ready again, at their old places; a lease that ends so costs no attempt.
+
+        For a caller who knows that no process works on the queue.
         """
         with self._database.write() as run:
             run(
@@ -219,10 +121,10 @@ class SqliteQueue:
     def consume(self, *, prefetch: int = 1) -> SqliteConsumer:
         return SqliteConsumer(self, prefetch=prefetch)
 
-    def buried(self) -> Iterator[DeadLetter]:
-        """One message in memory at a time; what is buried meanwhile may or may not be told."""
+    def dead_letters(self) -> Iterator[DeadLetter]:
+        """Yield the dead letters, one in memory at a time; what is buried meanwhile may or may not be among them."""
         self._sweep_if_due()
-        yield from _buried(self._database.read)
+        yield from read_dead_letters(self._database.read)
 
     def requeue(self, ids: Iterable[str] | None = None) -> int:
         self._sweep_if_due()
@@ -239,7 +141,7 @@ class SqliteQueue:
 
     def stats(self) -> QueueStats:
         self._sweep_if_due()
-        return _stats(self._database.read(STATES))
+        return stats_of(self._database.read(STATES))
 
     def close(self) -> None:
         self._database.close()
@@ -249,8 +151,8 @@ class SqliteQueue:
     def claim(self, count: int) -> list[SqliteDelivery]:
         """Lease up to `count` ready messages under one token."""
         if not self._has_work():
-            return []  # an empty queue that is looked at often is not locked each time
-        lease = Lease(secrets.randbits(62), until=self._clock() + self._lease)
+            return []  # an empty queue that is polled often is not locked each time
+        lease = SqliteLease(secrets.randbits(62), until=self._clock() + self._lease)
         with self._database.write_relaxed() as run:
             self._sweep(run)
             rows = run(
@@ -262,25 +164,25 @@ class SqliteQueue:
         return [SqliteDelivery(self, lease, seq, id_, bodies[seq], attempts) for seq, id_, attempts in sorted(rows)]
 
     def settle(self, delivery: SqliteDelivery, result: bytes) -> None:
-        """Forget a message that is done, or note that it is."""
+        """Forget a message that is done, or keep it as done."""
         with self._database.write() as run:
             now = self._clock()
             fence = (delivery.seq, delivery.lease.token, now)
             if not self._remember:
                 if not run("DELETE FROM message WHERE seq = ? AND token = ? AND due > ? RETURNING 1", fence):
-                    raise over(delivery)
+                    raise lease_over_error(delivery)
                 return
             if not run(
                 "UPDATE message SET state = 4, due = NULL, token = NULL, last_error = '', changed = ?, result = ?"
                 " WHERE seq = ? AND token = ? AND due > ? RETURNING 1",
                 (now, result, *fence),
             ):
-                raise over(delivery)
+                raise lease_over_error(delivery)
             run("DELETE FROM body WHERE seq = ?", (delivery.seq,))
 
     def move(self, delivery: SqliteDelivery, state: int, *, reason: str, due: float) -> None:
         """Take a leased message to another state, with what went wrong."""
-        reason = worded(reason)
+        reason = clip_reason(reason)
         with self._database.write() as run:
             if not run(
                 "UPDATE message SET state = ?, due = ?, token = NULL, last_error = ?, changed = ?,"
@@ -288,7 +190,7 @@ class SqliteQueue:
                 " WHERE seq = ? AND token = ? AND due > ? RETURNING 1",
                 (state, due, reason, now := self._clock(), reason, delivery.seq, delivery.lease.token, now),
             ):
-                raise over(delivery)
+                raise lease_over_error(delivery)
 
     def retry(self, delivery: SqliteDelivery, reason: str, *, delay: float) -> None:
         state = BURIED if delivery.attempts >= self._max_attempts else DELAYED if delay > 0 else READY
@@ -298,16 +200,16 @@ class SqliteQueue:
         self.move(delivery, BURIED, reason=reason, due=self._clock())
 
     def extend(self, delivery: SqliteDelivery) -> None:
-        """All that is still held under the same token, so that what was fetched ahead does not run out behind it."""
+        """Extend all that is leased under the same token, so that messages fetched ahead do not expire meanwhile."""
         now, lease = self._clock(), delivery.lease
         with self._database.write_relaxed() as run:
             extended = "UPDATE message SET due = ? WHERE state = 1 AND token = ? AND due > ? RETURNING seq"
             if (delivery.seq,) not in run(extended, (now + self._lease, lease.token, now)):
-                raise over(delivery)
+                raise lease_over_error(delivery)
         lease.until = now + self._lease
 
-    def is_held(self, delivery: SqliteDelivery) -> bool:
-        """Whether a delivery that waited its turn still has a good part of its lease; extended if need be."""
+    def is_still_leased(self, delivery: SqliteDelivery) -> bool:
+        """Return whether a prefetched message is still leased, extending a lease that is more than half over."""
         if delivery.lease.until - self._clock() > self._lease / 2:
             return True
         try:
@@ -341,7 +243,7 @@ class SqliteQueue:
                 self._sweep(run)
 
     def _sweep(self, run: Run) -> None:
-        """Delays that ended become ready; so do leases that ran out, or they are buried when that was the last try."""
+        """Make ready what was delayed long enough, and expired leases, or bury those that had their last attempt."""
         now = self._clock()
         overdue = "SELECT seq, state, attempts, expired FROM message WHERE state IN (1, 2) AND due <= ?"
         for seq, state, attempts, expired in run(overdue, (now,)):
@@ -357,8 +259,8 @@ class SqliteQueue:
 
 
 @dataclass
-class Lease:
-    """What the messages of one claim have in common."""
+class SqliteLease:
+    """The lease that the messages of one claim share."""
 
     token: int
     until: float
@@ -367,7 +269,7 @@ class Lease:
 @dataclass(frozen=True)
 class SqliteDelivery:
     queue: SqliteQueue
-    lease: Lease
+    lease: SqliteLease
     seq: int
     id: str
     body: bytes
@@ -395,7 +297,7 @@ class SqliteConsumer:
     def receive(self, *, timeout: float) -> SqliteDelivery | None:
         while self._ahead:
             delivery = self._ahead.popleft()
-            if self._queue.is_held(delivery):
+            if self._queue.is_still_leased(delivery):
                 return delivery
         self._ahead.extend(self._wait(timeout))
         return self._ahead.popleft() if self._ahead else None
@@ -411,7 +313,7 @@ class SqliteConsumer:
         self.close()
 
     def _wait(self, timeout: float) -> list[SqliteDelivery]:
-        """SQLite tells other processes nothing: we look, less often as time goes by."""
+        """Poll until there is something, less often as time goes by: SQLite does not notify other processes."""
         deadline, pause = time.monotonic() + timeout, POLL[0]
         while not (found := self._queue.claim(self._prefetch)):
             left = deadline - time.monotonic()
@@ -422,7 +324,7 @@ class SqliteConsumer:
         return found
 
 
-def over(delivery: SqliteDelivery) -> Conflict:
+def lease_over_error(delivery: SqliteDelivery) -> Conflict:
     return Conflict(
-        f"the lease of message {delivery.id} is over: it may be in other hands, leave its output unpublished"
+        f"the lease of message {delivery.id} is over: another worker may have it, so its output must not be published"
     )

@@ -1,4 +1,4 @@
-"""The worker's side of the SQS queue: what is received, held, and settled."""
+"""The worker's side of the SQS queue: receive, lease and settle messages."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from dataclasses import dataclass, field
 from typing import Self
 
 from webmill.errors import Conflict, Unavailable
-from webmill.infra.queue.base import lease_expired, worded
-from webmill.infra.queue.sqs_desk import LONGEST_POLL, Desk, over
-from webmill.infra.queue.sqs_letters import LONGEST_DELAY, Copy
+from webmill.infra.queue.base import clip_reason, lease_expired
+from webmill.infra.queue.sqs_client import LONGEST_POLL, SqsClient, lease_over_error
+from webmill.infra.queue.sqs_messages import LONGEST_DELAY, MessageCopy
 from webmill.infra.sinks.sqs import ENTRIES
 
-GLANCE = 0.1  # seconds between looks when less than a second is left, which SQS cannot wait
+POLL_INTERVAL = 0.1  # seconds between polls when less than a second is left, which SQS cannot wait
 
 
 @dataclass
-class Office:
-    """The two queues, and what holds for all who work on them."""
+class SqsQueues:
+    """The two queues, and the rules for all who work on them."""
 
-    work: Desk
-    grave: Desk
+    work: SqsClient
+    dead_letters: SqsClient
     max_attempts: int
     lease: float
     clock: Callable[[], float] = time.monotonic
@@ -34,70 +34,70 @@ class Office:
 
 
 class SqsDelivery:
-    """`claim` is all that came with it, and is extended with it."""
+    """A leased message. `batch` is all that came with it, and is extended with it."""
 
-    def __init__(self, consumer: SqsConsumer, copy: Copy, *, until: float, claim: list[SqsDelivery]) -> None:
+    def __init__(self, consumer: SqsConsumer, copy: MessageCopy, *, until: float, batch: list[SqsDelivery]) -> None:
         self.copy = copy
-        self.claim = claim
+        self.batch = batch
         self.id = copy.id
         self.body = copy.body
         self.attempts = copy.carried + copy.lost + 1
         self.until = until
         self._consumer = consumer
-        self._office = consumer.office
+        self._queues = consumer.queues
 
     def ack(self, result: bytes = b"") -> None:  # noqa: ARG002 - a broker forgets
         self.check()
         try:
-            self._office.work.delete(self.copy)
+            self._queues.work.delete(self.copy)
         except Conflict:
-            self._consumer.held.discard(self)
+            self._consumer.leased.discard(self)
             raise
-        self._consumer.held.discard(self)
+        self._consumer.leased.discard(self)
         self._consumer.deleted(self.copy.receipt)
 
     def retry(self, reason: str, *, delay: float = 0.0) -> None:
-        if self.attempts >= self._office.max_attempts:
+        if self.attempts >= self._queues.max_attempts:
             self.bury(reason)
         else:
-            self._replace("retry", self._office.work, reason, delay=min(delay, LONGEST_DELAY))
+            self._replace("retry", self._queues.work, reason, delay=min(delay, LONGEST_DELAY))
 
     def bury(self, reason: str) -> None:
-        self._replace("bury", self._office.grave, reason, buried=True)
+        self._replace("bury", self._queues.dead_letters, reason, buried=True)
 
     def extend(self) -> None:
         self.check()
-        self._consumer.extend(self.claim)
+        self._consumer.extend(self.batch)
         self.check()
 
     def give_back(self) -> None:
-        """As it was: SQS would count an attempt."""
-        self._office.work.send([self.copy.next("back", attempts=self.attempts - 1)])
+        """Return it as it was; if its lease just ended, SQS would count an attempt."""
+        self._queues.work.send([self.copy.next("back", attempts=self.attempts - 1)])
         self.ack()
 
     def check(self) -> None:
-        """SQS refuses what comes too late; its imitations do not, and we know as well as they when a lease ends."""
-        if self not in self._consumer.held or self._office.clock() >= self.until:
-            self._consumer.held.discard(self)
-            raise over(self.id)
+        """Raise Conflict when the lease is over. SQS refuses late calls itself, but its emulators do not."""
+        if self not in self._consumer.leased or self._queues.clock() >= self.until:
+            self._consumer.leased.discard(self)
+            raise lease_over_error(self.id)
 
-    def _replace(self, verb: str, to: Desk, reason: str, **changes: object) -> None:
-        """Never the other way round: deleted first, a crash would lose it."""
+    def _replace(self, verb: str, to: SqsClient, reason: str, **changes: object) -> None:
+        """Send the successor, then delete: the other way round a crash would lose the message."""
         self.extend()
-        errors = {"first_error": self.copy.first_error or worded(reason), "last_error": worded(reason)}
+        errors = {"first_error": self.copy.first_error or clip_reason(reason), "last_error": clip_reason(reason)}
         to.send([self.copy.next(verb, attempts=self.attempts, **errors, **changes)])
         self.ack()
 
 
 class SqsConsumer:
-    """`prefetch` is at most 10, what one answer of SQS can hold. 0: it asks for nothing, and has what it was given."""
+    """`prefetch` is at most 10, what one answer of SQS can hold; with 0 it only has what `take` is given."""
 
-    def __init__(self, office: Office, *, prefetch: int, deleted: Callable[[str], None] = lambda _: None) -> None:
-        self.office = office
-        self.held: set[SqsDelivery] = set()
+    def __init__(self, queues: SqsQueues, *, prefetch: int, deleted: Callable[[str], None] = lambda _: None) -> None:
+        self.queues = queues
+        self.leased: set[SqsDelivery] = set()
         self.deleted = deleted
         self._prefetch = min(prefetch, ENTRIES)
-        self._longest_poll = min(LONGEST_POLL, int(office.lease / 3))  # the lease may have begun when the poll did
+        self._longest_poll = min(LONGEST_POLL, int(queues.lease / 3))  # the lease may have begun when the poll did
         self._ahead: deque[SqsDelivery] = deque()
         self._failures = 0
 
@@ -115,30 +115,30 @@ class SqsConsumer:
                 time.sleep(min(max(left, 0.0), pause))
         return delivery
 
-    def take(self, copies: Iterable[Copy], *, since: float) -> None:
-        """Make deliveries of what has come; put off what came too early, bury what came too often."""
-        claim: list[SqsDelivery] = []
+    def take(self, copies: Iterable[MessageCopy], *, since: float) -> None:
+        """Make deliveries of what has come; postpone what came too early, bury what came too often."""
+        batch: list[SqsDelivery] = []
         for copy in copies:
-            delivery = SqsDelivery(self, copy, until=since + self.office.lease, claim=claim)
-            claim.append(delivery)
-            self.held.add(delivery)
+            delivery = SqsDelivery(self, copy, until=since + self.queues.lease, batch=batch)
+            batch.append(delivery)
+            self.leased.add(delivery)
             if copy.is_early:
                 self._postpone(delivery)
-            elif delivery.attempts > self.office.max_attempts:
-                self._bury_used_up(delivery)
+            elif delivery.attempts > self.queues.max_attempts:
+                self._bury_exhausted(delivery)
             else:
                 self._ahead.append(delivery)
 
-    def extend(self, claim: Iterable[SqsDelivery]) -> None:
-        """All of it that is held, so that what was fetched ahead does not run out behind what is worked on."""
-        asked = self.office.clock()
-        deliveries = [delivery for delivery in claim if delivery in self.held]
-        still = self.office.work.hold([delivery.copy for delivery in deliveries], self.office.lease)
+    def extend(self, batch: Iterable[SqsDelivery]) -> None:
+        """Extend all of a batch that is still leased, so that messages fetched ahead do not expire meanwhile."""
+        asked = self.queues.clock()
+        deliveries = [delivery for delivery in batch if delivery in self.leased]
+        still = self.queues.work.extend_leases([delivery.copy for delivery in deliveries], self.queues.lease)
         for delivery in deliveries:
             if delivery.copy.receipt in still:
-                delivery.until = asked + self.office.lease
+                delivery.until = asked + self.queues.lease
             else:
-                self.held.discard(delivery)
+                self.leased.discard(delivery)
 
     def close(self) -> None:
         while self._ahead:
@@ -147,14 +147,14 @@ class SqsConsumer:
                 delivery.check()
                 delivery.give_back()
             except Conflict:
-                pass  # somebody has it already
+                pass  # another worker has it already
 
     def _next(self) -> SqsDelivery | None:
-        """Of what was fetched ahead, with a good part of its lease left."""
+        """Return the next message that was fetched ahead, with at least half of its lease left."""
         while self._ahead:
             delivery = self._ahead[0]
             try:
-                if delivery.until - self.office.clock() <= self.office.lease / 2:
+                if delivery.until - self.queues.clock() <= self.queues.lease / 2:
                     delivery.extend()
             except Conflict:
                 self._ahead.popleft()
@@ -163,30 +163,30 @@ class SqsConsumer:
         return None
 
     def _fetch(self, wait: int, *, is_last: bool) -> float:
-        """Ask once; how long to wait before the next time."""
-        asked = self.office.clock()
-        self.held -= {delivery for delivery in list(self.held) if delivery.until <= asked}  # nobody settled them
+        """Poll once; return how long to wait before the next time."""
+        asked = self.queues.clock()
+        self.leased -= {delivery for delivery in list(self.leased) if delivery.until <= asked}  # nobody settled them
         try:
-            copies = self.office.work.receive(count=self._prefetch, wait=wait, lease=self.office.lease)
+            copies = self.queues.work.receive(count=self._prefetch, wait=wait, lease=self.queues.lease)
             self.take(copies, since=asked)
         except Unavailable:
             self._failures += 1
             if is_last:
                 raise
-            return self.office.work.wait_after(self._failures)
+            return self.queues.work.wait_after(self._failures)
         self._failures = 0
-        return 0.0 if wait else GLANCE
+        return 0.0 if wait else POLL_INTERVAL
 
     def _postpone(self, delivery: SqsDelivery) -> None:
-        copy, now = delivery.copy, self.office.clock()
-        self.held.discard(delivery)
-        self.office.work.hold([copy], copy.early)
-        self.office.postponed = {
-            sequence: until for sequence, until in self.office.postponed.items() if until > now
+        copy, now = delivery.copy, self.queues.clock()
+        self.leased.discard(delivery)
+        self.queues.work.extend_leases([copy], copy.early)
+        self.queues.postponed = {
+            sequence: until for sequence, until in self.queues.postponed.items() if until > now
         } | {copy.sequence: now + copy.early}
 
-    def _bury_used_up(self, delivery: SqsDelivery) -> None:
-        lost, delivery.attempts = delivery.copy.lost, self.office.max_attempts  # it is not handed out this time
+    def _bury_exhausted(self, delivery: SqsDelivery) -> None:
+        lost, delivery.attempts = delivery.copy.lost, self.queues.max_attempts  # it is not delivered this time
         try:
             delivery.bury(lease_expired(lost))
         except Conflict:

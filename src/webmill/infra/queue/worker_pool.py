@@ -1,6 +1,6 @@
-"""Threads that take messages from a queue, hold their leases while they are worked, and settle them.
+"""Threads that take messages from a queue, extend their leases during the work, and settle them.
 
-A queue that is out of reach is tried again, later and later.
+A queue that is unreachable is tried again, with growing pauses.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from webmill.infra.queue.leases import BROKER, LeasedMessage, Leases
 
 log = logging.getLogger(__name__)
 
-POLL_INTERVAL = 0.5  # seconds between two looks whether to stop
+POLL_INTERVAL = 0.5  # seconds between two checks whether to stop
 
 
 class WorkerPool:
-    """`heartbeat`: seconds between two extensions of the leases held; a lease must be longer."""
+    """`heartbeat`: seconds between two extensions of the leases; a lease must be longer."""
 
     def __init__(self, *, heartbeat: float) -> None:
         self._leases = Leases(heartbeat)
         self._failure: BaseException | None = None
 
     def run(self, works: Sequence[Callable[[], None]], *, also: Callable[[], None] = lambda: None) -> None:
-        """Run each in a thread until all have ended, and `also` now and then. Raises the first failure of any."""
+        """Run each in a thread until all have ended, calling `also` now and then. Raise the first failure of any."""
         threads = [
             threading.Thread(target=self._work, args=(work,), name=f"webmill-worker-{number}", daemon=True)
             for number, work in enumerate(works)
@@ -51,7 +51,7 @@ class WorkerPool:
     def deliveries(
         self, consumer: Consumer, *, stop: threading.Event, is_over: Callable[[], bool]
     ) -> Iterator[Delivery]:
-        """Until `stop` is set, another worker has failed, or the queue gives nothing and `is_over` says so."""
+        """Yield messages until `stop` is set, another worker has failed, or none comes and `is_over` is true."""
         failures = 0
         while not stop.is_set() and not self._failure:
             try:
@@ -60,7 +60,7 @@ class WorkerPool:
                 failures = 0
             except Unavailable as error:
                 failures += 1
-                log.warning("the queue is out of reach", extra={"why": str(error), "failures": failures})
+                log.warning("the queue is unreachable", extra={"why": str(error), "failures": failures})
                 stop.wait(BROKER.wait(failures, retry_after=error.retry_after, random=1.0))
                 continue
             if delivery:
@@ -69,11 +69,11 @@ class WorkerPool:
                 return
 
     def lease(self, delivery: Delivery) -> AbstractContextManager[LeasedMessage]:
-        """Hold a message while it is worked."""
-        return self._leases.holding(delivery)
+        """Extend the lease of a message while the block runs."""
+        return self._leases.leased(delivery)
 
     def _work(self, work: Callable[[], None]) -> None:
         try:
             work()
         except BaseException as error:  # noqa: BLE001 - raised again by the thread that waits for us
-            self._failure = self._failure or error  # and the others end after what they hold
+            self._failure = self._failure or error  # and the others end after their message

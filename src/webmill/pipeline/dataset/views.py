@@ -12,7 +12,7 @@ from webmill.formats.compression.decompressors import GzipDecompressor, ZstdDeco
 from webmill.formats.warc.typed_records import FileType
 from webmill.infra.address import hide_secrets
 from webmill.infra.queue.base import QueueStats
-from webmill.infra.queue.sqlite import TaskEntry, viewed_file
+from webmill.infra.queue.sqlite_reader import TaskEntry, view_file
 from webmill.infra.storage.backends import open_storage
 from webmill.pipeline.dataset.folder import Folder
 from webmill.pipeline.extract.jobs import open_tasks
@@ -117,7 +117,7 @@ def _lines(data: bytes, name: str) -> Iterator[bytes]:
 
 def _entries(folder: Folder) -> dict[str, TaskEntry]:
     try:
-        with viewed_file(folder.queue) as queue:
+        with view_file(folder.queue) as queue:
             return {entry.id: entry for entry in queue.entries()}
     except NotFound:
         return {}
@@ -125,7 +125,7 @@ def _entries(folder: Folder) -> dict[str, TaskEntry]:
 
 def _stats(folder: Folder) -> QueueStats:
     try:
-        with viewed_file(folder.queue) as queue:
+        with view_file(folder.queue) as queue:
             return queue.stats()
     except NotFound:
         return QueueStats(0, 0, 0, 0)

@@ -145,7 +145,7 @@ class _Census:
         return self._is_complete(done) or time.monotonic() - self._empty_since > PATIENCE
 
     def dead_letters(self, run: str) -> set[str]:
-        return {letter.id for letter in self._queue.buried() if (parse_batch_id(letter.id) or ("", 0))[0] == run}
+        return {letter.id for letter in self._queue.dead_letters() if (parse_batch_id(letter.id) or ("", 0))[0] == run}
 
     def _is_complete(self, done: Dispatched) -> bool:
         parts = self._output.parts(done.run)

@@ -24,7 +24,7 @@ from webmill.formats.warc.typed_records import FileType
 from webmill.index.archives import ENDINGS, find_archives
 from webmill.infra import atomic
 from webmill.infra.executor.backends import open_executor
-from webmill.infra.queue.sqlite import viewed_file
+from webmill.infra.queue.sqlite_reader import view_file
 from webmill.infra.storage.local import LocalStorage
 from webmill.pipeline.extract.jobs import TASKS, Job, open_tasks, run_job, running
 from webmill.pipeline.extract.output import SETTINGS, Shape, described, read_shape, typed
@@ -123,7 +123,7 @@ def known_archives(root: Path, keys: Iterable[str]) -> int:
     folder = PublishFolders(root).extract_state
     try:
         shape = read_shape(LocalStorage(folder))
-        with viewed_file(folder / TASKS) as queue:
+        with view_file(folder / TASKS) as queue:
             known = {entry.id for entry in queue.entries()}
     except (NotFound, BadInput):
         return 0

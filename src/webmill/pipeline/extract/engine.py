@@ -121,7 +121,7 @@ class Engine:
                 continue
             task = self._taken(delivery) if delivery else None
             if task and delivery:
-                self._held.setdefault(task.id, []).append(_Held(self._leases.hold(delivery), consumer))
+                self._held.setdefault(task.id, []).append(_Held(self._leases.add(delivery), consumer))
                 if len(self._held[task.id]) == 1:
                     self._observer.began(task)
                     yield task
@@ -164,7 +164,7 @@ class Engine:
         task = outcome.item
         held = self._held.pop(task.id)
         for one in held:
-            self._leases.release(one.message)
+            self._leases.remove(one.message)
             self._free.append(one.consumer)
         ours = [one.message.delivery for one in held if not self._is_lost(one.message, task)]
         made = outcome.value if isinstance(outcome, TaskDone) and ours else None

@@ -10,9 +10,9 @@ import msgspec
 from webmill.collection import PublishFolders
 from webmill.errors import NotFound
 from webmill.infra.lock import is_locked
-from webmill.infra.queue.backends import viewed_queue
+from webmill.infra.queue.backends import view_queue
 from webmill.infra.queue.base import QueueOptions
-from webmill.infra.queue.sqlite import viewed_file
+from webmill.infra.queue.sqlite_reader import view_file
 from webmill.pipeline.dataset.folder import MANIFEST, find_folders
 from webmill.pipeline.extract.collection import holds_pages, known_archives, refuse_old
 from webmill.pipeline.extract.jobs import TASKS
@@ -61,7 +61,7 @@ def work_in(folder: Path) -> Work | None:
     """What became of the tasks of a job, which may be hundreds of thousands. None: it was never run."""
     documents = errors = 0
     try:
-        with viewed_file(folder / TASKS) as queue:
+        with view_file(folder / TASKS) as queue:
             stats = queue.stats()
             for entry in queue.entries():
                 if entry.result:
@@ -92,5 +92,5 @@ def queues_in(root: Path) -> Iterator[Queue]:
     """Files of the collection; a broker is not asked."""
     for name, file in {"publish": PublishFolders(root).queue, "extract": root / "queue.sqlite"}.items():
         if file.is_file():
-            with viewed_queue(f"sqlite:{file}", QueueOptions(name=name)) as queue:
+            with view_queue(f"sqlite:{file}", QueueOptions(name=name)) as queue:
                 yield Queue(name, str(file), queue.stats())

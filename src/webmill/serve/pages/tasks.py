@@ -15,7 +15,7 @@ from starlette.routing import BaseRoute, Route
 
 from webmill.errors import BadInput, NotFound, WebmillError
 from webmill.infra.queue.base import DeadLetter, QueueStats
-from webmill.infra.queue.sqlite import TaskEntry, viewed_file
+from webmill.infra.queue.sqlite_reader import TaskEntry, view_file
 from webmill.pipeline.dataset.folder import find_folders
 from webmill.pipeline.extract.jobs import TASKS
 from webmill.serve.api.published import PublishedVersions
@@ -112,7 +112,7 @@ def routes(site: Site, threads: BoundedThreads) -> list[BaseRoute]:
 def view_of(site: Site, name: str) -> QueueView:
     try:
         with site.queues[name].view() as queue:
-            tasks = [failed_task(site, name, buried) for buried in islice(queue.buried(), MOST_TASKS)]
+            tasks = [failed_task(site, name, buried) for buried in islice(queue.dead_letters(), MOST_TASKS)]
             stats = queue.stats()
         return QueueView(name=name, stats=stats, tasks=tasks, retry_all=site.sign(f"retry {name} {ALL}"))
     except NotFound:
@@ -158,7 +158,7 @@ def find_failed_task(site: Site, name: str, id_: str) -> FailedTask:
     """`NotFound` also when it was retried or dropped meanwhile."""
     if name in site.queues:
         with site.queues[name].view() as queue:
-            for buried in queue.buried():
+            for buried in queue.dead_letters():
                 if buried.id == id_:
                     return failed_task(site, name, buried)
     raise NotFound("no such failed task: it was retried or dropped meanwhile, maybe")
@@ -169,7 +169,7 @@ def failed_datasets(root: Path) -> Iterator[DatasetView]:
     folder = root / "datasets"
     for path in find_folders(folder) if folder.is_dir() else ():
         try:
-            with viewed_file(path / TASKS) as queue:
+            with view_file(path / TASKS) as queue:
                 failed = queue.stats().buried
                 dead = (entry for entry in queue.entries() if entry.state == "buried")
                 entries = [*islice(dead, FAILED)] if failed else []

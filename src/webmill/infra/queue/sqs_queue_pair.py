@@ -1,4 +1,4 @@
-"""The two SQS queues that are one of ours: made when they are not there, and checked when they are."""
+"""The two SQS queues that are one of ours: created when they are missing, and checked when they exist."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from webmill.errors import Misconfigured
-from webmill.infra.queue.sqs_desk import code_of, seconds
+from webmill.infra.queue.sqs_client import error_code_of, whole_seconds
 from webmill.infra.sinks.aws import Address, errors
 from webmill.infra.sinks.sqs import MAX_BYTES
 
@@ -31,19 +31,19 @@ FIFO = {
 }
 
 
-class Pair(msgspec.Struct, frozen=True):
-    """URLs of the queue of work and of the queue of the buried; the longest message both take."""
+class SqsQueuePair(msgspec.Struct, frozen=True):
+    """The URLs of the queue of work and of its dead-letter queue; the longest message that both take."""
 
     work: str
-    grave: str
+    dead_letters: str
     max_bytes: int
 
 
-def find_or_make(client: Any, address: Address, *, max_attempts: int, lease: float) -> Pair:
+def find_or_create(client: Any, address: Address, *, max_attempts: int, lease: float) -> SqsQueuePair:
     if not NAME.fullmatch(address.name):
         raise Misconfigured(
             f"{address}: the name of a queue is letters, digits, - and _, at most 68, and ends in .fifo: "
-            "a standard queue of SQS cannot keep the promises"
+            "a standard queue of SQS cannot keep the promises of a webmill queue"
         )
     max_bytes = address.max_bytes or MAX_BYTES
     if max_bytes not in ALLOWED:
@@ -51,17 +51,19 @@ def find_or_make(client: Any, address: Address, *, max_attempts: int, lease: flo
     url = find(client, address, address.name)
     if not url:
         with errors(address):
-            url = make(client, address.name, max_attempts=max_attempts, lease=lease)
+            url = create(client, address.name, max_attempts=max_attempts, lease=lease)
     with errors(address):
         attributes = attributes_of(client, url)
-    grave_name = check_work(address, attributes, max_attempts=max_attempts, max_bytes=max_bytes)
-    grave = find(client, address, grave_name)
-    if not grave:
-        raise Misconfigured(f"{address} names {grave_name} as its dead-letter queue, which is not there: make it")
+    dead_letter_name = check_work(address, attributes, max_attempts=max_attempts, max_bytes=max_bytes)
+    dead_letters = find(client, address, dead_letter_name)
+    if not dead_letters:
+        raise Misconfigured(
+            f"{address} names {dead_letter_name} as its dead-letter queue, which does not exist: create it"
+        )
     with errors(address):
-        attributes = attributes_of(client, grave)
-    check_grave(address, grave_name, attributes, max_bytes=max_bytes)
-    return Pair(url, grave, max_bytes)
+        attributes = attributes_of(client, dead_letters)
+    check_dead_letter_queue(address, dead_letter_name, attributes, max_bytes=max_bytes)
+    return SqsQueuePair(url, dead_letters, max_bytes)
 
 
 def find(client: Any, address: Address, name: str) -> str | None:
@@ -69,21 +71,21 @@ def find(client: Any, address: Address, name: str) -> str | None:
         with errors(address):
             url: str = client.get_queue_url(QueueName=name)["QueueUrl"]
     except Misconfigured as error:
-        code = code_of(error).lower()
+        code = error_code_of(error).lower()
         if "nonexistentqueue" in code or "queuedoesnotexist" in code:
             return None
         raise
     return url
 
 
-def make(client: Any, name: str, *, max_attempts: int, lease: float) -> str:
-    grave_name = f"{name.removesuffix('.fifo')}-buried.fifo"
-    grave = client.create_queue(QueueName=grave_name, Attributes=FIFO)["QueueUrl"]
+def create(client: Any, name: str, *, max_attempts: int, lease: float) -> str:
+    dead_letter_name = f"{name.removesuffix('.fifo')}-buried.fifo"
+    dead_letters = client.create_queue(QueueName=dead_letter_name, Attributes=FIFO)["QueueUrl"]
     policy = {
-        "deadLetterTargetArn": attributes_of(client, grave)["QueueArn"],
+        "deadLetterTargetArn": attributes_of(client, dead_letters)["QueueArn"],
         "maxReceiveCount": least_receives(max_attempts),
     }
-    attributes = {**FIFO, "VisibilityTimeout": str(seconds(lease)), "RedrivePolicy": json.dumps(policy)}
+    attributes = {**FIFO, "VisibilityTimeout": str(whole_seconds(lease)), "RedrivePolicy": json.dumps(policy)}
     url: str = client.create_queue(QueueName=name, Attributes=attributes)["QueueUrl"]
     return url
 
@@ -94,34 +96,36 @@ def attributes_of(client: Any, url: str) -> dict[str, str]:
 
 
 def check_work(address: Address, attributes: dict[str, str], *, max_attempts: int, max_bytes: int) -> str:
-    """The name of its dead-letter queue."""
+    """Check the settings of the queue of work; return the name of its dead-letter queue."""
     check_each(str(address), attributes, max_bytes=max_bytes)
     try:
         policy = json.loads(attributes.get("RedrivePolicy") or "{}")
-        grave, receives = str(policy["deadLetterTargetArn"]).rpartition(":")[2], int(policy["maxReceiveCount"])
+        dead_letters, receives = str(policy["deadLetterTargetArn"]).rpartition(":")[2], int(policy["maxReceiveCount"])
     except (ValueError, KeyError, TypeError) as error:
         raise Misconfigured(
             f"{address} has no dead-letter queue, so what kills its workers would come back for ever: set its redrive "
-            f"policy (maxReceiveCount {least_receives(max_attempts)}), or name a queue that is not there: it is made"
+            f"policy (maxReceiveCount {least_receives(max_attempts)}), or name a new queue, which is then created"
         ) from error
     if receives < least_receives(max_attempts):
         raise Misconfigured(
             f"{address} gives a message up after {receives} receipts, before {max_attempts} attempts are made and "
-            f"told of: set its maxReceiveCount to {least_receives(max_attempts)} or more, or ask for fewer attempts"
+            f"recorded: set its maxReceiveCount to {least_receives(max_attempts)} or more, or ask for fewer attempts"
         )
-    return grave
+    return dead_letters
 
 
-def check_grave(address: Address, name: str, attributes: dict[str, str], *, max_bytes: int) -> None:
+def check_dead_letter_queue(address: Address, name: str, attributes: dict[str, str], *, max_bytes: int) -> None:
     what = f"{name}, the dead-letter queue of {address},"
     check_each(what, attributes, max_bytes=max_bytes)
     if attributes.get("RedrivePolicy"):
-        raise Misconfigured(f"{what} has a dead-letter queue itself, and would lose what is looked at: remove that")
+        raise Misconfigured(
+            f"{what} has a dead-letter queue itself, and would lose messages that are listed: remove that"
+        )
 
 
 def check_each(what: str, attributes: dict[str, str], *, max_bytes: int) -> None:
     if attributes.get("FifoQueue") != "true":
-        raise Misconfigured(f"{what} is no FIFO queue")
+        raise Misconfigured(f"{what} is not a FIFO queue; name one that ends in .fifo")
     limit = int(attributes.get("MaximumMessageSize", max_bytes))
     if limit < max_bytes:
         raise Misconfigured(

@@ -15,12 +15,12 @@ from typing import Any
 import msgspec
 
 from webmill.errors import BadInput
-from webmill.infra.queue.base import MAX_ID, MAX_REASON, DeadLetter, lease_expired, worded
+from webmill.infra.queue.base import MAX_ID, MAX_REASON, DeadLetter, clip_reason, lease_expired
 
 ID, ATTEMPTS, FIRST, LAST = "webmill-id", "webmill-attempts", "webmill-first-error", "webmill-last-error"
 CODING, DELAY, BURIED = "webmill-coding", "webmill-delay", "webmill-buried"
-WANTED = ["webmill-.*"]
-SYSTEM = [
+ATTRIBUTES = ["webmill-.*"]
+SYSTEM_ATTRIBUTES = [
     "ApproximateReceiveCount",
     "ApproximateFirstReceiveTimestamp",
     "MessageGroupId",
@@ -32,7 +32,7 @@ FORBIDDEN = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 LONGEST_DELAY = 11 * 3600.0  # a message can be invisible for twelve hours
 
 
-class Letter(msgspec.Struct, frozen=True, kw_only=True):
+class SqsOutgoingMessage(msgspec.Struct, frozen=True, kw_only=True):
     """A message on its way to one of our queues, with what has happened to it."""
 
     id: str
@@ -46,11 +46,16 @@ class Letter(msgspec.Struct, frozen=True, kw_only=True):
     buried: bool = False
 
     def entry(self) -> dict[str, Any]:
-        body, coding = text_of(self.body)
-        told = {ID: self.id, FIRST: legal(self.first_error), LAST: legal(self.last_error), CODING: coding}
-        told[BURIED] = "by a worker" * self.buried
+        body, coding = encode_body(self.body)
+        strings = {
+            ID: self.id,
+            FIRST: replace_forbidden(self.first_error),
+            LAST: replace_forbidden(self.last_error),
+            CODING: coding,
+            BURIED: "by a worker" * self.buried,
+        }
         numbers = {ATTEMPTS: f"{self.attempts}" * bool(self.attempts), DELAY: f"{self.delay:g}" * bool(self.delay)}
-        kinds = [("String", told), ("Number", numbers)]
+        kinds = [("String", strings), ("Number", numbers)]
         return {
             "MessageBody": body,
             "MessageAttributes": {
@@ -64,7 +69,7 @@ class Letter(msgspec.Struct, frozen=True, kw_only=True):
         }
 
 
-class Copy(msgspec.Struct, frozen=True, kw_only=True):
+class MessageCopy(msgspec.Struct, frozen=True, kw_only=True):
     """A message as SQS handed it to us. One message may have been several copies, one after the other."""
 
     receipt: str
@@ -82,46 +87,46 @@ class Copy(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def lost(self) -> int:
-        """Hand-outs of this copy, but for the last, that ended in silence."""
+        """Return how many deliveries of this copy, but for the last, ended without an answer."""
         return self.receives - 1 - bool(self.early)
 
     @property
     def is_early(self) -> bool:
         return self.early > 0 and self.receives == 1
 
-    def next(self, verb: str, **changes: Any) -> Letter:
-        """Its successor. However often the same step is tried for the same copy, SQS keeps one for five minutes."""
-        dedup = mark_of(self.id, self.sequence, verb)
+    def next(self, verb: str, **changes: Any) -> SqsOutgoingMessage:
+        """Return its successor. However often one step is tried for a copy, SQS keeps one (for five minutes)."""
+        dedup = hash_of(self.id, self.sequence, verb)
         errors = {"first_error": self.first_error, "last_error": self.last_error}
-        return Letter(id=self.id, body=self.body, dedup=dedup, group=self.group, **{**errors, **changes})
+        return SqsOutgoingMessage(id=self.id, body=self.body, dedup=dedup, group=self.group, **{**errors, **changes})
 
 
-def copy_of(message: Mapping[str, Any]) -> Copy:
-    """Of an answer to ReceiveMessage. Strangers may have put it there: whatever is missing has a default."""
+def decode_message(message: Mapping[str, Any]) -> MessageCopy:
+    """Decode a message of ReceiveMessage. Other programs may have sent it: whatever is missing has a default."""
     attributes, system = message.get("MessageAttributes") or {}, message.get("Attributes") or {}
-    told = {name: str(value.get("StringValue", "")) for name, value in attributes.items()}
-    sent, first = number(system.get("SentTimestamp")), number(system.get("ApproximateFirstReceiveTimestamp"))
-    due = sent + 1000 * min(real(told.get(DELAY)), LONGEST_DELAY)
-    return Copy(
+    ours = {name: str(value.get("StringValue", "")) for name, value in attributes.items()}
+    sent, first = parse_count(system.get("SentTimestamp")), parse_count(system.get("ApproximateFirstReceiveTimestamp"))
+    due = sent + 1000 * min(parse_seconds(ours.get(DELAY)), LONGEST_DELAY)
+    return MessageCopy(
         receipt=message["ReceiptHandle"],
-        id=told.get(ID) or str(message.get("MessageId", "")),
-        body=bytes_of(str(message.get("Body", "")), told.get(CODING)),
+        id=ours.get(ID) or str(message.get("MessageId", "")),
+        body=decode_body(str(message.get("Body", "")), ours.get(CODING)),
         group=str(system.get("MessageGroupId") or message.get("MessageId", "")),
-        carried=number(told.get(ATTEMPTS)),
-        first_error=told.get(FIRST, ""),
-        last_error=told.get(LAST, ""),
+        carried=parse_count(ours.get(ATTEMPTS)),
+        first_error=ours.get(FIRST, ""),
+        last_error=ours.get(LAST, ""),
         sequence=str(system.get("SequenceNumber") or message.get("MessageId", "")),
-        receives=max(1, number(system.get("ApproximateReceiveCount"))),
+        receives=max(1, parse_count(system.get("ApproximateReceiveCount"))),
         sent=sent / 1000,
-        early=max(0.0, due - first) / 1000 if told.get(DELAY) and first else 0.0,
-        buried=BURIED in told,
+        early=max(0.0, due - first) / 1000 if ours.get(DELAY) and first else 0.0,
+        buried=BURIED in ours,
     )
 
 
-def copy_of_record(record: Mapping[str, Any]) -> Copy:
-    """Of a record of the event that Lambda makes of a message: the same in another spelling."""
+def decode_lambda_record(record: Mapping[str, Any]) -> MessageCopy:
+    """Decode a record of the event that Lambda makes of a message: the same in another spelling."""
     attributes = record.get("messageAttributes") or {}
-    return copy_of(
+    return decode_message(
         {
             "ReceiptHandle": record["receiptHandle"],
             "MessageId": record.get("messageId", ""),
@@ -134,49 +139,49 @@ def copy_of_record(record: Mapping[str, Any]) -> Copy:
     )
 
 
-def epitaph(copy: Copy, *, max_attempts: int) -> DeadLetter:
+def dead_letter_of(copy: MessageCopy, *, max_attempts: int) -> DeadLetter:
     attempts, last = copy.carried, copy.last_error
     if not copy.buried:  # SQS did it: no worker lived to say why
         attempts, last = max(max_attempts, copy.carried), lease_expired(max(1, max_attempts - copy.carried))
     return DeadLetter(
         id=copy.id,
         body=copy.body,
-        reason=worded(last),
+        reason=clip_reason(last),
         attempts=attempts,
-        first_error=worded(copy.first_error or last),
-        last_error=worded(last),
+        first_error=clip_reason(copy.first_error or last),
+        last_error=clip_reason(last),
         when=copy.sent,
     )
 
 
-def check(letter: Letter, *, max_bytes: int) -> Letter:
-    """BadInput: SQS would not carry it, now or after some failures."""
-    if FORBIDDEN.search(letter.id):
-        raise BadInput(f"SQS cannot carry the id {letter.id[:80]!r}: it has control characters", reason="bad_id")
-    size = len(text_of(letter.body)[0].encode())
+def check_outgoing(message: SqsOutgoingMessage, *, max_bytes: int) -> SqsOutgoingMessage:
+    """Return the message. BadInput: SQS would not take it, now or after some failures."""
+    if FORBIDDEN.search(message.id):
+        raise BadInput(f"SQS cannot carry the id {message.id[:80]!r}: it has control characters", reason="bad_id")
+    size = len(encode_body(message.body)[0].encode())
     if size > max_bytes - RESERVE:
         raise BadInput(
-            f"message {letter.id} takes {size:,} bytes in SQS, and there is room for {max_bytes - RESERVE:,}: what "
-            "is told of failures takes the rest; store the content and pass its name",
+            f"message {message.id} takes {size:,} bytes in SQS, which has room for {max_bytes - RESERVE:,} beside the "
+            "reasons of failures; store the content and pass its name",
             reason="too_large",
         )
-    return letter
+    return message
 
 
 def size_of(entry: Mapping[str, Any]) -> int:
-    """As SQS counts: the body, and names, types and values of the attributes."""
+    """Return the size as SQS counts it: the body, and names, types and values of the attributes."""
     attributes = entry["MessageAttributes"].items()
     parts = [entry["MessageBody"]]
     parts += [part for name, value in attributes for part in (name, value["DataType"], value["StringValue"])]
     return sum(len(part.encode()) for part in parts)
 
 
-def mark_of(*parts: str) -> str:
-    """What groups and deduplicates: 128 characters of ASCII are allowed, and ids are longer and in any script."""
+def hash_of(*parts: str) -> str:
+    """Return an id for groups and deduplication, of at most 128 ASCII characters: ids are longer, in any script."""
     return hashlib.sha256("\0".join(parts).encode(errors="surrogatepass")).hexdigest()
 
 
-def text_of(body: bytes) -> tuple[str, str]:
+def encode_body(body: bytes) -> tuple[str, str]:
     try:
         text = body.decode()
         if text and not FORBIDDEN.search(text):
@@ -186,25 +191,25 @@ def text_of(body: bytes) -> tuple[str, str]:
     return b64encode(body).decode() or "=", "base64"  # SQS takes no empty body
 
 
-def bytes_of(text: str, coding: str | None) -> bytes:
+def decode_body(text: str, coding: str | None) -> bytes:
     if coding != "base64":
         return text.encode(errors="surrogatepass")
     try:
         return b64decode(text.removeprefix("="), validate=True)
     except ValueError:
-        return text.encode(errors="surrogatepass")  # a stranger's
+        return text.encode(errors="surrogatepass")  # of another program
 
 
-def legal(text: str) -> str:
+def replace_forbidden(text: str) -> str:
     return FORBIDDEN.sub("\ufffd", text)
 
 
-def number(value: object) -> int:
+def parse_count(value: object) -> int:
     text = str(value or "")
     return int(text) if text.isdecimal() and len(text) < 20 else 0
 
 
-def real(value: object) -> float:
+def parse_seconds(value: object) -> float:
     try:
         seconds = float(str(value or 0))
     except ValueError:

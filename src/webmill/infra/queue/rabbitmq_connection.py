@@ -2,7 +2,7 @@
 
 The caller stays synchronous and may work for an hour: heartbeats go on beside it. After a loss the next use connects
 anew, after a pause that grows and is spread at random, so that a thousand workers do not come back in one moment.
-Channels are never revived: whoever held one notices and opens another, which is why there can be no double consumer.
+Channels are never revived: whoever leased one notices and opens another, which is why there can be no double consumer.
 """
 
 from __future__ import annotations
@@ -28,26 +28,26 @@ except ImportError as missing:
 
 T = TypeVar("T")
 __all__ = [
-    "ANSWER",
+    "ANSWER_TIMEOUT",
     "BROKEN",
     "Channel",
     "Connection",
     "DeliveredMessage",
-    "Link",
+    "RabbitConnection",
     "aiormq",
     "pause_after",
     "unavailable",
 ]
 
-ANSWER = 30.0  # seconds the broker has for any answer
-CONNECT = 10.0
+ANSWER_TIMEOUT = 30.0  # seconds the broker has for any answer
+CONNECT_TIMEOUT = 10.0
 PAUSE = (0.1, 15.0)  # seconds between attempts to connect: from, to
 # What aiormq lets out when a connection or channel is gone; RuntimeError is its "used after close".
 BROKEN = (aiormq.AMQPError, OSError, TimeoutError, RuntimeError)
 
 
-class Link:
-    """`prepare` runs on every new connection before anybody else may use it."""
+class RabbitConnection:
+    """A connection that is replaced when it is lost. `prepare` runs on every new one before anybody may use it."""
 
     def __init__(self, url: str, *, heartbeat: int, prepare: Callable[[Connection], Awaitable[None]]):
         self._url = URL(url).update_query(heartbeat=str(heartbeat))
@@ -62,11 +62,11 @@ class Link:
         self._thread.start()
 
     def call(self, work: Coroutine[object, object, T]) -> T:
-        """Run it on the loop and wait. Every await inside has its own deadline."""
+        """Run a coroutine on the loop and wait for its result. Every await inside has its own deadline."""
         if os.getpid() != self._process or self._loop.is_closed():
             work.close()
             raise Misconfigured(
-                "a RabbitMQ queue is used in a forked process or after it was closed: open it there anew"
+                "a RabbitMQ queue is used in a forked process or after it was closed: open it there again"
             )
         if threading.current_thread() is self._thread:  # a forgotten generator, collected while the loop runs
             work.close()
@@ -81,15 +81,17 @@ class Link:
             raise
 
     async def channel(self, *, confirms: bool) -> Channel:
-        """A new channel on the living connection. Unavailable: not now."""
+        """Open a channel on the living connection. Unavailable: not now."""
         connection = await self._connected()
         try:
-            return await connection.channel(publisher_confirms=confirms, on_return_raises=confirms, timeout=ANSWER)
+            return await connection.channel(
+                publisher_confirms=confirms, on_return_raises=confirms, timeout=ANSWER_TIMEOUT
+            )
         except BROKEN as error:
             raise unavailable(error) from error
 
     async def is_blocked(self) -> bool:
-        """Whether the broker takes nothing for now: its memory or disk alarm is on."""
+        """Return whether the broker accepts nothing for now: its memory or disk alarm is on."""
         if self._connection is None or self._connection.is_closed:
             return False
         try:
@@ -124,7 +126,7 @@ class Link:
 
     async def _connect(self) -> Connection:
         try:
-            async with asyncio.timeout(CONNECT):
+            async with asyncio.timeout(CONNECT_TIMEOUT):
                 connection = await aiormq.connect(self._url)
             try:
                 await self._prepare(connection)
@@ -132,7 +134,7 @@ class Link:
                 await connection.close()
                 raise
         except BROKEN as error:
-            raise refused(error, self._url) from error
+            raise connection_error(error, self._url) from error
         return connection
 
     async def _disconnect(self) -> None:
@@ -148,7 +150,7 @@ def pause_after(failures: int) -> float:
     return random.uniform(0.5, 1.0) * min(PAUSE[1], PAUSE[0] * 2.0 ** min(failures, 10))  # noqa: S311  only spreading
 
 
-def refused(error: BaseException, url: URL) -> WebmillError:
+def connection_error(error: BaseException, url: URL) -> WebmillError:
     where = url.with_user(None).with_query(None)
     match error:
         # an answer out of turn is how aiormq tells that the broker closed the door on a virtual host

@@ -1,4 +1,4 @@
-"""What the RabbitMQ queue writes on a message and reads from it, and the few broker calls both sides make."""
+"""Messages as RabbitMQ carries them, and the few broker calls that publisher and consumer share."""
 
 from __future__ import annotations
 
@@ -10,14 +10,22 @@ from typing import Any
 import msgspec
 
 from webmill.errors import Misconfigured
-from webmill.infra.queue.base import DeadLetter, lease_expired, worded
-from webmill.infra.queue.link import ANSWER, BROKEN, Channel, Connection, DeliveredMessage, aiormq, unavailable
+from webmill.infra.queue.base import DeadLetter, clip_reason, lease_expired
+from webmill.infra.queue.rabbitmq_connection import (
+    ANSWER_TIMEOUT,
+    BROKEN,
+    Channel,
+    Connection,
+    DeliveredMessage,
+    aiormq,
+    unavailable,
+)
 
 PERSISTENT = 2
 Arguments = Mapping[str, str | int]
 
 
-class Letter(msgspec.Struct, frozen=True):
+class RabbitMessage(msgspec.Struct, frozen=True):
     """A message on its way to one of our queues, with what has happened to it."""
 
     to: str
@@ -43,16 +51,16 @@ class Letter(msgspec.Struct, frozen=True):
         )
 
 
-async def publish(channel: Channel, letter: Letter, *, timeout: float) -> None:
+async def publish(channel: Channel, message: RabbitMessage, *, timeout: float) -> None:
     await channel.basic_publish(
-        letter.body, routing_key=letter.to, properties=letter.properties(), mandatory=True, timeout=timeout
+        message.body, routing_key=message.to, properties=message.properties(), mandatory=True, timeout=timeout
     )
 
 
 async def declare(connection: Connection, name: str, arguments: Arguments) -> None:
-    channel = await connection.channel(timeout=ANSWER)
+    channel = await connection.channel(timeout=ANSWER_TIMEOUT)
     try:
-        await channel.queue_declare(name, durable=True, arguments=dict(arguments), timeout=ANSWER)
+        await channel.queue_declare(name, durable=True, arguments=dict(arguments), timeout=ANSWER_TIMEOUT)
     except (aiormq.ChannelPreconditionFailed, aiormq.ChannelLockedResource) as error:
         raise Misconfigured(
             f"the queue {name} exists with other arguments than the promises of webmill need ({error}): empty it and "
@@ -63,10 +71,10 @@ async def declare(connection: Connection, name: str, arguments: Arguments) -> No
 
 
 async def count(connection: Connection, name: str) -> int | None:
-    """How many messages are ready in a queue; None: there is no such queue."""
-    channel = await connection.channel(timeout=ANSWER)
+    """Return how many messages are ready in a queue; None: there is no such queue."""
+    channel = await connection.channel(timeout=ANSWER_TIMEOUT)
     try:
-        return (await channel.queue_declare(name, passive=True, timeout=ANSWER)).message_count or 0
+        return (await channel.queue_declare(name, passive=True, timeout=ANSWER_TIMEOUT)).message_count or 0
     except aiormq.ChannelNotFoundEntity:
         return None  # and the channel is gone: that is why it is our own
     finally:
@@ -75,7 +83,7 @@ async def count(connection: Connection, name: str) -> int | None:
 
 async def get(channel: Channel, name: str) -> DeliveredMessage | None:
     try:
-        message = await channel.basic_get(name, timeout=ANSWER)
+        message = await channel.basic_get(name, timeout=ANSWER_TIMEOUT)
     except BROKEN as error:
         raise unavailable(error) from error
     return None if isinstance(message.delivery, aiormq.spec.Basic.GetEmpty) else message
@@ -83,16 +91,16 @@ async def get(channel: Channel, name: str) -> DeliveredMessage | None:
 
 async def close(channel: Channel) -> None:
     try:
-        async with asyncio.timeout(ANSWER):
+        async with asyncio.timeout(ANSWER_TIMEOUT):
             await channel.close()
     except BROKEN:
         pass  # it is gone either way
 
 
-def epitaph(message: DeliveredMessage, *, max_attempts: int) -> DeadLetter:
+def dead_letter_of(message: DeliveredMessage, *, max_attempts: int) -> DeadLetter:
     properties = message.header.properties
     headers: dict[str, Any] = dict(properties.headers or {})
-    attempts, last = number(headers.get("webmill-attempts")), str(headers.get("webmill-last-error", ""))
+    attempts, last = parse_count(headers.get("webmill-attempts")), str(headers.get("webmill-last-error", ""))
     when = properties.timestamp
     deaths = headers.get("x-death")
     if deaths:  # the broker buried it: no worker lived to say why
@@ -103,13 +111,13 @@ def epitaph(message: DeliveredMessage, *, max_attempts: int) -> DeadLetter:
     return DeadLetter(
         id=properties.message_id or "",
         body=message.body,
-        reason=worded(last),
+        reason=clip_reason(last),
         attempts=attempts,
-        first_error=worded(str(headers.get("webmill-first-error", "")) or last),
-        last_error=worded(last),
+        first_error=clip_reason(str(headers.get("webmill-first-error", "")) or last),
+        last_error=clip_reason(last),
         when=when.timestamp() if when else 0.0,
     )
 
 
-def number(value: object) -> int:
+def parse_count(value: object) -> int:
     return value if isinstance(value, int) and value > 0 else 0
