@@ -19,7 +19,7 @@ from webmill.crawl.frontier.url_queue_files import decode_lines, encode_line
 from webmill.crawl.scheduler.inbox import InboxMessage, ShardMessages
 from webmill.formats.http import split_response
 from webmill.infra.queue.sqs_messages import decode_message
-from webmill.infra.storage.http_answers import Wanted, date, redirected
+from webmill.infra.storage.http_answers import ReadRequest, parse_date, resolve_redirect
 from webmill.model import Link
 from webmill.pipeline.dataset.config import load
 from webmill.publish.types import Commit, Pointer, decode
@@ -100,11 +100,11 @@ def take_answer(data: bytes) -> None:
         answer = urllib3.HTTPResponse(status=head.status, headers=[*head.headers])  # type: ignore[arg-type]
     except urllib3.exceptions.HTTPError:
         return  # so it is not even an answer
-    date(head.headers.get("Retry-After"))
+    parse_date(head.headers.get("Retry-After"))
     each(
-        lambda _: redirected("https://a.example/b", head.headers.get("Location") or ""),
-        lambda _: Wanted(key="k", start=2, length=3, etag='"x"').check(answer),
-        lambda _: Wanted(key="k", start=0, length=None, etag=None).check(answer),
+        lambda _: resolve_redirect("https://a.example/b", head.headers.get("Location") or ""),
+        lambda _: ReadRequest(key="k", start=2, length=3, etag='"x"').check(answer),
+        lambda _: ReadRequest(key="k", start=0, length=None, etag=None).check(answer),
     )(data)
 
 

@@ -53,12 +53,12 @@ def open_crawl_storage(
         bucket = S3Storage(S3Options.from_url(base_url), retries=0)
         parts = LimitedPartReads(bucket, limiter, stop=stop, patience=policy.deadline)
         return RetryingReads(parts, policy=policy, sleep=sleep)
-    from webmill.infra.storage.http import HttpStorage, Limits
+    from webmill.infra.storage.http import HttpReadLimits, HttpStorage
 
     storage = HttpStorage(
         base_url,
         user_agent=user_agent(http.contact),
-        limits=Limits(total=http.timeout),
+        limits=HttpReadLimits(total=http.timeout),
         connections=64,
         on_redirect=limiter.spend,
     )

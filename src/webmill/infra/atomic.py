@@ -28,14 +28,14 @@ _NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.ENOTSUP}
 
 
 def write_bytes(path: Path, data: bytes) -> None:
-    """Durable on return."""
+    """Replace the content of a file, durably on return."""
     with writing(path) as file:
         file.write(data)
 
 
 @contextmanager
 def writing(path: Path) -> Iterator[BinaryIO]:
-    """A file that takes the place of `path` when the block ends well, durably. When it does not, nothing is left."""
+    """Yield a file that replaces `path` when the block ends well, durably. When it raises, nothing is left."""
     with open_folder(path.parent) as folder, drafting(folder, what=str(path)) as draft:
         yield draft.file
         draft.sync()
@@ -43,7 +43,7 @@ def writing(path: Path) -> Iterator[BinaryIO]:
 
 
 def create_exclusive(path: Path, data: bytes) -> None:
-    """`Conflict` when the name exists. Whoever sees the name sees all of the data."""
+    """Create a file; `Conflict` when the name exists. Whoever sees the name sees all of the data."""
     with open_folder(path.parent) as folder, drafting(folder, what=str(path)) as draft:
         draft.file.write(data)
         draft.sync()
@@ -51,7 +51,7 @@ def create_exclusive(path: Path, data: bytes) -> None:
 
 
 def make_folder(path: Path) -> None:
-    """With its parents, each of them durable."""
+    """Create a folder with its parents, each of them durable."""
     with os_errors(str(path)):
         if path.is_dir():
             return
@@ -70,7 +70,7 @@ def make_subfolder(folder: int, name: str) -> None:
 
 
 def remove_stale_temps(folder: Path) -> int:
-    """Removes what writers that are gone have left in this folder; how many files that were."""
+    """Remove the temporary files of dead writers from a folder; return how many there were."""
     with open_folder(folder) as fd:
         return remove_stale_temps_in(fd)
 
@@ -81,7 +81,7 @@ def remove_stale_temps_in(folder: int) -> int:
 
 
 def is_stale_temp(path: Path) -> bool:
-    """Whether this is a temporary file whose writer is gone."""
+    """Return whether this is a temporary file whose writer is dead."""
     with open_folder(path.parent) as folder, _stale(folder, path.name) as stale:
         return stale
 
@@ -98,7 +98,9 @@ def _remove_if_stale(folder: int, name: str) -> bool:
 
 @contextmanager
 def _stale(folder: int, name: str) -> Iterator[bool]:
-    """Two signs must agree that the owner is gone; the lock is held as long as the block lasts.
+    """Yield whether the writer of a temporary file is dead, and keep its lock while the block lasts.
+
+    Two signs must agree.
 
     The process id alone is wrong for a folder shared between containers; the lock alone is taken a moment after the
     file is made.
@@ -136,7 +138,7 @@ def _is_running(pid: int) -> bool:
 
 
 def _is_zombie(pid: int) -> bool:
-    """Dead, but its parent has not asked for its exit code: where no init does that, it stays so (Linux tells)."""
+    """Return whether a process is dead but not reaped; where no init does that, it stays so (Linux only)."""
     try:
         return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[0] == b"Z"
     except (OSError, IndexError):
@@ -212,7 +214,7 @@ def drafting(folder: int, *, what: str) -> Iterator[Draft]:
 
 
 class _Raw(io.FileIO):
-    """Its errors are ours, and are told from the errors of whatever else the caller's block does."""
+    """A file whose errors are ours, so that they differ from the errors of whatever else the caller's block does."""
 
     def __init__(self, fd: int, *, what: str) -> None:
         super().__init__(fd, "r+b")

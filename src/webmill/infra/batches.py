@@ -1,4 +1,4 @@
-"""Many small things to a server, some at a time: bounded in number and in bytes."""
+"""Group entries into requests that are bounded in number and in bytes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ T = TypeVar("T")
 
 
 def batches(entries: Iterable[T], size_of: Callable[[T], int], *, count: int, size: int) -> Iterator[list[T]]:
-    """One that is larger than all may be goes alone."""
+    """Yield batches of at most `count` entries and `size` bytes; an entry that is larger goes alone."""
     batch: list[T] = []
     total = 0
     for entry in entries:

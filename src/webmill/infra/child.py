@@ -1,4 +1,4 @@
-"""One killable process that runs calls one after the other, and always has a reason when it dies.
+"""One killable process that runs calls one after the other, and reports why when it dies.
 
     child = Child(ChildJob(pickle.dumps(function), ChildLimits(wall=60)), PICKLED)
     child.receive()                    # Ready, or Misconfigured when the function cannot be loaded there
@@ -8,7 +8,7 @@
 Guarantees
 - A child ends when its parent ends, however that happened, and takes the processes it started with it (Linux; elsewhere
   only as far as it gives the interpreter back).
-- `receive` returns: an answer, or a Death when the process died, passed a limit, hung up or spoke nonsense. It never
+- `receive` returns: an answer, or a Death when the process died, passed a limit, hung up or sent invalid data. It never
   reads more than `limits.output` bytes.
 - After a Death, `kill` or `close` the process is reaped: no zombie, no open file.
 
@@ -40,14 +40,14 @@ __all__ = ["PICKLED", "Child", "ChildJob", "ChildLimits", "Codec", "Death", "Rai
 
 START_DEADLINE = 120.0  # interpreter and imports, on a machine that is busy
 GRACE = 5.0  # from hanging up to being gone
-TICK = 1.0  # between two looks whether a silent child is still there
+CHECK_INTERVAL = 1.0  # between two checks whether a silent child is still alive
 RECENT_OUTPUT = 16384  # bytes
 _STACKS = re.compile(r"Fatal Python error|Timeout \(\d+:\d\d:\d\d")  # of faulthandler
 BOOT = "import sys; sys.path[:] = sys.argv[3:]; from webmill.infra.child_loop import main; main()"
 
 
 class Codec(NamedTuple):
-    """How the child's answers are read. Anything these raise means that the child spoke nonsense."""
+    """How the child's answers are decoded. Anything these raise means that the child sent invalid data."""
 
     value: Callable[[bytes], object]
     raised: Callable[[bytes], Raised]
@@ -75,7 +75,7 @@ Answer = Ready | Returned | Raised | Death
 
 
 def pack_call(*arguments: object, **options: object) -> bytes:
-    """A call, ready to send. Raises what pickle, or the arguments' own code, raises when they cannot travel."""
+    """Return a call, ready to send. Raises what pickle, or the arguments' own code, raises."""
     return pickle.dumps((arguments, options), protocol=pickle.HIGHEST_PROTOCOL)
 
 
@@ -92,7 +92,7 @@ class Child:
         except OSError as error:
             raise Unavailable(f"cannot start a worker process: {error}") from error
         self._closed = False
-        self._tell(pickle.dumps(job))
+        self._send_frame(pickle.dumps(job))
 
     def _start(self, ours: ExitStack, theirs: ExitStack) -> None:
         self._stderr = ours.enter_context(tempfile.TemporaryFile(buffering=0))  # noqa: SIM115 - the stack closes it
@@ -121,7 +121,7 @@ class Child:
 
     @property
     def deadline(self) -> float | None:
-        """When `time.monotonic()` passes this, `receive` will not wait any longer."""
+        """Return the `time.monotonic()` after which `receive` waits no longer."""
         return self._deadline
 
     def fileno(self) -> int:
@@ -140,7 +140,7 @@ class Child:
             self._stderr.truncate(0)
         if self._is_ready:
             self._set_deadline(self._job.limits.wall)
-        self._tell(call)
+        self._send_frame(call)
 
     def receive(self) -> Answer:
         try:
@@ -148,11 +148,11 @@ class Child:
         except (child_loop.Hangup, ConnectionError):
             return self._dead_after_hangup()
         except TimeoutError:
-            return self._slain(f"took more than {self._allowed:g} s", over_limit=True)
-        except _Flood as flood:
-            return self._slain(str(flood), over_limit=True)
+            return self._kill_and_report(f"took more than {self._allowed:g} s", over_limit=True)
+        except _AnswerTooLarge as flood:
+            return self._kill_and_report(str(flood), over_limit=True)
         self._set_deadline(None)
-        return self._understand(kind, payload)
+        return self._decode_answer(kind, payload)
 
     def recent_output(self) -> str:
         """Return the end of what this call wrote to stdout and stderr, on one line, safe to log."""
@@ -166,7 +166,7 @@ class Child:
     def kill(self) -> None:
         """Kill it at once, with everything it started; for a child that is busy or not trusted."""
         if not self._closed:
-            self._end()
+            self._kill_group()
             self._release()
 
     def hang_up(self) -> None:
@@ -177,37 +177,37 @@ class Child:
         """Hang up, give it `grace` seconds to leave, then kill what is left."""
         if not self._closed:
             self.hang_up()
-            self._leave(grace)
+            self._wait_for_exit(grace)
             self.kill()
 
     def close(self) -> None:
         self.reap(GRACE)
 
-    def _tell(self, payload: bytes) -> None:
+    def _send_frame(self, payload: bytes) -> None:
         self._pipe.settimeout(self._remaining())
         try:
             child_loop.send_frame(self._pipe, child_loop.CALL, payload)
         except (ConnectionError, TimeoutError):
-            pass  # `receive` meets the same end and has the words for it
+            pass  # `receive` meets the same end and reports it
 
     def _read_frame(self) -> tuple[bytes, bytes]:
         kind, length = child_loop.HEADER.unpack(child_loop.receive_exactly(self, child_loop.HEADER.size))
         if length > max(self._job.limits.output, 1 << 16):
-            raise _Flood(f"announced an answer of {length} bytes, where {self._job.limits.output} are allowed")
+            raise _AnswerTooLarge(f"announced an answer of {length} bytes, where {self._job.limits.output} are allowed")
         return kind, child_loop.receive_exactly(self, length)
 
     def recv(self, size: int) -> bytes:
-        """One deadline over all pieces: a child that drips bytes gains nothing.
+        """Receive some bytes, within one deadline for the whole answer: a child that drips bytes gains nothing.
 
-        The hang-up of a dead child stays unseen while a process it forked holds the pipe: so look at the child, too.
+        The hang-up of a dead child stays unseen while a process it forked holds the pipe: so check the child, too.
         """
         while True:
             remaining = self._remaining()
-            if self._poll.poll(1000 * (TICK if remaining is None else min(remaining, TICK))):
+            if self._poll.poll(1000 * (CHECK_INTERVAL if remaining is None else min(remaining, CHECK_INTERVAL))):
                 return self._pipe.recv(size)
             if not self.is_alive():
                 raise child_loop.Hangup
-            if remaining is not None and remaining <= TICK:
+            if remaining is not None and remaining <= CHECK_INTERVAL:
                 raise TimeoutError
 
     def _set_deadline(self, seconds: float | None) -> None:
@@ -219,8 +219,8 @@ class Child:
             return None
         return max(self._deadline - time.monotonic(), 1e-6)  # a socket takes zero for "do not block"
 
-    def _understand(self, kind: bytes, payload: bytes) -> Answer:
-        """Only what is due: code that was taken over must not say "cannot be loaded", which would stop the run."""
+    def _decode_answer(self, kind: bytes, payload: bytes) -> Answer:
+        """Accept only what is due: hijacked code must not answer "cannot be loaded", which would stop the run."""
         try:
             if kind == child_loop.VALUE and self._is_ready:
                 return Returned(self._codec.value(payload))
@@ -235,8 +235,8 @@ class Child:
         except Misconfigured:
             raise
         except Exception as error:  # noqa: BLE001 - any class can come out of unpickling nonsense
-            return self._slain(f"gave an answer that cannot be read ({error})", over_limit=False)
-        return self._slain(f"gave an answer of kind {kind!r}, which was not due", over_limit=False)
+            return self._kill_and_report(f"sent an answer that cannot be decoded ({error})", over_limit=False)
+        return self._kill_and_report(f"sent an answer of kind {kind!r}, which was not due", over_limit=False)
 
     def _unloadable(self, raised: Raised) -> NoReturn:
         self.close()
@@ -246,28 +246,28 @@ class Child:
         )
 
     def _dead_after_hangup(self) -> Death:
-        if not self._leave(TICK):
-            return self._slain("closed its pipe in the middle of a call", over_limit=False)
+        if not self._wait_for_exit(CHECK_INTERVAL):
+            return self._kill_and_report("closed its pipe in the middle of a call", over_limit=False)
         code, cpu = self._process.returncode, self._job.limits.cpu
         if code == -signal.SIGXCPU and cpu is not None:
-            return self._slain(f"used more than {cpu:g} s of CPU", over_limit=True)
-        return self._slain(describe_exit(code), over_limit=False)
+            return self._kill_and_report(f"used more than {cpu:g} s of CPU", over_limit=True)
+        return self._kill_and_report(describe_exit(code), over_limit=False)
 
-    def _slain(self, what: str, *, over_limit: bool) -> Death:
-        self._end()
+    def _kill_and_report(self, what: str, *, over_limit: bool) -> Death:
+        self._kill_group()
         output = self.recent_output()
         self._release()
         return Death(f"{what}; its last output: {output}" if output else what, over_limit)
 
-    def _leave(self, seconds: float) -> bool:
+    def _wait_for_exit(self, seconds: float) -> bool:
         try:
             self._process.wait(timeout=seconds)
         except subprocess.TimeoutExpired:
             return False
         return True
 
-    def _end(self) -> None:
-        """The group outlives its leader while anything that a call started is in it."""
+    def _kill_group(self) -> None:
+        """Kill the whole group, which outlives its leader while anything that a call started is in it."""
         try:
             os.killpg(self._process.pid, signal.SIGKILL)
         except (ProcessLookupError, PermissionError):  # macOS answers EPERM for a group of zombies
@@ -279,7 +279,7 @@ class Child:
         self._files.close()
 
 
-class _Flood(Exception):
+class _AnswerTooLarge(Exception):
     """More bytes announced than allowed."""
 
 

@@ -68,7 +68,7 @@ class ByteReceiver(Protocol):
 
 
 def send_frame(pipe: socket.socket, kind: bytes, payload: bytes) -> None:
-    """Small frames go out in one system call; large ones are not copied to get there."""
+    """Send small frames in one system call, and large ones without copying them."""
     header = HEADER.pack(kind, len(payload))
     if len(payload) <= 65536:
         pipe.sendall(header + payload)
@@ -83,7 +83,7 @@ def receive_frame(pipe: ByteReceiver) -> tuple[bytes, bytes]:
 
 
 def receive_exactly(pipe: ByteReceiver, length: int) -> bytes:
-    """Grows with what really came, never by what was announced."""
+    """Read exactly `length` bytes. Memory grows with what really came, never by what was announced."""
     got = bytearray()
     while len(got) < length:
         piece = pipe.recv(min(PIECE, length - len(got)))
@@ -105,9 +105,9 @@ def main() -> None:
 
 
 def die_with_parent(life: int) -> None:
-    """Nobody writes to this pipe: it only ever closes, when the parent is gone.
+    """Have the kernel kill us when the parent is gone: nobody writes to this pipe, so it only ever closes.
 
-    The kernel then kills our process group, even inside C code that never gives the interpreter back. PR_SET_PDEATHSIG
+    It then kills our process group, even inside C code that never gives the interpreter back. PR_SET_PDEATHSIG
     would not do: it fires when the *thread* that started us ends, and spares processes that a task started.
     """
     if sys.platform == "linux":
@@ -127,9 +127,9 @@ def serve(pipe: socket.socket, job: ChildJob) -> None:
     try:
         function = load(job.function)
     except BaseException as error:  # noqa: BLE001 - whatever it is, the parent must hear of it
-        send_frame(pipe, UNLOADABLE, encode(flatten(error)._replace(error=None)))
+        send_frame(pipe, UNLOADABLE, encode(flatten_error(error)._replace(error=None)))
         return
-    impose(job.limits)
+    apply_limits(job.limits)
     send_frame(pipe, READY, b"")
     me = os.getpid()
     while True:
@@ -140,8 +140,8 @@ def serve(pipe: socket.socket, job: ChildJob) -> None:
         if os.getpid() != me:  # the task forked, and the copy came back too: only one may answer
             os._exit(0)
         if len(answer) > job.limits.output:
-            words = f"a result of {len(answer)} bytes, where {job.limits.output} are allowed"
-            kind, answer = RAISED, encode(Raised("TooLarge", words, ""))
+            message = f"a result of {len(answer)} bytes, where {job.limits.output} are allowed"
+            kind, answer = RAISED, encode(Raised("TooLarge", message, ""))
         send_frame(pipe, kind, answer)
 
 
@@ -172,41 +172,43 @@ def run(function: Callable[..., object], call: bytes, encode: Callable[[object],
         arguments, options = pickle.loads(call)  # noqa: S301 - written by our own parent
         return VALUE, encode(function(*arguments, **options))
     except BaseException as error:  # noqa: BLE001 - a task's sys.exit() must not look like a crash
-        raised = flatten(error)
+        raised = flatten_error(error)
     if encode is not pickle.dumps:
         return RAISED, encode(raised._replace(error=None))
     try:
         return RAISED, encode(raised)
-    except Exception:  # noqa: BLE001 - an error that cannot travel goes as its words
+    except Exception:  # noqa: BLE001 - an error that cannot be pickled goes as its message
         return RAISED, encode(raised._replace(error=None))
 
 
-def flatten(error: BaseException) -> Raised:
-    """Bounded: a message may hold the whole hostile input."""
+def flatten_error(error: BaseException) -> Raised:
+    """Return what is known of an error, bounded: a message may hold the whole hostile input."""
     trace = "".join(traceback.format_exception(error, limit=-20))
     reason = str(getattr(error, "reason", ""))[:100]
     message = str(getattr(error, "message", error))[:2000]
     known = error if isinstance(error, WebmillError) else None
-    return Raised(type(error).__name__, speakable(message), speakable(trace)[-8000:], speakable(reason), known)
+    return Raised(
+        type(error).__name__, make_encodable(message), make_encodable(trace)[-8000:], make_encodable(reason), known
+    )
 
 
-def speakable(text: str) -> str:
-    """Lone surrogates cannot be encoded."""
+def make_encodable(text: str) -> str:
+    """Replace lone surrogates, which cannot be encoded."""
     return text.encode("utf-8", "replace").decode()
 
 
-def impose(limits: ChildLimits) -> None:
-    """After the function is loaded: its imports may write caches and map libraries."""
-    lower(resource.RLIMIT_CORE, 0)  # a core file of a large parser costs more than the crash
+def apply_limits(limits: ChildLimits) -> None:
+    """Set the limits, after the function is loaded: its imports may write caches and map libraries."""
+    lower_limit(resource.RLIMIT_CORE, 0)  # a core file of a large parser costs more than the crash
     if limits.memory is not None and sys.platform == "linux":
-        lower(resource.RLIMIT_AS, address_space() + limits.memory)
+        lower_limit(resource.RLIMIT_AS, address_space() + limits.memory)
     if limits.written is not None:
-        lower(resource.RLIMIT_FSIZE, limits.written)
+        lower_limit(resource.RLIMIT_FSIZE, limits.written)
     if not limits.may_fork:
-        lower(resource.RLIMIT_NPROC, 0)
+        lower_limit(resource.RLIMIT_NPROC, 0)
 
 
-def lower(which: int, value: int) -> None:
+def lower_limit(which: int, value: int) -> None:
     hard = resource.getrlimit(which)[1]
     value = value if hard == resource.RLIM_INFINITY else min(value, hard)
     resource.setrlimit(which, (value, value))

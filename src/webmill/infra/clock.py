@@ -45,7 +45,7 @@ class SteadyClock:
         return self._offset + self._since_boot()
 
     def catch_up(self, now: float) -> None:
-        """A clock that is shared with others says so: it is never behind that."""
+        """Never be behind `now`, which another holder of a shared clock has seen."""
         self._offset = max(self._offset, now - self._since_boot())
 
     def anchor(self) -> Anchor:
@@ -69,5 +69,5 @@ def boot_id() -> str:
 
 
 def _time_since_boot() -> float:
-    """It goes on while the machine sleeps, where the system can tell (macOS's monotonic clock does by itself)."""
+    """Return seconds since boot, including sleep where the system can tell (macOS's monotonic clock does by itself)."""
     return time.clock_gettime(time.CLOCK_BOOTTIME) if sys.platform == "linux" else time.monotonic()

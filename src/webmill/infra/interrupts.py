@@ -1,7 +1,7 @@
-"""Ctrl-C reaches every process of a terminal. Children that are told by their parent when to end must not hear it.
+"""Ctrl-C reaches every process of a terminal. Children whose parent decides when they end must not receive it.
 
-A child hears it until it has said that it ignores it, which is after Python and its imports are loaded: one that comes
-before would end it with a traceback. So it is started with the signal held back.
+A child can ignore it only after Python and its imports are loaded: one that comes before would end it with a traceback.
+So it is started with the signal blocked.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-GLANCE = 0.2  # seconds between two looks for a file
+POLL_INTERVAL = 0.2  # seconds between two checks for a file
 
 
 @contextmanager
 def held_back() -> Iterator[None]:
-    """In the parent, around the start of a child. What comes meanwhile is heard, at the end at the latest."""
+    """Block SIGINT in the parent while a child starts. What comes meanwhile is delivered at the end of the block."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
@@ -27,13 +27,13 @@ def held_back() -> Iterator[None]:
 
 
 def ignore() -> None:
-    """In the child, first of all."""
+    """Ignore SIGINT; call this first of all in the child."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
 
 class StopFile(threading.Event):
-    """An event that other processes see: it is set when its file is there."""
+    """An event that other processes see: it is set when its file exists."""
 
     def __init__(self, path: Path) -> None:
         super().__init__()
@@ -49,7 +49,7 @@ class StopFile(threading.Event):
     def wait(self, timeout: float | None = None) -> bool:
         deadline = None if timeout is None else time.monotonic() + timeout
         while not self.is_set():
-            left = GLANCE if deadline is None else min(GLANCE, deadline - time.monotonic())
+            left = POLL_INTERVAL if deadline is None else min(POLL_INTERVAL, deadline - time.monotonic())
             if left <= 0:
                 return False
             time.sleep(left)

@@ -1,8 +1,8 @@
-"""A server that is asked in JSON over HTTP: one address, kept connections, bounded answers, errors of our tree.
+"""A client for a server that speaks JSON over HTTP: kept connections, bounded answers, errors of our tree.
 
 404, 410             NotFound
 409, 412             Conflict
-408, 425, 429, 5xx   Unavailable, as is a connection that breaks: asked again, so ask only what may be done twice
+408, 425, 429, 5xx   Unavailable, as is a connection that breaks: retried, so send only what may be done twice
 401, 403, 407        Misconfigured: the key
 other                BadInput `refused`, with what the server says
 """
@@ -21,7 +21,7 @@ from webmill.infra.retry import BackoffPolicy, retrying
 
 CONNECT, SILENCE = 10.0, 120.0  # seconds
 LARGEST = 256 << 20  # bytes of an answer
-LONGEST_SAID = 300  # characters of what a server says, in a message
+LONGEST_MESSAGE = 300  # characters of an answer that a message quotes
 
 T = TypeVar("T")
 
@@ -42,18 +42,20 @@ class JsonServer:
         self._pool = pool or urllib3.PoolManager(maxsize=4)
 
     def with_patience(self, policy: BackoffPolicy) -> Self:
-        """The same server and connections."""
+        """Return a client of the same server, sharing its connections, with other retries."""
         return type(self)(self.address, headers=self._headers, policy=policy, pool=self._pool)
 
     def ask(self, method: str, path: str, body: object = None, *, answer: type[T]) -> T:
-        """`body`: bytes are lines of JSON already."""
+        """Send a request and decode the answer. A `body` of bytes is lines of JSON already."""
         kind = "application/x-ndjson" if isinstance(body, bytes) else "application/json"
         content = body if isinstance(body, bytes) or body is None else msgspec.json.encode(body)
         data = retrying(lambda: self._ask(method, path, content, kind), policy=self._policy)
         try:
             return msgspec.json.decode(data, type=answer)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-            raise Misconfigured(f"{self.address}{path}: no answer of the server that is expected ({error})") from error
+            raise Misconfigured(
+                f"{self.address}{path}: not an answer of the expected kind of server ({error}); check the address"
+            ) from error
 
     def _ask(self, method: str, path: str, content: bytes | None, kind: str) -> bytes:
         url = self.address + path
@@ -76,17 +78,17 @@ class JsonServer:
         if len(data) > LARGEST:
             raise BadInput(f"an answer of more than {LARGEST >> 20} MiB", reason="refused", source=url)
         if reply.status not in range(200, 300):
-            raise refusal(reply.status, data, url=url, retry_after=reply.headers.get("Retry-After", ""))
+            raise error_for_status(reply.status, data, url=url, retry_after=reply.headers.get("Retry-After", ""))
         return data
 
     def close(self) -> None:
         self._pool.clear()
 
 
-def refusal(status: int, data: bytes, *, url: str, retry_after: str = "") -> WebmillError:
-    """The error for a status: the table at the top of this file."""
-    said = data[: 4 * LONGEST_SAID].decode(errors="replace")[:LONGEST_SAID]
-    message = f"{url}: status {status}: {''.join(each if each.isprintable() else ' ' for each in said)}"
+def error_for_status(status: int, data: bytes, *, url: str, retry_after: str = "") -> WebmillError:
+    """Return the error for a status, as in the table at the top of this file."""
+    text = data[: 4 * LONGEST_MESSAGE].decode(errors="replace")[:LONGEST_MESSAGE]
+    message = f"{url}: status {status}: {''.join(each if each.isprintable() else ' ' for each in text)}"
     if status in (404, 410):
         return NotFound(message)
     if status in (409, 412):

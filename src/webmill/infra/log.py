@@ -1,4 +1,4 @@
-"""Log lines on stderr: text for people, JSON for machines. What comes from outside cannot forge a line."""
+"""Log lines on stderr: text for people, JSON for machines. Values from outside cannot forge a line."""
 
 from __future__ import annotations
 

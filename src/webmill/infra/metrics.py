@@ -63,14 +63,14 @@ Series = tuple[str, tuple[str, ...]]  # a metric's name and its label values, in
 
 
 def series(metric: Metric, labels: Mapping[str, str]) -> Series:
-    """Which line of the report is meant. Unknown label names are a mistake of ours; unknown values are the web's."""
+    """Return the series of these labels. Unknown label names are a mistake of ours; unknown values are the web's."""
     if labels.keys() != metric.labels.keys():
         raise ValueError(f"{metric.name} has the labels {sorted(metric.labels)}, not {sorted(labels)}")
     return metric.name, tuple(labels[name] if labels[name] in known else OTHER for name, known in metric.labels.items())
 
 
 class Tally:
-    """What a task counted. Picklable: it travels to the parent with the task's result."""
+    """The counts of one task. Picklable: it is sent to the parent with the task's result."""
 
     def __init__(self) -> None:
         self.counts: dict[Series, float] = {}
@@ -111,12 +111,12 @@ class Metrics:
                 self._live[key].observe(value)
 
     def render(self) -> bytes:
-        """The report, in the format of CONTENT_TYPE."""
+        """Return the report, in the format of CONTENT_TYPE."""
         return prometheus.generate_latest(self._registry)
 
     @contextmanager
     def serve(self, *, port: int, host: str = "127.0.0.1", flag: str = "--metrics-port") -> Iterator[str]:
-        """Answer from a thread while the block runs; gives the URL. Port 0 takes a free one."""
+        """Serve the report from a thread while the block runs; yield its URL. Port 0 takes a free one."""
         try:
             server, thread = prometheus.start_http_server(port, addr=host, registry=self._registry)
         except (OSError, OverflowError) as error:

@@ -16,17 +16,17 @@ CLUSTER = "+cluster://"
 def fill_hash(
     url: str, key: str, pairs: Iterable[tuple[bytes, bytes]], *, batch: int = 500, timeout: float = TIMEOUT
 ) -> int:
-    """Sets these fields, leaves others; how many pairs were sent. Doing it twice changes nothing."""
-    with connected(url, timeout=timeout) as client:
+    """Set these fields and leave others; return how many pairs were sent. Doing it twice changes nothing."""
+    with connect(url, timeout=timeout) as client:
         return _fill(client, key, pairs, batch=batch)
 
 
 def replace_hash(
     url: str, key: str, pairs: Iterable[tuple[bytes, bytes]], *, batch: int = 500, timeout: float = TIMEOUT
 ) -> int:
-    """The hash has these fields and no others. Filled aside and renamed: readers see the old or the new one."""
+    """Replace the hash by one with these fields, filled aside and renamed: readers see the old or the new one."""
     aside = f"{key}.new" if "{" in key else f"{{{key}}}.new"  # in a cluster both must have one slot
-    with connected(url, timeout=timeout) as client:
+    with connect(url, timeout=timeout) as client:
         client.delete(aside)
         try:
             count = _fill(client, aside, pairs, batch=batch)
@@ -50,8 +50,8 @@ def _fill(client: Any, key: str, pairs: Iterable[tuple[bytes, bytes]], *, batch:
 
 
 @contextmanager
-def connected(url: str, *, timeout: float) -> Iterator[Any]:
-    """A client that has answered. Addresses as in redis-py, and `redis+cluster://…` for a cluster."""
+def connect(url: str, *, timeout: float) -> Iterator[Any]:
+    """Yield a client that has answered a ping. Addresses as in redis-py, and `redis+cluster://…` for a cluster."""
     redis = import_redis()
     place = without_password(url)
     try:

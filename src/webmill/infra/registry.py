@@ -78,7 +78,7 @@ class Registry(Generic[F]):
 
 @cache
 def _entry_points(group: str, _path: tuple[str, ...]) -> dict[str, EntryPoint]:
-    """By name; asked for only where a name is not in a table, since it reads what every installed package says."""
+    """Return the entry points by name. Slow, since it reads the metadata of every installed package."""
     from importlib.metadata import entry_points
 
     return {point.name: point for point in entry_points(group=group)}

@@ -1,4 +1,4 @@
-"""Try again what may work later: jittered exponential backoff, with a limit of attempts and one of time."""
+"""Retry what may work later: jittered exponential backoff, with a limit of attempts and one of time."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class BackoffPolicy(Struct, frozen=True, kw_only=True):
-    """How patient to be. Times are in seconds."""
+    """How often and how long to retry. Times are in seconds."""
 
     attempts: int = 5
     first_wait: float = 0.5
@@ -25,7 +25,7 @@ class BackoffPolicy(Struct, frozen=True, kw_only=True):
     deadline: float = 300.0  # from the first attempt; no wait is begun that would end after it
 
     def wait(self, failures: int, *, retry_after: float | None, random: float) -> float:
-        """Full jitter: waits spread over the whole interval, so that many clients do not come back together.
+        """Return the wait after some failures, with full jitter, so that many clients do not come back together.
 
         What the server asked for is a floor; the jitter comes on top of it for the same reason.
         """
@@ -42,7 +42,7 @@ def retrying(
     sleep: Callable[[float], None] = time.sleep,
     random: Callable[[], float] = randomness.random,
 ) -> T:
-    """The answer of `call`, which is called again after `Unavailable` and only then. The last failure is raised."""
+    """Return what `call` returns, calling it again after `Unavailable` and only then. The last failure is raised."""
     began = clock()
     failures = 0
     while True:
@@ -57,10 +57,10 @@ def retrying(
 
 
 def sleeping_until(stop: threading.Event) -> Callable[[float], None]:
-    """A `sleep` for `retrying` that ends it when `stop` is set: no other try."""
+    """Return a `sleep` for `retrying` that raises `Unavailable` when `stop` is set."""
 
     def sleep(seconds: float) -> None:
         if stop.wait(seconds):
-            raise Unavailable("told to stop while waiting for the next try")
+            raise Unavailable("stopped while waiting for the next try")
 
     return sleep

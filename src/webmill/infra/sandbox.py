@@ -1,4 +1,4 @@
-"""Run a parser on hostile bytes where it can do no harm: in a child with CPU, memory, time and output limits.
+"""Run a parser on hostile bytes in a child with CPU, memory, time and output limits.
 
     with Sandbox("webmill.extract.page:read", returns=Page) as sandbox:
         page = sandbox.call(body, charset="utf-8")      # Page, or BadInput that says what happened
@@ -7,7 +7,7 @@ Guarantees
 - A call gives a value of the type `returns`, or raises BadInput with one of these reasons (the parser's own BadInput
   passes unchanged):
     parse_limit   it passed a limit: CPU, wall time, memory, recursion, size of its result
-    parse_crash   the process died, hung up or answered nonsense
+    parse_crash   the process died, hung up or sent invalid data
     parse_error   the parser raised something that is not ours
 - The next call works: whatever happened, a fresh child takes over.
 - The answer is data, never code: it is decoded by msgspec to `returns`. Unpickling what a taken-over parser sends would
@@ -37,7 +37,7 @@ T = TypeVar("T")
 
 MIB = 1 << 20
 PARSER = ChildLimits(cpu=10, wall=60, memory=1024 * MIB, output=64 * MIB, written=MIB, may_fork=False)
-BY_LIMIT = frozenset({"MemoryError", "RecursionError", "TooLarge"})
+LIMIT_ERRORS = frozenset({"MemoryError", "RecursionError", "TooLarge"})
 
 
 class Sandbox(Generic[T]):
@@ -62,7 +62,7 @@ class Sandbox(Generic[T]):
         self._recycle_memory = recycle_memory
         self._child: Child | None = None
         self._calls = 0
-        self._turn = threading.Lock()
+        self._lock = threading.Lock()
 
     def __enter__(self) -> Self:
         return self
@@ -72,30 +72,30 @@ class Sandbox(Generic[T]):
 
     @property
     def pid(self) -> int | None:
-        """Of the child that would take the next call; None when it is yet to be started."""
+        """Return the pid of the child that would take the next call; None when it is yet to be started."""
         return self._child.pid if self._child else None
 
     def call(self, data: bytes, **options: object) -> T:
-        with self._turn:
+        with self._lock:
             child = self._ready_child()
             self._calls += 1
             try:
                 child.send(pack_call(data, **options))
                 answer = child.receive()
-            except BaseException:  # Ctrl-C in the middle: its answer must not meet the next question
+            except BaseException:  # Ctrl-C in the middle: its answer must not be taken for that of the next call
                 self._replace()
                 raise
             if isinstance(answer, Returned):
                 self._recycle(child)
                 return answer.value  # type: ignore[return-value]  # the decoder made it a T
             if isinstance(answer, Raised):
-                self._refuse(answer)
+                self._raise_bad_input(answer)
             assert isinstance(answer, Death)
             self._child = None
             raise BadInput(f"the parser {answer.reason}", reason="parse_limit" if answer.over_limit else "parse_crash")
 
     def close(self) -> None:
-        with self._turn:
+        with self._lock:
             if self._child:
                 self._child.close()
             self._child = None
@@ -123,18 +123,18 @@ class Sandbox(Generic[T]):
             self._child.kill()
         self._child = None
 
-    def _refuse(self, raised: Raised) -> NoReturn:
+    def _raise_bad_input(self, raised: Raised) -> NoReturn:
         if raised.kind == "MemoryError":
-            self._replace()  # what is left of a heap after that is nobody's guess
+            self._replace()  # the state of its heap is unknown after that
         if raised.kind == "BadInput":
             raise BadInput(raised.message, reason=raised.reason)
         log.debug("parser raised", extra={"function": self._job.function, "trace": raised.trace})
-        reason = "parse_limit" if raised.kind in BY_LIMIT else "parse_error"
+        reason = "parse_limit" if raised.kind in LIMIT_ERRORS else "parse_error"
         raise BadInput(f"the parser raised {raised.kind}: {raised.message}", reason=reason)
 
 
 def resident(pid: int) -> int:
-    """Bytes of memory that a process holds now; 0 where the system has no /proc to say so."""
+    """Return the resident memory of a process in bytes; 0 where the system has no /proc."""
     try:
         pages = int(Path(f"/proc/{pid}/statm").read_bytes().split()[1])
     except (OSError, IndexError):

@@ -21,17 +21,17 @@ RENAME_EXCHANGE = 2
 
 @contextmanager
 def replacing(place: Path, *, beside: Path) -> Iterator[Path]:
-    """A folder to fill; it takes the place of `place` when the block ends, and goes when the block raises.
+    """Yield a folder to fill; it replaces `place` when the block ends, and is removed when the block raises.
 
-    `beside` is a folder of the same file system that no reader looks into: the work is there, and the files replaced
-    stay there until the next time. If they went at once, somebody who is just listing them would see half of them.
+    `beside` is a folder of the same file system that no reader opens: the work is there, and the replaced files stay
+    there until the next time. If they went at once, a reader who is just listing them would see half of them.
     One caller at a time.
     """
     fresh, old = _asides(place, beside)
     atomic.make_folder(place.parent)
     atomic.make_folder(beside)
     if place.parent.stat().st_dev != beside.stat().st_dev:
-        raise Misconfigured(f"{place} lies on another disk than {beside}: put both on one, or leave the tables out")
+        raise Misconfigured(f"{place} is on another disk than {beside}: put both on one, or leave the tables out")
     with os_errors(str(fresh)):
         _discard(fresh, old)
         fresh.mkdir()
@@ -47,7 +47,7 @@ def replacing(place: Path, *, beside: Path) -> Iterator[Path]:
 
 
 def remove(place: Path, *, beside: Path) -> None:
-    """At once, as for a reader; its files stay until the next time, too."""
+    """Remove a folder at once for readers; its files stay in `beside` until the next time."""
     fresh, old = _asides(place, beside)
     if not place.exists():
         return
@@ -58,7 +58,7 @@ def remove(place: Path, *, beside: Path) -> None:
 
 
 def remove_unfinished(place: Path, *, beside: Path) -> None:
-    """What a caller that was killed had filled so far."""
+    """Remove what a killed caller had filled so far."""
     fresh, _ = _asides(place, beside)
     with os_errors(str(fresh)):
         _discard(fresh)
@@ -91,7 +91,7 @@ def _exchange(fresh: Path, place: Path, old: Path) -> None:
 
 
 def _exchange_at_once(fresh: Path, place: Path) -> bool:
-    """renameat2 swaps two names in one step, on Linux and file systems that know it."""
+    """Swap two names in one step with renameat2; False where the system or file system cannot."""
     if sys.platform != "linux":
         return False
     libc = ctypes.CDLL(None, use_errno=True)

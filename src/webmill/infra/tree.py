@@ -1,4 +1,4 @@
-"""Every file below a folder, also where others write at the same moment, links lead anywhere, and a part is closed."""
+"""Walk the files below a folder, also while others write, links lead anywhere, and parts cannot be read."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ GONE = (FileNotFoundError, NotADirectoryError)
 
 
 def warn(error: OSError) -> None:
-    log.warning("not looked into", extra={"path": os.fsdecode(error.filename or ""), "why": error.strerror})
+    log.warning("cannot read a folder", extra={"path": os.fsdecode(error.filename or ""), "why": error.strerror})
 
 
 def files_below(folder: Path, *, refuse: Refuse = warn) -> Iterator[os.DirEntry[str]]:
-    """All that is no folder, in no order: links, too, but none is followed, so none leads out of it or around.
+    """Yield all that is not a folder, in no order: links, too, but none is followed, so none leads out of it or around.
 
-    What has gone meanwhile is passed over; a folder that is not there has no files. One that cannot be read (no right
-    to, a path of more than the system's 4096 bytes) is refused with its reason, and the others are told.
+    What has gone meanwhile is skipped; a folder that does not exist has no files. One that cannot be read (no right to,
+    a path of more than the system's 4096 bytes) is passed to `refuse`, and the others are still walked.
     """
     waiting = [os.fspath(folder)]
     while waiting:
@@ -39,7 +39,7 @@ def files_below(folder: Path, *, refuse: Refuse = warn) -> Iterator[os.DirEntry[
 
 
 def size_of(entry: os.DirEntry[str]) -> int:
-    """In bytes; 0 of what has gone meanwhile."""
+    """Return the size in bytes; 0 when the file has gone meanwhile."""
     try:
         return entry.stat(follow_symlinks=False).st_size
     except OSError:

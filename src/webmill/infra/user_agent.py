@@ -1,4 +1,4 @@
-"""Who we say we are when we ask other people's servers."""
+"""The User-Agent that we send to other people's servers."""
 
 from __future__ import annotations
 

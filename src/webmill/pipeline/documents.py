@@ -30,7 +30,7 @@ from webmill.formats.timestamps import from_datetime
 from webmill.infra.address import scheme_of
 from webmill.infra.files import as_webmill_error
 from webmill.infra.storage.backends import open_storage
-from webmill.infra.storage.base import RawStream, Storage, buffered, chunks_of
+from webmill.infra.storage.base import RawStream, Storage, buffer_stream, chunks_of
 from webmill.infra.storage.local import LocalStorage
 from webmill.model import CAPTURE_COLUMNS, Document, capture_columns
 
@@ -269,8 +269,8 @@ class Unpacked(RawStream):
 
 def unpacked(raw: BinaryIO, key: str) -> BinaryIO:
     if key.endswith(".zst"):
-        return buffered(Unpacked(raw, Frames()))
-    return buffered(Unpacked(raw, GzipDecompressor())) if key.endswith(".gz") else raw
+        return buffer_stream(Unpacked(raw, Frames()))
+    return buffer_stream(Unpacked(raw, GzipDecompressor())) if key.endswith(".gz") else raw
 
 
 def pyarrow() -> tuple[Any, Any]:

@@ -16,7 +16,7 @@ from webmill.errors import WebmillError
 from webmill.infra.limiter import Limiter
 from webmill.infra.limiter_rules import LimiterPolicy
 from webmill.infra.retry import BackoffPolicy
-from webmill.infra.storage.http import HttpStorage, Limits
+from webmill.infra.storage.http import HttpReadLimits, HttpStorage
 from webmill.infra.storage.limited import LimitedReads
 from webmill.infra.storage.retrying import RetryingReads
 
@@ -38,7 +38,7 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
 
 def main(task: Task) -> None:
     limiter = Limiter(Path(task.state), rate=task.rate, burst=task.burst, policy=task.policy)
-    limits = Limits(connect=30, silence=30)
+    limits = HttpReadLimits(connect=30, silence=30)
     with HttpStorage(task.url, user_agent="webmill-test", limits=limits, on_redirect=limiter.spend) as http:
         reads = RetryingReads(LimitedReads(http, limiter, patience=task.patience), policy=IMPATIENT)
 

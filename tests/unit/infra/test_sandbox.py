@@ -54,7 +54,7 @@ def test_large_pages_pass_whole() -> None:
         ("abort", TIGHT, "parse_crash", "signal 6 (SIGABRT)"),
         ("leave", TIGHT, "parse_crash", "status 3"),
         ("hang_up", TIGHT, "parse_crash", "closed its pipe"),
-        ("answer_garbage", TIGHT, "parse_crash", "cannot be read"),
+        ("answer_garbage", TIGHT, "parse_crash", "cannot be decoded"),
         ("claim_ready", TIGHT, "parse_crash", "not due"),
         ("claim_unloadable", TIGHT, "parse_crash", "not due"),
         ("loop_in_c", TIGHT._replace(cpu=1), "parse_limit", "1 s of CPU"),

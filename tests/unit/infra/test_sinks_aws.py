@@ -8,13 +8,13 @@ import sys
 import pytest
 
 from webmill.errors import Misconfigured
-from webmill.infra.sinks.aws import Address
+from webmill.infra.sinks.aws import AwsAddress
 from webmill.infra.sinks.backends import open_stream
 
 
 def test_an_address_says_all() -> None:
     url = "sqs://KEY:se%2Fcret@Jobs.fifo?region=eu-west-1&endpoint=http://127.0.0.1:5000&max_bytes=65536"
-    address = Address.from_url(url)
+    address = AwsAddress.from_url(url)
     assert (address.name, address.access_key, address.secret_key) == ("Jobs.fifo", "KEY", "se/cret")
     assert (address.region, address.endpoint, address.max_bytes) == ("eu-west-1", "http://127.0.0.1:5000", 65536)
     assert "cret" not in f"{address} {address!r} {address.__rich_repr__()}"
@@ -26,7 +26,7 @@ def test_an_address_says_all() -> None:
 )
 def test_a_wrong_address_is_told_without_its_secret(rest: str) -> None:
     with pytest.raises(Misconfigured, match=r"SCHEME://\[KEY:SECRET@\]NAME") as caught:
-        Address.from_url(f"sqs://{rest}")
+        AwsAddress.from_url(f"sqs://{rest}")
     assert caught.value.__cause__ is None
 
 

@@ -12,10 +12,10 @@ import pytest
 from tests.contracts.range_server import RangeServer, serving
 
 from webmill.errors import BadInput, Conflict, Misconfigured, NotFound, Unavailable, WebmillError
-from webmill.infra.storage.http import HttpStorage, Limits
+from webmill.infra.storage.http import HttpReadLimits, HttpStorage
 
 VALUE = bytes(range(256)) * 400
-QUICK = Limits(connect=5, silence=0.3)
+QUICK = HttpReadLimits(connect=5, silence=0.3)
 
 
 @pytest.fixture
@@ -222,7 +222,7 @@ def test_redirects_in_a_circle_end(server: RangeServer, http: HttpStorage) -> No
     server.lies["k"] = lambda handler: handler.answer(301, Location="k")
     with pytest.raises(Misconfigured):
         http.read("k")
-    assert len(server.requests) == Limits().redirects + 1
+    assert len(server.requests) == HttpReadLimits().redirects + 1
 
 
 @pytest.mark.parametrize("location", ["", "file:///etc/passwd", "ftp://example.org/x", "http://[::1"])
@@ -257,7 +257,7 @@ def test_a_body_that_drips_is_given_up_at_the_deadline(server: RangeServer) -> N
     """By a clock on which each read of the socket takes a minute."""
     server.values["k"] = VALUE
     ticks = count(step=60)
-    with HttpStorage(server.url, user_agent="t", limits=Limits(total=59), clock=lambda: next(ticks)) as http:
+    with HttpStorage(server.url, user_agent="t", limits=HttpReadLimits(total=59), clock=lambda: next(ticks)) as http:
         server.lies["k"] = lambda handler: handler.answer(200, b"x" * 100)
         with pytest.raises(Unavailable, match="slower"):
             http.read("k")
@@ -294,7 +294,7 @@ def test_why_there_is_no_answer_is_told_in_words(server: RangeServer, lie: str) 
         handler.close_connection = True
 
     server.lies["k"] = answer
-    limits = QUICK if lie == "silent" else Limits()
+    limits = QUICK if lie == "silent" else HttpReadLimits()
     with HttpStorage(server.url, user_agent="t", limits=limits) as http, pytest.raises(Unavailable) as caught:
         http.read("k")
     told = str(caught.value)

@@ -64,4 +64,4 @@ def test_what_cannot_be_looked_into_is_refused_and_the_rest_is_told(
     assert [entry.name for entry in files_below(tmp_path, refuse=refused.append)] == ["file"]
     assert [error.strerror for error in refused] == ["File name too long"]
     assert [entry.name for entry in files_below(tmp_path)] == ["file"]
-    assert "not looked into" in caplog.text
+    assert "cannot read a folder" in caplog.text

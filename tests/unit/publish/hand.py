@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from webmill.errors import Conflict, Unavailable
-from webmill.infra.storage.base import Condition, Data, Stat, chunks_of, opened
+from webmill.infra.storage.base import Condition, Data, Stat, chunks_of, open_data
 from webmill.infra.storage.local import LocalStorage
 from webmill.publish.gc import collect_garbage
 from webmill.publish.publication import Publication, PublishOptions
@@ -25,7 +25,7 @@ class InPlace(LocalStorage):
     def write(self, key: str, data: Data, *, condition: Condition | None = None) -> Stat:
         path = self.root / key
         path.parent.mkdir(parents=True, exist_ok=True)
-        with opened(data) as source, path.open("wb", buffering=0) as file:
+        with open_data(data) as source, path.open("wb", buffering=0) as file:
             for chunk in chunks_of(source):
                 file.write(chunk)
         return self.stat(key)

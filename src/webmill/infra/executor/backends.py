@@ -29,5 +29,5 @@ EXECUTORS = Registry[OpenExecutor](
 
 
 def open_executor(url: str, *, workers: int | None = None) -> Executor:
-    """Open it for `workers` tasks at once; None or 0: as many as there are cores."""
+    """Open an executor for `workers` tasks at once; None or 0: as many as there are cores."""
     return EXECUTORS.find(url.partition(":")[0])(url, workers=workers or None)

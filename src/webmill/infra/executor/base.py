@@ -1,4 +1,4 @@
-"""The executor seam: run one function over many items, somewhere else, and hear of every one of them.
+"""The executor seam: run one function over many items in other processes, with an outcome for every item.
 
     with closing(executor.run(task, items)) as outcomes:
         for outcome in outcomes:
@@ -11,7 +11,7 @@ Guarantees, kept by every backend (tests/contracts/test_executor.py)
 - An item that fails never stops the others. Errors of our tree come back as they were raised.
 - A worker that dies hard (segfault, OOM kill, SIGKILL, lost node) costs only the item it held. That item is tried
   again, `attempts` times in all, then it is a TaskFailed with how the worker died. So a task may run more than once,
-  even to its end. An exception is an answer: it is not tried again (waiting is `retry`'s craft, and the queue's).
+  even to its end. An exception is an answer: it is not tried again (retries with waits are for `retry` and the queue).
 - Misconfigured is the exception to all this: nothing but the operator helps, so it is raised and everything stops.
 - `items` is read in the caller's thread and only as far as there are workers: memory does not grow with its length.
   While it blocks for its next item, no outcome is handed out: a source that has to wait gives `PAUSE`, and is asked
@@ -73,7 +73,7 @@ class Executor(Protocol):
 
 
 class Attempt(msgspec.Struct, Generic[I], frozen=True):
-    """An item on its way through a worker; `number` counts from 1."""
+    """One attempt to run the task of an item; `number` counts from 1."""
 
     index: int
     item: I
@@ -86,7 +86,7 @@ class Attempt(msgspec.Struct, Generic[I], frozen=True):
         return TaskFailed(self.index, self.item, reason, self.number)
 
     def raised(self, raised: Raised) -> TaskFailed[I]:
-        """The one place where an exception becomes an outcome, or stops everything."""
+        """Return the outcome of an exception; Misconfigured stops everything."""
         if isinstance(raised.error, Misconfigured):
             raise raised.error
         reason = str(raised.error) if raised.error else f"{raised.kind}: {raised.message}"
@@ -94,13 +94,13 @@ class Attempt(msgspec.Struct, Generic[I], frozen=True):
 
 
 class TaskSource(Generic[I]):
-    """The items of a run, one attempt after the other: what was lost comes first."""
+    """The items of a run as attempts: those that were lost come first."""
 
     def __init__(self, items: Iterable[I | Pause]) -> None:
         self._items = iter(items)
         self._again: deque[Attempt[I]] = deque()
         self._count = 0
-        self.paused = False  # it had nothing the last time, and may have something soon
+        self.paused = False  # it had no item the last time, and may have one soon
 
     def take(self) -> Attempt[I] | None:
         """Return the next thing to try. None: nothing is left, or the source has paused."""
@@ -116,5 +116,5 @@ class TaskSource(Generic[I]):
         return None
 
     def give_back(self, attempt: Attempt[I]) -> None:
-        """The worker that had it is lost: it is tried again."""
+        """Try an item again whose worker was lost."""
         self._again.append(attempt.again())

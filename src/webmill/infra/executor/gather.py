@@ -1,4 +1,4 @@
-"""All results or the first failure: for work that is nothing without each of its parts."""
+"""Run tasks of which all must succeed: return all results, or raise the first failure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from webmill.infra.executor.base import Executor, I, O, TaskFailed
 def run_all(
     executor: Executor, function: Callable[[I], O], items: Sequence[I], *, advance: Callable[[], None] = lambda: None
 ) -> list[O]:
-    """In the order of the items. A failure is raised at once and stops the rest."""
+    """Return the results in the order of the items. A failure is raised at once and stops the rest."""
     results: dict[int, O] = {}
     with closing(executor.run(function, items)) as outcomes:
         for outcome in outcomes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 
-from webmill.infra.child_loop import flatten
+from webmill.infra.child_loop import flatten_error
 from webmill.infra.executor.base import SOON, Attempt, I, O, Outcome, Outcomes, Pause, TaskDone, TaskSource
 
 
@@ -27,7 +27,7 @@ def settle(function: Callable[[I], O], attempt: Attempt[I]) -> Outcome[I, O]:
     try:
         return TaskDone(attempt.index, attempt.item, function(attempt.item))
     except (Exception, SystemExit) as error:  # noqa: BLE001 - any failure is an outcome; Ctrl-C is not a failure
-        return attempt.raised(flatten(error))
+        return attempt.raised(flatten_error(error))
 
 
 def open_inline(_url: str, *, workers: int | None) -> InlineExecutor:

@@ -27,7 +27,7 @@ def open_pool(_url: str, *, workers: int | None) -> PoolExecutor:
 
 class PoolExecutor:
     def __init__(self, *, workers: int | None = None, limits: ChildLimits = ChildLimits()) -> None:  # noqa: B008 - it is frozen
-        """`limits` hold for each task, which is not tried again when it passed one: it would again."""
+        """`limits` hold for each task; one that exceeds them is not tried again."""
         self._workers = workers or available_cores()
         self._limits = limits
 
@@ -37,11 +37,11 @@ class PoolExecutor:
             yield from run.outcomes()
 
     def close(self) -> None:
-        """Children live no longer than the run they work for."""
+        """Do nothing: children live no longer than their run."""
 
 
 def available_cores() -> int:
-    """Fewer than the machine has, in a container or under taskset."""
+    """Return how many cores we may use: fewer than the machine has, in a container or under taskset."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 

@@ -15,7 +15,7 @@ from types import ModuleType
 from typing import Any
 
 from webmill.errors import Misconfigured, Unavailable
-from webmill.infra.child_loop import Raised, flatten
+from webmill.infra.child_loop import Raised, flatten_error
 from webmill.infra.executor.base import SOON, Attempt, I, O, Outcome, Outcomes, Pause, TaskDone, TaskSource
 
 log = logging.getLogger(__name__)
@@ -33,7 +33,7 @@ class RayExecutor:
 
     def run(self, function: Callable[[I], O], items: Iterable[I | Pause], *, attempts: int = 3) -> Outcomes[I, O]:
         ray, code = self._ray, pickle.dumps(function)
-        remote = ray.remote(max_retries=0)(perform)
+        remote = ray.remote(max_retries=0)(run_task)
         workers = self._workers or max(1, int(ray.cluster_resources().get("CPU", 1)))
         source = TaskSource(items)
         running: dict[Any, Attempt[I]] = {}
@@ -67,7 +67,7 @@ class RayExecutor:
             self._ray.shutdown()
 
     def _settle(self, ref: object, attempt: Attempt[I], *, last: bool) -> Outcome[I, O] | None:
-        """None: the worker is lost and the item has attempts left."""
+        """Return the outcome, or None when the worker was lost and the item has attempts left."""
         try:
             answer = self._ray.get(ref)
         except self._ray.exceptions.RayTaskError as error:  # our own code raised, outside the task: an odd result
@@ -91,35 +91,35 @@ def import_ray() -> ModuleType:
 
 def connect(ray: ModuleType, address: str) -> None:
     if address != "auto":
-        knock(address)
+        check_reachable(address)
     try:
         ray.init(address=address, logging_level=logging.ERROR, log_to_driver=False)
     except ConnectionError as error:
         if address != "auto":
-            raise Unavailable(f"the Ray cluster at {address} does not take us: {error}") from error
+            raise Unavailable(f"the Ray cluster at {address} refuses the connection: {error}") from error
         repair = "start one with `ray start --head --disable-usage-stats`, or write ray:HOST:PORT"
         raise Misconfigured(f"no Ray cluster runs on this machine: {repair}") from error
 
 
-def knock(address: str) -> None:
-    """At a closed door Ray itself waits for minutes."""
+def check_reachable(address: str) -> None:
+    """Raise Unavailable when nothing listens: Ray itself would wait for minutes."""
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if not host or not port.isdigit():
-        raise Misconfigured(f"{address!r} is no Ray address; write ray:auto, ray:HOST:PORT or ray://HOST:PORT")
+        raise Misconfigured(f"{address!r} is not a Ray address; write ray:auto, ray:HOST:PORT or ray://HOST:PORT")
     try:
         socket.create_connection((host, int(port)), timeout=CONNECT_DEADLINE).close()
     except (OSError, OverflowError) as error:
         raise Unavailable(f"no Ray cluster answers at {host}:{port}: {error}") from error
 
 
-def perform(code: bytes, item: Any) -> object:
-    """On the worker: the value in a tuple, or what was raised. Its own exceptions Ray would wrap beyond recognition."""
+def run_task(code: bytes, item: Any) -> object:
+    """Run the task on the worker; return its value in a tuple, or what it raised, which Ray would wrap."""
     try:
         function = pickle.loads(code)  # noqa: S301 - it comes from the driver, as does all code Ray runs
     except Exception as error:  # noqa: BLE001 - whatever keeps the module from loading
-        words = f"a Ray worker cannot load the task: {type(error).__name__}: {error}; install it on every node"
-        return flatten(Misconfigured(words))
+        message = f"a Ray worker cannot load the task: {type(error).__name__}: {error}; install it on every node"
+        return flatten_error(Misconfigured(message))
     try:
         return (function(item),)
     except (Exception, SystemExit) as error:  # noqa: BLE001 - any failure of a task is an outcome
-        return flatten(error)
+        return flatten_error(error)

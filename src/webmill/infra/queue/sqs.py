@@ -49,7 +49,7 @@ from webmill.infra.queue.sqs_messages import (
 )
 from webmill.infra.queue.sqs_queue_pair import find_or_create
 from webmill.infra.retry import BackoffPolicy, retrying
-from webmill.infra.sinks.aws import PATIENCE, Address, connect
+from webmill.infra.sinks.aws import PATIENCE, AwsAddress, connect
 from webmill.infra.sinks.sqs import ENTRIES
 
 DEAD_LETTER_LEASE = 600.0  # seconds that dead letters are hidden from others while they are listed
@@ -81,7 +81,7 @@ class SqsQueue:
         group_of: Callable[[Message], str] = lambda message: message.id,
         timing: SqsTiming = SqsTiming(),  # noqa: B008 - it is frozen
     ) -> None:
-        address = Address.from_url(url)
+        address = AwsAddress.from_url(url)
         self._group_of = group_of
         self._timing = timing
         self._client = connect(address)

@@ -20,7 +20,7 @@ from webmill.infra.queue.sqs_messages import (
     size_of,
 )
 from webmill.infra.retry import BackoffPolicy, retrying
-from webmill.infra.sinks.aws import Address, errors, refused, send_all
+from webmill.infra.sinks.aws import AwsAddress, aws_errors, error_for_code, send_all
 from webmill.infra.sinks.sqs import ENTRIES, MAX_BYTES
 
 T = TypeVar("T")
@@ -43,7 +43,7 @@ class SqsCounts(msgspec.Struct, frozen=True):
 class SqsClient:
     """Safe to share between threads."""
 
-    def __init__(self, client: Any, address: Address, url: str, *, patience: BackoffPolicy) -> None:
+    def __init__(self, client: Any, address: AwsAddress, url: str, *, patience: BackoffPolicy) -> None:
         self._client = client
         self._address = address
         self._url = url
@@ -57,7 +57,7 @@ class SqsClient:
 
     def receive(self, *, count: int, wait: int, lease: float) -> list[MessageCopy]:
         """Receive up to `count` messages. Tried once: after a second try nobody could say when the leases began."""
-        with errors(self._address):
+        with aws_errors(self._address):
             answer = self._client.receive_message(
                 QueueUrl=self._url,
                 MaxNumberOfMessages=min(count, ENTRIES),
@@ -94,7 +94,7 @@ class SqsClient:
 
     def _try(self, call: Callable[[], T]) -> T:
         def once() -> T:
-            with errors(self._address):
+            with aws_errors(self._address):
                 return call()
 
         return retrying(once, policy=self._patience)
@@ -110,7 +110,7 @@ class SqsClient:
     def _reason(self, failure: Mapping[str, Any]) -> str:
         """Return the code of a failure. Misconfigured: trying again will not help."""
         code, message = str(failure.get("Code", "")), str(failure.get("Message", ""))
-        refusal = refused(self._address, code, message, status=400 if failure.get("SenderFault") else 500)
+        refusal = error_for_code(self._address, code, message, status=400 if failure.get("SenderFault") else 500)
         if isinstance(refusal, Misconfigured):
             raise refusal
         return code

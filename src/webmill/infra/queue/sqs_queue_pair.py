@@ -11,7 +11,7 @@ import msgspec
 
 from webmill.errors import Misconfigured
 from webmill.infra.queue.sqs_client import error_code_of, whole_seconds
-from webmill.infra.sinks.aws import Address, errors
+from webmill.infra.sinks.aws import AwsAddress, aws_errors
 from webmill.infra.sinks.sqs import MAX_BYTES
 
 log = logging.getLogger(__name__)
@@ -39,7 +39,7 @@ class SqsQueuePair(msgspec.Struct, frozen=True):
     max_bytes: int
 
 
-def find_or_create(client: Any, address: Address, *, max_attempts: int, lease: float) -> SqsQueuePair:
+def find_or_create(client: Any, address: AwsAddress, *, max_attempts: int, lease: float) -> SqsQueuePair:
     if not NAME.fullmatch(address.name):
         raise Misconfigured(
             f"{address}: the name of a queue is letters, digits, - and _, at most 68, and ends in .fifo: "
@@ -50,9 +50,9 @@ def find_or_create(client: Any, address: Address, *, max_attempts: int, lease: f
         raise Misconfigured(f"{address}: max_bytes is {ALLOWED[0]} to {ALLOWED[-1]}")
     url = find(client, address, address.name)
     if not url:
-        with errors(address):
+        with aws_errors(address):
             url = create(client, address.name, max_attempts=max_attempts, lease=lease)
-    with errors(address):
+    with aws_errors(address):
         attributes = attributes_of(client, url)
     dead_letter_name = check_work(address, attributes, max_attempts=max_attempts, max_bytes=max_bytes)
     dead_letters = find(client, address, dead_letter_name)
@@ -60,15 +60,15 @@ def find_or_create(client: Any, address: Address, *, max_attempts: int, lease: f
         raise Misconfigured(
             f"{address} names {dead_letter_name} as its dead-letter queue, which does not exist: create it"
         )
-    with errors(address):
+    with aws_errors(address):
         attributes = attributes_of(client, dead_letters)
     check_dead_letter_queue(address, dead_letter_name, attributes, max_bytes=max_bytes)
     return SqsQueuePair(url, dead_letters, max_bytes)
 
 
-def find(client: Any, address: Address, name: str) -> str | None:
+def find(client: Any, address: AwsAddress, name: str) -> str | None:
     try:
-        with errors(address):
+        with aws_errors(address):
             url: str = client.get_queue_url(QueueName=name)["QueueUrl"]
     except Misconfigured as error:
         code = error_code_of(error).lower()
@@ -95,7 +95,7 @@ def attributes_of(client: Any, url: str) -> dict[str, str]:
     return answer
 
 
-def check_work(address: Address, attributes: dict[str, str], *, max_attempts: int, max_bytes: int) -> str:
+def check_work(address: AwsAddress, attributes: dict[str, str], *, max_attempts: int, max_bytes: int) -> str:
     """Check the settings of the queue of work; return the name of its dead-letter queue."""
     check_each(str(address), attributes, max_bytes=max_bytes)
     try:
@@ -114,7 +114,7 @@ def check_work(address: Address, attributes: dict[str, str], *, max_attempts: in
     return dead_letters
 
 
-def check_dead_letter_queue(address: Address, name: str, attributes: dict[str, str], *, max_bytes: int) -> None:
+def check_dead_letter_queue(address: AwsAddress, name: str, attributes: dict[str, str], *, max_bytes: int) -> None:
     what = f"{name}, the dead-letter queue of {address},"
     check_each(what, attributes, max_bytes=max_bytes)
     if attributes.get("RedrivePolicy"):

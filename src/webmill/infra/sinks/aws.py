@@ -1,4 +1,4 @@
-"""What sinks on Amazon's queues and streams share: the address, the client, its errors, batches, patience.
+"""What queues and sinks at Amazon share: the address, the client, its errors, batches with retries.
 
 Needs the extra `sqs`. Proxy variables of the environment are not used. Keys that the address does not name come from
 the usual places: AWS_* variables, ~/.aws, web identity, the machine's role.
@@ -27,11 +27,19 @@ except ImportError as missing:
 T = TypeVar("T")
 
 PATIENCE = BackoffPolicy(attempts=8, longest_wait=10.0)
-LATER = ("throttl", "throughputexceeded", "limitexceeded", "toomanyrequests", "overlimit", "slowdown", "resourceinuse")
+RETRYABLE = (
+    "throttl",
+    "throughputexceeded",
+    "limitexceeded",
+    "toomanyrequests",
+    "overlimit",
+    "slowdown",
+    "resourceinuse",
+)
 ABSENT = ("queuedoesnotexist", "nonexistentqueue", "resourcenotfound")
 
 
-class Address(msgspec.Struct, frozen=True, kw_only=True):
+class AwsAddress(msgspec.Struct, frozen=True, kw_only=True):
     scheme: str
     name: str  # of the queue or stream
     region: str | None = None
@@ -68,22 +76,22 @@ class Address(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.scheme}://{self.name}"
 
     def __repr__(self) -> str:
-        return f"Address({str(self)!r}, region={self.region!r}, endpoint={self.endpoint!r})"
+        return f"AwsAddress({str(self)!r}, region={self.region!r}, endpoint={self.endpoint!r})"
 
     def __rich_repr__(self) -> list[tuple[str, Any]]:
         """No secret here either: this is what a printed traceback shows."""
         return [("name", str(self)), ("region", self.region), ("endpoint", self.endpoint)]
 
 
-def connect(address: Address) -> Any:
-    """A client that does not try again by itself: it would not know of entries that failed alone."""
+def connect(address: AwsAddress) -> Any:
+    """Return a client that does not retry by itself: it would not know of single entries that failed."""
     config = Config(
         connect_timeout=10,
         read_timeout=60,
         retries={"mode": "standard", "total_max_attempts": 1},
         proxies={"http": address.proxy, "https": address.proxy} if address.proxy else {},
     )
-    with errors(address):
+    with aws_errors(address):
         return boto3.session.Session().client(
             address.scheme,
             region_name=address.region,
@@ -95,17 +103,17 @@ def connect(address: Address) -> Any:
 
 
 def send_all(
-    batch: list[T], send: Callable[[list[T]], tuple[list[T], str]], *, what: Address, patience: BackoffPolicy
+    batch: list[T], send: Callable[[list[T]], tuple[list[T], str]], *, what: AwsAddress, patience: BackoffPolicy
 ) -> None:
-    """Until each is taken. `send` gives the ones that were not, and why. Patience begins anew when some were."""
+    """Send until each is accepted. `send` returns those that were not, and why. Retries start over when some were."""
     left, reason = batch, ""
 
     def once() -> None:
         nonlocal left, reason
-        with errors(what):
+        with aws_errors(what):
             left, reason = send(left)
         if left:
-            raise Unavailable(f"{what} did not take {len(left)} of {len(batch)} messages: {reason}")
+            raise Unavailable(f"{what} did not accept {len(left)} of {len(batch)} messages: {reason}")
 
     while left:
         before = len(left)
@@ -117,14 +125,16 @@ def send_all(
 
 
 @contextmanager
-def errors(what: Address) -> Iterator[None]:
+def aws_errors(what: AwsAddress) -> Iterator[None]:
     try:
         yield
     except exceptions.ClientError as error:
         answer = error.response
         status = answer.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)
-        told = answer.get("Error", {})
-        raise refused(what, str(told.get("Code", status)), str(told.get("Message", "")), status=status) from error
+        detail = answer.get("Error", {})
+        raise error_for_code(
+            what, str(detail.get("Code", status)), str(detail.get("Message", "")), status=status
+        ) from error
     except (exceptions.HTTPClientError, exceptions.ConnectionError, ResponseParserError) as error:
         raise Unavailable(f"{what}: {error}") from error
     except exceptions.NoRegionError as error:
@@ -133,11 +143,11 @@ def errors(what: Address) -> Iterator[None]:
         raise Misconfigured(f"{what}: {error}") from error
 
 
-def refused(what: Address, code: str, message: str, *, status: int) -> Unavailable | Misconfigured:
+def error_for_code(what: AwsAddress, code: str, message: str, *, status: int) -> Unavailable | Misconfigured:
     plain = code.lower()
-    if status >= 500 or status == 429 or any(word in plain for word in LATER):
+    if status >= 500 or status == 429 or any(word in plain for word in RETRYABLE):
         return Unavailable(f"{what}: {code}: {message}")
     if any(word in plain for word in ABSENT):
         where = f"at {what.endpoint}" if what.endpoint else "in this region and account"
-        return Misconfigured(f"{what} is not there, {where}: create it, or correct its name or region ({code})")
+        return Misconfigured(f"{what} does not exist {where}: create it, or correct its name or region ({code})")
     return Misconfigured(f"{what}: {code}: {message}")

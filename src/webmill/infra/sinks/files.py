@@ -14,7 +14,7 @@ Check = Callable[[SinkRow], None]
 
 
 class FileSink:
-    """`encode` gives the same bytes for the same rows. `counts` says whether a file is noted as delivered."""
+    """`encode` returns the same bytes for the same rows. `counts` says whether a file is recorded as delivered."""
 
     def __init__(
         self,
@@ -32,7 +32,7 @@ class FileSink:
         self._check = check
 
     def check(self, row: SinkRow) -> None:
-        """BadInput (wrong_type): the format has no place for it."""
+        """Raise BadInput (wrong_type) when the format has no place for the row."""
         if self._check:
             self._check(row)
 
@@ -45,7 +45,7 @@ class FileSink:
         pass
 
     def _store(self, key: str, data: bytes) -> None:
-        """Nothing is written when the same bytes are there already. Conflict: others are, and they count."""
+        """Write unless the same bytes are there already. Conflict: other bytes are, and are recorded as delivered."""
         try:
             self._storage.write(key, data, condition=Absent())
         except Conflict:
@@ -53,6 +53,6 @@ class FileSink:
             if there.size == len(data) and self._storage.read(key) == data:
                 return
             if self._counts(key):
-                message = f"{key} is there and is not the same when it is made twice: does your function use chance?"
+                message = f"{key} exists with other content: does your function return other rows each time?"
                 raise Conflict(message) from None
             self._storage.write(key, data, condition=Matches(there.etag))

@@ -17,7 +17,7 @@ from msgspec import Struct
 from webmill.errors import Misconfigured
 from webmill.infra.batches import batches
 from webmill.infra.retry import BackoffPolicy
-from webmill.infra.sinks.aws import PATIENCE, Address, connect, send_all
+from webmill.infra.sinks.aws import PATIENCE, AwsAddress, connect, send_all
 from webmill.infra.sinks.base import Delivered, SinkRow, check_size
 
 RECORDS = 500  # of a request
@@ -27,7 +27,7 @@ LONGEST_KEY = 256  # characters
 LONGEST_NAME = "0" * LONGEST_KEY
 
 
-class Record(Struct, frozen=True):
+class KinesisRecord(Struct, frozen=True):
     key: str
     data: bytes
 
@@ -41,10 +41,10 @@ def open_kinesis(url: str, id_of: Callable[[object], str]) -> KinesisSink:
 
 
 class KinesisSink:
-    """`id_of` gives the id of a row's value, or an empty one."""
+    """`id_of` returns the id of a row's value, or an empty one."""
 
     def __init__(self, url: str, *, id_of: Callable[[object], str], patience: BackoffPolicy = PATIENCE) -> None:
-        self._address = Address.from_url(url)
+        self._address = AwsAddress.from_url(url)
         if self._address.max_bytes:
             raise Misconfigured(f"{self._address}: max_bytes is for SQS; a record has at most {MAX_BYTES:,}")
         self._patience = patience
@@ -63,14 +63,14 @@ class KinesisSink:
     def close(self) -> None:
         self._client.close()
 
-    def _record(self, row: SinkRow, name: str) -> Record:
+    def _record(self, row: SinkRow, name: str) -> KinesisRecord:
         key = self._id_of(row.value) or name
-        record = Record(key if len(key) <= LONGEST_KEY else hashlib.sha256(key.encode()).hexdigest(), row.line)
+        record = KinesisRecord(key if len(key) <= LONGEST_KEY else hashlib.sha256(key.encode()).hexdigest(), row.line)
         check_size(record.size, MAX_BYTES, source=str(self._address))
         return record
 
-    def _send(self, batch: list[Record]) -> tuple[list[Record], str]:
-        """Those that were not taken, and why."""
+    def _send(self, batch: list[KinesisRecord]) -> tuple[list[KinesisRecord], str]:
+        """Return those that were not accepted, and why."""
         answer = self._client.put_records(
             StreamName=self._address.name,
             Records=[{"Data": record.data, "PartitionKey": record.key} for record in batch],

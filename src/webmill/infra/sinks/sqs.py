@@ -20,7 +20,7 @@ from msgspec import Struct
 from webmill.errors import Misconfigured
 from webmill.infra.batches import batches
 from webmill.infra.retry import BackoffPolicy, retrying
-from webmill.infra.sinks.aws import PATIENCE, Address, connect, errors, refused, send_all
+from webmill.infra.sinks.aws import PATIENCE, AwsAddress, aws_errors, connect, error_for_code, send_all
 from webmill.infra.sinks.base import Delivered, SinkRow, check_size
 
 ENTRIES = 10  # of a batch
@@ -30,7 +30,7 @@ ATTRIBUTE = "webmill-id"
 OVERHEAD = len(ATTRIBUTE) + len("String") + 128  # attributes count, and an id has at most so many characters
 
 
-class Entry(Struct, frozen=True):
+class SqsEntry(Struct, frozen=True):
     id: str
     body: str
     size: int
@@ -42,7 +42,7 @@ def open_sqs(url: str, _id_of: Callable[[object], str]) -> SqsSink:
 
 class SqsSink:
     def __init__(self, url: str, *, patience: BackoffPolicy = PATIENCE) -> None:
-        self._address = Address.from_url(url)
+        self._address = AwsAddress.from_url(url)
         self._max_bytes = self._address.max_bytes or MAX_BYTES
         if self._max_bytes not in ALLOWED:
             raise Misconfigured(f"{self._address}: max_bytes is {ALLOWED[0]} to {ALLOWED[-1]}")
@@ -69,8 +69,8 @@ class SqsSink:
         self._client.close()
 
     def _find(self) -> str:
-        """Its URL. Misconfigured when it is not there, or takes shorter messages only."""
-        with errors(self._address):
+        """Return the URL of the queue. Misconfigured when it does not exist, or takes shorter messages only."""
+        with aws_errors(self._address):
             url: str = self._client.get_queue_url(QueueName=self._address.name)["QueueUrl"]
             answer = self._client.get_queue_attributes(QueueUrl=url, AttributeNames=["MaximumMessageSize"])
         limit = int(answer.get("Attributes", {}).get("MaximumMessageSize", self._max_bytes))
@@ -81,27 +81,28 @@ class SqsSink:
             )
         return url
 
-    def _entry(self, id_: str, row: SinkRow) -> Entry:
+    def _entry(self, id_: str, row: SinkRow) -> SqsEntry:
         body = body_of(row)
         check_size(len(body) + OVERHEAD, self._max_bytes, source=str(self._address))
-        return Entry(id_, body.decode(), len(body) + OVERHEAD)
+        return SqsEntry(id_, body.decode(), len(body) + OVERHEAD)
 
-    def _send(self, batch: list[Entry]) -> tuple[list[Entry], str]:
-        """Those that were not taken, and why."""
+    def _send(self, batch: list[SqsEntry]) -> tuple[list[SqsEntry], str]:
+        """Return those that were not accepted, and why."""
         answer = self._client.send_message_batch(
-            QueueUrl=self._queue, Entries=[self._as_sent(entry, str(number)) for number, entry in enumerate(batch)]
+            QueueUrl=self._queue,
+            Entries=[self._request_entry(entry, str(number)) for number, entry in enumerate(batch)],
         )
-        taken = {int(one["Id"]) for one in answer.get("Successful", ())}
+        accepted = {int(one["Id"]) for one in answer.get("Successful", ())}
         reasons = set()
         for failure in answer.get("Failed", ()):
             code, message = str(failure.get("Code", "")), str(failure.get("Message", ""))
-            refusal = refused(self._address, code, message, status=400 if failure.get("SenderFault") else 500)
+            refusal = error_for_code(self._address, code, message, status=400 if failure.get("SenderFault") else 500)
             if isinstance(refusal, Misconfigured):
                 raise refusal
             reasons.add(code)
-        return [entry for number, entry in enumerate(batch) if number not in taken], ", ".join(sorted(reasons))
+        return [entry for number, entry in enumerate(batch) if number not in accepted], ", ".join(sorted(reasons))
 
-    def _as_sent(self, entry: Entry, number: str) -> dict[str, Any]:
+    def _request_entry(self, entry: SqsEntry, number: str) -> dict[str, Any]:
         sent: dict[str, Any] = {
             "Id": number,
             "MessageBody": entry.body,
@@ -111,5 +112,5 @@ class SqsSink:
 
 
 def body_of(row: SinkRow) -> bytes:
-    """SQS refuses U+FFFE and U+FFFF, which pages may hold. In JSON they can only be within a string: escaped there."""
+    """Return the JSON with U+FFFE and U+FFFF escaped, which SQS refuses; in JSON they can only be within a string."""
     return row.line.replace(b"\xef\xbf\xbe", rb"\ufffe").replace(b"\xef\xbf\xbf", rb"\uffff")

@@ -65,7 +65,7 @@ def open_readable(url: str, *, contact: str = "", timeout: float = StorageOption
 
 
 def is_readable(url: str) -> bool:
-    """Whether there is a storage for addresses like this."""
+    """Return whether there is a storage for addresses like this."""
     scheme = scheme_of(url)[0]
     return scheme in STORAGES or scheme in READ_ONLY
 

@@ -1,4 +1,4 @@
-"""Bytes under keys: what every storage promises. `tests/contracts/test_storage.py` holds each backend to it.
+"""Bytes under keys: what every storage promises, and `tests/contracts/test_storage.py` checks for each backend.
 
 Keys. Relative, `/` between segments, checked by `check_key` before a backend sees them. A key is never the folder of
 another (`a` and `a/b`): a disk cannot hold both.
@@ -25,7 +25,7 @@ from msgspec import Struct
 from webmill.errors import BadInput
 from webmill.infra.files import RESERVED, os_errors
 
-READ_LIMIT = 256 << 20  # what `read` takes into memory at most
+READ_LIMIT = 256 << 20  # bytes that `read` returns at most
 CHUNK = 1 << 20
 
 
@@ -37,7 +37,7 @@ class Stat(Struct, frozen=True, kw_only=True):
 
 
 class StorageOptions(Struct, frozen=True, kw_only=True):
-    """What an address does not say: whom a server is told to ask about us, and its seconds for one answer."""
+    """What an address does not say: our contact, sent to servers, and their seconds for one answer."""
 
     contact: str = ""
     timeout: float = 60.0
@@ -61,11 +61,11 @@ class Readable(Protocol):
     """The reading half, which HTTP has too."""
 
     def stat(self, key: str) -> Stat:
-        """`NotFound` when there is none. What `write` acknowledged is seen by every later call, of anyone."""
+        """Return size and etag of a value, or raise `NotFound`. Every call, of anyone, sees what `write` returned."""
         ...
 
     def read(self, key: str, *, start: int = 0, length: int | None = None, etag: str | None = None) -> bytes:
-        """Exactly these bytes of one value, or an error.
+        """Return exactly these bytes of one value, or raise an error.
 
         A range that does not lie within the value is `bad_range`, never a shorter answer; `start` may be its end when
         nothing more is asked. `etag`: `Conflict` when the value is another by now. More than `READ_LIMIT` bytes
@@ -74,7 +74,7 @@ class Readable(Protocol):
         ...
 
     def open(self, key: str, *, start: int = 0, length: int | None = None, etag: str | None = None) -> BinaryIO:
-        """As `read`, but a stream in bounded memory, to be closed.
+        """Return a stream of what `read` would return, in bounded memory; the caller closes it.
 
         All bytes are of one value, even if it is replaced meanwhile: a backend that cannot go on with the old one
         raises `Conflict`. The stream ends after the last byte asked for; an end before it is `Unavailable`.
@@ -84,7 +84,7 @@ class Readable(Protocol):
 
 class Storage(Readable, Protocol):
     def write(self, key: str, data: Data, *, condition: Condition | None = None) -> Stat:
-        """Durable on return. `Conflict` when the condition fails; then nothing is changed.
+        """Store a value, durably on return. `Conflict` when the condition fails; then nothing is changed.
 
         Of many writers with the same condition exactly one succeeds, between threads, processes and (S3) machines.
         What is there when `Absent` fails is durable too: to store once, write so and take the `Conflict` as done.
@@ -94,19 +94,19 @@ class Storage(Readable, Protocol):
         ...
 
     def list(self, prefix: str = "", *, start_after: str = "") -> Iterator[Stat]:
-        """Every key that begins with `prefix` and sorts behind `start_after`, in the byte order of UTF-8.
+        """Yield every key that begins with `prefix` and sorts behind `start_after`, in the byte order of UTF-8.
 
         A key written or deleted meanwhile may be there or not; all others are there once. Takes memory for one folder.
         """
         ...
 
     def delete(self, key: str) -> None:
-        """Durable on return; no error when there is none."""
+        """Delete a value, durably on return; no error when there is none."""
         ...
 
 
 def check_key(key: str) -> str:
-    """The key, if it is one. Refuses whatever some backend would read as another key, or as a way out of its root."""
+    """Return the key. BadInput when some backend would read it as another key, or as a way out of its root."""
     if not key:
         raise BadInput("an empty key", reason="bad_key")
     if len(key) > 1024 or len(key.encode(errors="surrogatepass")) > 1024:  # the limit of S3
@@ -131,7 +131,7 @@ def _problem(segment: str) -> str | None:
 
 
 def check_prefix(prefix: str) -> tuple[str, str]:
-    """The folder a prefix names and the beginning of a name in it: `a/b/c` is (`a/b`, `c`)."""
+    """Return the folder of a prefix and the beginning of a name in it: `a/b/c` is (`a/b`, `c`)."""
     folder, slash, name = prefix.rpartition("/")
     if slash:
         check_key(folder)
@@ -146,7 +146,7 @@ def check_range(start: int, length: int | None) -> None:
 
 
 def end_of_range(start: int, length: int | None, *, stat: Stat) -> int:
-    """Where the range ends in a value of this size."""
+    """Return where the range ends in a value of this size; BadInput when it is not within."""
     check_range(start, length)
     end = stat.size if length is None else start + length
     if start > stat.size or end > stat.size:
@@ -157,7 +157,7 @@ def end_of_range(start: int, length: int | None, *, stat: Stat) -> int:
 
 def check_read(key: str, length: int) -> None:
     if length > READ_LIMIT:
-        message = f"{length} bytes do not go into memory ({READ_LIMIT} at most): open it as a stream"
+        message = f"{length} bytes are too many to read into memory ({READ_LIMIT} at most): open it as a stream"
         raise BadInput(message, reason="too_large", source=key)
 
 
@@ -180,12 +180,12 @@ class RawStream(io.RawIOBase):
         return b"".join(iter(lambda: self._next(CHUNK), b""))
 
 
-def buffered(raw: RawStream) -> BinaryIO:
+def buffer_stream(raw: RawStream) -> BinaryIO:
     return io.BufferedReader(raw, CHUNK)
 
 
-def opened(data: Data) -> AbstractContextManager[BinaryIO]:
-    """The data as a stream. One that was handed to us is not ours to close."""
+def open_data(data: Data) -> AbstractContextManager[BinaryIO]:
+    """Return the data as a stream. One that the caller passed stays open."""
     if isinstance(data, Path):
         with os_errors(str(data)):
             return data.open("rb")
@@ -193,7 +193,7 @@ def opened(data: Data) -> AbstractContextManager[BinaryIO]:
 
 
 def chunks_of(source: BinaryIO, size: int = CHUNK, *, most: int | None = None) -> Iterator[bytes]:
-    """Chunks of exactly this size but for the last, however little a socket or pipe gives at a time."""
+    """Yield chunks of exactly this size but for the last, however little a socket or pipe gives at a time."""
     left = most
     while data := _read_up_to(source, size if left is None else min(size, left)):
         left = left if left is None else left - len(data)

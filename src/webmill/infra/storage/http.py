@@ -24,20 +24,29 @@ from webmill.infra.storage.base import (
     RawStream,
     Stat,
     StorageOptions,
-    buffered,
+    buffer_stream,
     check_key,
     check_range,
     check_read,
 )
-from webmill.infra.storage.http_answers import Wanted, date, etag_of, is_http, number, redirected, refusal, why_none
+from webmill.infra.storage.http_answers import (
+    ReadRequest,
+    describe_failure,
+    error_for_status,
+    etag_of,
+    is_http,
+    parse_date,
+    parse_number,
+    resolve_redirect,
+)
 from webmill.infra.storage.retrying import RetryingReads
 from webmill.infra.user_agent import user_agent
 
 _REDIRECTS = {301, 302, 303, 307, 308}
 
 
-class Limits(Struct, frozen=True, kw_only=True):
-    """Times in seconds. Only time spent waiting for the server counts, not the caller's between two reads."""
+class HttpReadLimits(Struct, frozen=True, kw_only=True):
+    """Limits of one read, in seconds. Only time spent waiting for the server counts, not the caller's."""
 
     connect: float = 10.0
     silence: float = 30.0  # without a byte
@@ -47,7 +56,7 @@ class Limits(Struct, frozen=True, kw_only=True):
 
 
 def open_http(url: str, options: StorageOptions) -> RetryingReads:
-    storage = HttpStorage(url, user_agent=user_agent(options.contact), limits=Limits(total=options.timeout))
+    storage = HttpStorage(url, user_agent=user_agent(options.contact), limits=HttpReadLimits(total=options.timeout))
     return RetryingReads(storage, policy=BackoffPolicy())
 
 
@@ -59,7 +68,7 @@ class HttpStorage:
         base_url: str,
         *,
         user_agent: str,
-        limits: Limits | None = None,
+        limits: HttpReadLimits | None = None,
         proxy: str | None = None,
         connections: int = 8,
         on_redirect: Callable[[], None] | None = None,  # called before a redirect is followed: one request more
@@ -69,7 +78,7 @@ class HttpStorage:
             raise Misconfigured(f"not an http or https address: {hide_secrets(base_url)}")
         self.base_url = base_url.rstrip("/") + "/"
         self._headers = {"User-Agent": user_agent, "Accept-Encoding": "identity"}
-        self._limits = limits or Limits()
+        self._limits = limits or HttpReadLimits()
         self._on_redirect = on_redirect or (lambda: None)
         self._clock = clock
         # urllib3 reads neither proxy variables nor .netrc by itself.
@@ -89,25 +98,27 @@ class HttpStorage:
     def stat(self, key: str) -> Stat:
         with closing(self._ask("HEAD", check_key(key), {})) as answer:
             if answer.status != 200:
-                raise refusal(answer, key=key)
-            size = number(answer.headers.get("Content-Length"))
+                raise error_for_status(answer, key=key)
+            size = parse_number(answer.headers.get("Content-Length"))
             if size is None:
-                raise Misconfigured(f"{key}: the server does not tell the size")
+                raise Misconfigured(f"{key}: the server does not send a Content-Length")
             answer.release_conn()
-            return Stat(key=key, size=size, etag=etag_of(answer), modified=date(answer.headers.get("Last-Modified")))
+            return Stat(
+                key=key, size=size, etag=etag_of(answer), modified=parse_date(answer.headers.get("Last-Modified"))
+            )
 
     def read(self, key: str, *, start: int = 0, length: int | None = None, etag: str | None = None) -> bytes:
         check_read(key, length or 0)
         with self._open(key, start=start, length=length, etag=etag) as body:
             check_read(key, body.left or 0)
-            return b"".join(_limited(body.parts(), key=key))
+            return b"".join(_check_each_part(body.parts(), key=key))
 
     def open(self, key: str, *, start: int = 0, length: int | None = None, etag: str | None = None) -> BinaryIO:
-        return buffered(self._open(key, start=start, length=length, etag=etag))
+        return buffer_stream(self._open(key, start=start, length=length, etag=etag))
 
     def _open(self, key: str, *, start: int, length: int | None, etag: str | None) -> _Body:
         check_range(start, length)
-        wanted = Wanted(key=check_key(key), start=start, length=length, etag=etag)
+        wanted = ReadRequest(key=check_key(key), start=start, length=length, etag=etag)
         answer = self._ask("HEAD" if length == 0 else "GET", key, wanted.headers())
         try:
             left = wanted.check(answer)
@@ -123,7 +134,7 @@ class HttpStorage:
             if answer.status not in _REDIRECTS:
                 return answer
             answer.close()
-            url = redirected(url, answer.headers.get("Location", ""))
+            url = resolve_redirect(url, answer.headers.get("Location", ""))
             self._on_redirect()
         raise Misconfigured(f"{key}: more than {self._limits.redirects} redirects; give the address they lead to")
 
@@ -140,7 +151,7 @@ class HttpStorage:
                 retries=False,
             )
         except HTTPError as error:
-            raise Unavailable(f"{url}: the server does not answer: {why_none(error)}") from error
+            raise Unavailable(f"{url}: the server does not answer: {describe_failure(error)}") from error
 
 
 class _Body(RawStream):
@@ -150,7 +161,7 @@ class _Body(RawStream):
         *,
         key: str,
         left: int | None,
-        limits: Limits,
+        limits: HttpReadLimits,
         clock: Callable[[], float],
     ) -> None:
         self.left = left  # None: until the chunks end
@@ -171,9 +182,9 @@ class _Body(RawStream):
     def _read(self, most: int) -> bytes:
         began = self._clock()
         try:
-            data = self._answer.read1(most)  # one read of the socket: the deadline is looked at after each
+            data = self._answer.read1(most)  # one read of the socket: the deadline is checked after each
         except HTTPError as error:
-            raise Unavailable(f"{self._key}: the answer broke off: {why_none(error)}") from error
+            raise Unavailable(f"{self._key}: the answer broke off: {describe_failure(error)}") from error
         self._patience += len(data) / self._limits.slowest - (self._clock() - began)
         if self._patience < 0:
             raise Unavailable(f"{self._key}: slower than {self._limits.slowest} bytes a second")
@@ -189,8 +200,8 @@ class _Body(RawStream):
         super().close()
 
 
-def _limited(parts: Iterable[bytes], *, key: str) -> Iterator[bytes]:
-    """For a body that did not tell its size."""
+def _check_each_part(parts: Iterable[bytes], *, key: str) -> Iterator[bytes]:
+    """Yield the parts of a body of unknown size; BadInput when they are more than `read` may return."""
     size = 0
     for part in parts:
         size += len(part)

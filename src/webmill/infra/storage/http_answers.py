@@ -1,4 +1,4 @@
-"""What an HTTP server's answer to a read must say to be believed, and what it means when it says no.
+"""Check the answers of HTTP servers to reads, and turn their refusals into errors of our tree.
 
 A range is believed only when everything agrees: status 206, Content-Range, length, and the etag if one was asked for.
 
@@ -6,7 +6,7 @@ A range is believed only when everything agrees: status 206, Content-Range, leng
     412                 Conflict: the value is another by now
     416                 BadInput bad_range
     408, 425, 429, 5xx  Unavailable, with Retry-After if it was sent; 429 and 503 are `SlowDown`
-    401, 403, 407, 451  Misconfigured: the server refuses *us*; 403 is `Refused`. Common Crawl blocks by 403, and
+    401, 403, 407, 451  Misconfigured: the server refuses *us*; 403 is `AccessRefused`. Common Crawl blocks by 403, and
                         asking on makes that worse: stop, wait minutes, look at rate and User-Agent. (Some S3 fronts
                         say 403 for a missing key; there is no telling the two apart.)
     200 for a range     Unavailable, and the body is not read: it may be the whole gigabyte
@@ -42,8 +42,8 @@ _CONTENT_RANGE = re.compile(r"bytes (?:(\d+)-(\d+)|\*)/(?:(\d+)|\*)", re.ASCII |
 _OBJECT = re.compile(r"^HTTPS?Connection(?:Pool)?\(.*?\): ")
 
 
-class Wanted(Struct, frozen=True, kw_only=True):
-    """What was asked for, held against what came."""
+class ReadRequest(Struct, frozen=True, kw_only=True):
+    """A read of a range, and the check whether an answer is the one to it."""
 
     key: str
     start: int
@@ -65,11 +65,11 @@ class Wanted(Struct, frozen=True, kw_only=True):
         return headers
 
     def check(self, answer: urllib3.BaseHTTPResponse) -> int | None:
-        """How many bytes the body has, None when only its end will tell. Raises unless they are the wanted ones."""
+        """Return the length of the body, None when only its end will tell. Raise unless it is what was asked for."""
         if answer.status == 416 and self.length is None and _content_range(answer) == (None, None, self.start):
             return 0  # from the end to the end
         if answer.status not in (200, 206):
-            raise refusal(answer, key=self.key)
+            raise error_for_status(answer, key=self.key)
         if (answer.status == 200) != (self.whole or self.length == 0):
             raise Unavailable(f"{self.key}: status {answer.status}, asked for {self.headers().get('Range', 'all')}")
         if self.etag and etag_of(answer) != self.etag:
@@ -85,8 +85,8 @@ class Wanted(Struct, frozen=True, kw_only=True):
         self._check_size(size)
         expected = (size or 0) - self.start if self.length is None else self.length
         if first != self.start or last != self.start + expected - 1 or length not in (None, expected):
-            said = f"Content-Range {answer.headers.get('Content-Range')!r}, Content-Length {length}"
-            raise Unavailable(f"{self.key}: {said}, asked for {self.headers()['Range']}")
+            received = f"Content-Range {answer.headers.get('Content-Range')!r}, Content-Length {length}"
+            raise Unavailable(f"{self.key}: {received}, asked for {self.headers()['Range']}")
         return expected
 
     def _check_size(self, size: int | None) -> None:
@@ -94,8 +94,8 @@ class Wanted(Struct, frozen=True, kw_only=True):
             end_of_range(self.start, self.length, stat=Stat(key=self.key, size=size, etag=""))
 
 
-def refusal(answer: urllib3.BaseHTTPResponse, *, key: str) -> WebmillError:
-    """The error for a status: the table at the top of this file."""
+def error_for_status(answer: urllib3.BaseHTTPResponse, *, key: str) -> WebmillError:
+    """Return the error for a status, as in the table at the top of this file."""
     status = answer.status
     if status in (404, 410):
         return NotFound(f"{key}: status {status}")
@@ -112,38 +112,38 @@ def refusal(answer: urllib3.BaseHTTPResponse, *, key: str) -> WebmillError:
             f"{key}: the server refuses us (status {status}): do not ask on; check the address, the rate and the "
             "User-Agent, and wait before the next try"
         )
-    return Misconfigured(f"{key}: status {status}, which is no answer to a read; check the address")
+    return Misconfigured(f"{key}: status {status}, which is not an answer to a read; check the address")
 
 
-def why_none(error: HTTPError) -> str:
-    """Why there is no answer, or no more of it, for people: urllib3 tells of its own objects."""
+def describe_failure(error: HTTPError) -> str:
+    """Return why there is no answer, or no more of it, for people: urllib3 names its own objects."""
     match error:
         case NameResolutionError():
             return "its name cannot be resolved"
         case ReadTimeoutError():
             return "it was silent for too long"
         case ProxyError():
-            return f"the proxy: {_words(error.original_error)}"
+            return f"the proxy: {_system_message(error.original_error)}"
         case ConnectTimeoutError() if not isinstance(error, NewConnectionError):
             return "no connection in time"
         case ProtocolError(args=(_, http.client.IncompleteRead())):
             return "it ended early"
         case ProtocolError(args=(_, BaseException() as cause)):
-            return _words(cause)
-    return _words(error)
+            return _system_message(cause)
+    return _system_message(error)
 
 
-def _words(error: BaseException) -> str:
-    """Those of the system where it has some: `connection refused`."""
+def _system_message(error: BaseException) -> str:
+    """Return the message of the operating system where there is one: `connection refused`."""
     cause: BaseException | None = error
     while cause and not (isinstance(cause, OSError) and cause.strerror):
         cause = cause.__cause__ or cause.__context__
-    said = cause.strerror if isinstance(cause, OSError) and cause.strerror else _OBJECT.sub("", str(error))
-    return said[:1].lower() + said[1:]
+    message = cause.strerror if isinstance(cause, OSError) and cause.strerror else _OBJECT.sub("", str(error))
+    return message[:1].lower() + message[1:]
 
 
-def redirected(url: str, location: str) -> str:
-    """Where a redirect leads: to HTTP only, and from HTTPS never back to plain HTTP."""
+def resolve_redirect(url: str, location: str) -> str:
+    """Return where a redirect leads: to HTTP only, and from HTTPS never back to plain HTTP."""
     try:
         target = urljoin(url, location)
     except ValueError:
@@ -166,34 +166,34 @@ def etag_of(answer: urllib3.BaseHTTPResponse) -> str:
 
 
 def _length(answer: urllib3.BaseHTTPResponse, *, key: str) -> int | None:
-    """The length of the body; None when chunks will end it. Neither or both: a cut could not be seen."""
-    length = number(answer.headers.get("Content-Length"))
+    """Return the length of the body; None when it is chunked. Neither or both: a cut could not be seen."""
+    length = parse_number(answer.headers.get("Content-Length"))
     chunked = answer.headers.get("Transfer-Encoding", "").lower() == "chunked"
     if chunked == (length is not None):
-        raise Misconfigured(f"{key}: the server tells the size of its answer twice or not at all")
+        raise Misconfigured(f"{key}: the answer must have either a Content-Length or chunks")
     return length
 
 
 def _content_range(answer: urllib3.BaseHTTPResponse) -> tuple[int | None, int | None, int | None]:
-    """First, last and size of RFC 9110 section 14.4; None for `*` and for what cannot be read."""
+    """Return first, last and size (RFC 9110 section 14.4); None for `*` and for what cannot be read."""
     match = _CONTENT_RANGE.fullmatch(answer.headers.get("Content-Range", "").strip())
-    return (number(match[1]), number(match[2]), number(match[3])) if match else (None, None, None)
+    return (parse_number(match[1]), parse_number(match[2]), parse_number(match[3])) if match else (None, None, None)
 
 
-def number(text: str | None) -> int | None:
+def parse_number(text: str | None) -> int | None:
     return int(text) if text and len(text) < 20 and text.isascii() and text.isdecimal() else None
 
 
 def _retry_after(text: str | None) -> float | None:
-    """Seconds or a date (RFC 9110 section 10.2.3), kept between now and an hour."""
-    seconds: float | None = number(text)
-    when = date(text) if seconds is None else None
+    """Return the seconds of a number or a date (RFC 9110 section 10.2.3), from 0 to an hour."""
+    seconds: float | None = parse_number(text)
+    when = parse_date(text) if seconds is None else None
     if when:
         seconds = (when - datetime.now(UTC)).total_seconds()
     return None if seconds is None else min(max(seconds, 0.0), LONGEST_RETRY_AFTER)
 
 
-def date(text: str | None) -> datetime | None:
+def parse_date(text: str | None) -> datetime | None:
     try:
         when = parsedate_to_datetime(text or "")
     except (ValueError, OverflowError):

@@ -14,7 +14,7 @@ from typing import BinaryIO
 from webmill.errors import Conflict, Unavailable
 from webmill.infra.limiter import RequestLimiter, record_error, recording_outcome
 from webmill.infra.limiter_rules import Permit
-from webmill.infra.storage.base import CHUNK, RawStream, Readable, Stat, buffered, end_of_range
+from webmill.infra.storage.base import CHUNK, RawStream, Readable, Stat, buffer_stream, end_of_range
 
 LAST_WAIT = 10.0  # seconds once we are to stop: what is at hand may end if its permit is near
 
@@ -52,7 +52,7 @@ class LimitedReads:
         except BaseException as error:
             record_error(self._limiter, permit, error)
             raise
-        return buffered(_RecordingStream(stream, limiter=self._limiter, permit=permit))
+        return buffer_stream(_RecordingStream(stream, limiter=self._limiter, permit=permit))
 
     def _request(self) -> AbstractContextManager[None]:
         return recording_outcome(self._limiter, self._acquire())
@@ -75,7 +75,7 @@ class LimitedPartReads(LimitedReads):
         stat = self.stat(key)
         if etag and etag != stat.etag:
             raise Conflict(f"{key} is another value by now")
-        return buffered(_LimitedParts(self, stat, start=start, end=end_of_range(start, length, stat=stat)))
+        return buffer_stream(_LimitedParts(self, stat, start=start, end=end_of_range(start, length, stat=stat)))
 
 
 class _RecordingStream(RawStream):

@@ -41,12 +41,12 @@ from webmill.infra.storage.base import (
     RawStream,
     Stat,
     StorageOptions,
-    buffered,
+    buffer_stream,
     check_key,
     check_read,
     chunks_of,
     end_of_range,
-    opened,
+    open_data,
 )
 from webmill.infra.storage.walk import Entry, is_listed, walk
 
@@ -71,7 +71,7 @@ class LocalStorage:
         self._now = now
 
     def stat(self, key: str) -> Stat:
-        """Publishers ask this of every blob, so it opens no file and enters no context: half the time of `_opened`."""
+        """Return size and etag. Publishers call it for every blob, so it opens no file, twice as fast as reading."""
         folder, _, name = check_key(key).rpartition("/")
         try:
             fd = _open_below(self.root, folder)
@@ -89,7 +89,7 @@ class LocalStorage:
         return _stat_of(status, key=key)
 
     def read(self, key: str, *, start: int = 0, length: int | None = None, etag: str | None = None) -> bytes:
-        with self._opened(key) as (fd, stat):
+        with self._open_file(key) as (fd, stat):
             _check_etag(stat, etag)
             end = end_of_range(start, length, stat=stat)
             check_read(key, end - start)
@@ -97,16 +97,16 @@ class LocalStorage:
                 return raw.readall()
 
     def open(self, key: str, *, start: int = 0, length: int | None = None, etag: str | None = None) -> BinaryIO:
-        with self._opened(key) as (fd, stat):
+        with self._open_file(key) as (fd, stat):
             _check_etag(stat, etag)
             end = end_of_range(start, length, stat=stat)
-            return buffered(_Range(os.dup(fd), key=key, start=start, end=end))
+            return buffer_stream(_Range(os.dup(fd), key=key, start=start, end=end))
 
     def write(self, key: str, data: Data, *, condition: Condition | None = None) -> Stat:
         with self._folder(check_key(key), create=True) as (folder, name):
             _check_condition(folder, _stat_in(folder, name, key=key), key=key, condition=condition)  # saves the copy
             with drafting(folder, what=key) as draft:
-                with opened(data) as source:
+                with open_data(data) as source:
                     draft.file.writelines(chunks_of(source))
                 draft.file.flush()
                 _stamp(draft, self._now())
@@ -134,13 +134,13 @@ class LocalStorage:
             pass
 
     def sweep(self) -> int:
-        """Removes what killed writers have left behind; how many files that were."""
+        """Remove the temporary files of killed writers; return how many there were."""
         return sum(self._sweep(""))
 
     def _sweep(self, folder: str) -> Iterator[int]:
         subfolders = [key.decode() for key, stat in self._entries(folder) if not stat]
         try:
-            with self._walked(folder) as fd:
+            with self._open_folder(folder) as fd:
                 yield remove_stale_temps_in(fd)
         except NotFound:
             return  # gone meanwhile
@@ -149,14 +149,14 @@ class LocalStorage:
 
     @contextmanager
     def _folder(self, key: str, *, create: bool = False) -> Iterator[tuple[int, str]]:
-        """The open folder of a key and its name in it."""
+        """Open the folder of a key; yield its descriptor and the name in it."""
         path, _, name = key.rpartition("/")
-        with self._walked(path, create=create) as folder:
+        with self._open_folder(path, create=create) as folder:
             yield folder, name
 
     @contextmanager
-    def _walked(self, path: str, *, create: bool = False) -> Iterator[int]:
-        """The folder at a path below the root, segment by segment: O_NOFOLLOW guards only the last one of a path."""
+    def _open_folder(self, path: str, *, create: bool = False) -> Iterator[int]:
+        """Open a folder below the root segment by segment: O_NOFOLLOW guards only the last one of a path."""
         if create:
             make_folder(self.root)
         with os_errors(f"{self.root}/{path}"):
@@ -167,7 +167,7 @@ class LocalStorage:
             os.close(fd)
 
     @contextmanager
-    def _opened(self, key: str) -> Iterator[tuple[int, Stat]]:
+    def _open_file(self, key: str) -> Iterator[tuple[int, Stat]]:
         try:
             with self._folder(check_key(key)) as (folder, name), os_errors(key):
                 fd = os.open(name, _FILE, dir_fd=folder)
@@ -186,11 +186,11 @@ class LocalStorage:
 
     @contextmanager
     def _locked(self, key: str) -> Iterator[None]:
-        """Between looking and renaming nobody else may rename: not another thread, not another process.
+        """Lock a key against other threads and processes between a check of its value and a rename.
 
-        Held for a look and a rename only, and freed by the kernel when its holder dies. 256 locks serve all keys.
+        The kernel frees the lock when its holder dies. 256 locks serve all keys.
         """
-        with self._walked(LOCKS, create=True) as folder, os_errors(key):
+        with self._open_folder(LOCKS, create=True) as folder, os_errors(key):
             name = hashlib.sha256(key.encode()).hexdigest()[:2]
             fd = os.open(name, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666, dir_fd=folder)
         try:
@@ -202,7 +202,7 @@ class LocalStorage:
 
     def _entries(self, folder: str) -> Iterator[Entry]:
         try:
-            with self._walked(folder) as fd, os_errors(folder):
+            with self._open_folder(folder) as fd, os_errors(folder):
                 for name in os.listdir(fd):  # noqa: PTH208  a Path cannot list an open folder
                     entry = _entry(fd, folder + name, name)
                     if entry:
@@ -292,7 +292,7 @@ def _stamp(draft: Draft, nanoseconds: int) -> None:
 
 
 def _make_later(draft: Draft, there: Stat | None) -> None:
-    """Makes the draft later than what it replaces. Nearly always it is, and this costs one fstat."""
+    """Make the draft later than what it replaces. Nearly always it is, and this costs one fstat."""
     if not there:
         return
     old = int(there.etag.partition("-")[0], 16)
@@ -302,11 +302,11 @@ def _make_later(draft: Draft, there: Stat | None) -> None:
         _stamp(draft, old + step)
         draft.sync()
     if os.fstat(draft.fd).st_mtime_ns <= old:
-        raise Misconfigured(f"{draft.what}: this file system keeps no times; keep the collection on one that does")
+        raise Misconfigured(f"{draft.what}: this file system stores no times; keep the collection on one that does")
 
 
 class _Range(RawStream):
-    """Reads of an open file at a place: the file is replaced, never changed, so these are bytes of one value."""
+    """A range of an open file. Files are replaced, never changed, so its bytes are of one value."""
 
     def __init__(self, fd: int, *, key: str, start: int, end: int) -> None:
         self._fd, self._key, self._at, self._end = fd, key, start, end
@@ -318,7 +318,7 @@ class _Range(RawStream):
         with os_errors(self._key):
             data = os.pread(self._fd, wanted, self._at)
         if not data:
-            raise Unavailable(f"{self._key}: the file was cut at byte {self._at} while it was read")
+            raise Unavailable(f"{self._key}: the file was truncated at byte {self._at} while it was read")
         self._at += len(data)
         return data
 

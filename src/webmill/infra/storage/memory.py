@@ -22,7 +22,7 @@ from webmill.infra.storage.base import (
     check_read,
     chunks_of,
     end_of_range,
-    opened,
+    open_data,
 )
 
 
@@ -57,7 +57,7 @@ class MemoryStorage:
 
     def write(self, key: str, data: Data, *, condition: Condition | None = None) -> Stat:
         check_key(key)
-        with opened(data) as source:
+        with open_data(data) as source:
             value = b"".join(chunks_of(source))
         with self._lock:
             self._check(key, condition)

@@ -1,4 +1,4 @@
-"""Patience around any storage: what may be done twice is tried again."""
+"""Retries around any storage, for the calls that may be repeated."""
 
 from __future__ import annotations
 
@@ -56,18 +56,18 @@ class Retrying(RetryingReads):
             return self._storage.write(key, data)
         start = data.tell()
 
-        def from_the_start() -> Stat:
+        def write_from_start() -> Stat:
             data.seek(start)
             return self._storage.write(key, data)
 
-        return self._try(from_the_start)
+        return self._try(write_from_start)
 
     def list(self, prefix: str = "", *, start_after: str = "") -> Iterator[Stat]:
-        """Goes on behind the last key it gave."""
+        """List as the inner storage does; after a failure go on behind the last key."""
         after = start_after
         listing = self._storage.list(prefix, start_after=after)
 
-        def following() -> Stat | None:
+        def read_next() -> Stat | None:
             nonlocal listing
             try:
                 return next(listing, None)
@@ -75,7 +75,7 @@ class Retrying(RetryingReads):
                 listing = self._storage.list(prefix, start_after=after)  # a generator that has raised is over
                 raise
 
-        while stat := self._try(following):
+        while stat := self._try(read_next):
             after = stat.key
             yield stat
 

@@ -34,13 +34,13 @@ from webmill.infra.storage.base import (
     RawStream,
     Stat,
     StorageOptions,
-    buffered,
+    buffer_stream,
     check_key,
     check_range,
     check_read,
     chunks_of,
     end_of_range,
-    opened,
+    open_data,
 )
 from webmill.infra.storage.retrying import Retrying
 from webmill.infra.storage.walk import Entry, is_listed, walk
@@ -122,11 +122,13 @@ class S3Storage:
 
     def open(self, key: str, *, start: int = 0, length: int | None = None, etag: str | None = None) -> BinaryIO:
         stat = self._stat(check_key(key), etag=etag)
-        return buffered(_Parts(self._read, stat=stat, start=start, end=end_of_range(start, length, stat=stat)))
+        return buffer_stream(
+            _PartStream(self._read, stat=stat, start=start, end=end_of_range(start, length, stat=stat))
+        )
 
     def write(self, key: str, data: Data, *, condition: Condition | None = None) -> Stat:
         check_key(key)
-        with opened(data) as source:
+        with open_data(data) as source:
             return self._write_if(key, source, condition) if condition else self._write(key, source)
 
     def list(self, prefix: str = "", *, start_after: str = "") -> Iterator[Stat]:
@@ -140,13 +142,13 @@ class S3Storage:
             pass
 
     def probe_conditional_writes(self) -> None:
-        """Tries with a key of its own whether this store keeps the promises of `write`; `Misconfigured` if not."""
+        """Try with a key of its own whether this store keeps the promises of `write`; `Misconfigured` if not."""
         key = f"{RESERVED}probe/{secrets.token_hex(8)}"
         try:
             with ThreadPoolExecutor(8) as threads:
-                created = sum(threads.map(lambda _: self._wins(key, Absent()), range(8)))
+                created = sum(threads.map(lambda _: self._try_write(key, Absent()), range(8)))
             first = Matches(self._stat(key, etag=None).etag)
-            updated = [self._wins(key, first), self._wins(key, first)]
+            updated = [self._try_write(key, first), self._try_write(key, first)]
         except WebmillError:
             with suppress(WebmillError), _errors(key):  # what went wrong first is what the operator must know
                 self._store.delete(key)
@@ -159,7 +161,7 @@ class S3Storage:
                 "each other unseen; use Amazon S3, SeaweedFS, MinIO, Cloudflare R2 or another store that does"
             )
 
-    def _wins(self, key: str, condition: Condition) -> bool:
+    def _try_write(self, key: str, condition: Condition) -> bool:
         try:
             self._write_if(key, io.BytesIO(secrets.token_bytes(8)), condition)
         except Conflict:
@@ -192,7 +194,7 @@ class S3Storage:
         return data
 
     def _write(self, key: str, source: BinaryIO) -> Stat:
-        parts = _Counted(chunks_of(source, PART))
+        parts = _CountedParts(chunks_of(source, PART))
         first = next(parts, b"")
         second = next(parts, None)
         with _errors(key, missing=self._where):
@@ -218,11 +220,11 @@ class S3Storage:
         return Stat(key=key, size=len(data), etag=result["e_tag"] or "")
 
     def _check_there(self, key: str) -> None:
-        """Amazon answers 409 also to one who raced with a delete: then nobody has won, and it can be tried again."""
+        """Raise Unavailable when nothing is there: Amazon also answers 409 after a race with a delete."""
         try:
             self._stat(key, etag=None)
         except NotFound as error:
-            raise Unavailable(f"{key}: the store was busy with it") from error
+            raise Unavailable(f"{key}: the store was busy with this key") from error
 
     def _entries(self, folder: str) -> Iterator[Entry]:
         with _errors(folder, missing=self._where):
@@ -235,7 +237,7 @@ class S3Storage:
                 yield meta["path"].encode(), _stat_of(meta)
 
     def _is_folder_marker(self, meta: dict[str, Any]) -> bool:
-        """Consoles and SeaweedFS keep empty objects `a/` for folders, which the client shows us as `a`."""
+        """Return whether this is an empty object `a/`, kept for a folder, which the client lists as `a`."""
         if meta["size"]:
             return False
         try:
@@ -245,7 +247,7 @@ class S3Storage:
         return False
 
 
-class _Parts(RawStream):
+class _PartStream(RawStream):
     """One request for each part: no connection waits for a slow reader, and each part is of the same etag."""
 
     def __init__(self, read: Callable[..., bytes], *, stat: Stat, start: int, end: int) -> None:
@@ -261,7 +263,7 @@ class _Parts(RawStream):
         return bytes(data)
 
 
-class _Counted:
+class _CountedParts:
     def __init__(self, parts: Iterator[bytes]) -> None:
         self._parts = parts
         self.size = 0
@@ -320,8 +322,8 @@ def _connect(options: S3Options, *, retries: int) -> Any:
         )
 
 
-class _Threads:
-    """The client's threads belong to the process that used it first: in a fork of it every call would hang."""
+class _ClientThreads:
+    """Refuses use in a fork, where every call would hang: the client's threads belong to the first process."""
 
     owner: int | None = None
 
@@ -334,10 +336,10 @@ class _Threads:
 
 @contextmanager
 def _errors(what: str, *, missing: str | None = None) -> Iterator[None]:
-    """`missing` names the bucket, for calls to which "not found" can only mean that it is not there."""
+    """Raise errors of the client as ours. `missing` names the bucket where "not found" can only mean that."""
     from obstore.exceptions import BaseError
 
-    _Threads.check()
+    _ClientThreads.check()
     try:
         yield
     except (BaseError, FileNotFoundError, ValueError) as error:
@@ -347,16 +349,16 @@ def _errors(what: str, *, missing: str | None = None) -> Iterator[None]:
 def _as_webmill_error(error: Exception, *, what: str, missing: str | None) -> WebmillError:
     from obstore import exceptions as theirs
 
-    said = str(error).partition("\n")[0]
-    status = _STATUS.search(said)
-    number = status[1] if status else ""  # a failed listing is told by nothing else
+    message = str(error).partition("\n")[0]
+    status = _STATUS.search(message)
+    number = status[1] if status else ""  # a failed listing has no error class
     if isinstance(error, FileNotFoundError | theirs.NotFoundError) or number == "404":
         return Misconfigured(f"{missing}: no such bucket; create it") if missing else NotFound(what)
     if isinstance(error, theirs.AlreadyExistsError | theirs.PreconditionError):
         return Conflict(f"{what} is another value by now")
     if isinstance(error, theirs.PermissionDeniedError | theirs.UnauthenticatedError) or number in ("401", "403"):
         refused = AccessRefused if number == "403" else Misconfigured
-        return refused(f"{said}; check the keys and what they may do")
+        return refused(f"{message}; check the keys and what they may do")
     if isinstance(error, theirs.NotSupportedError | theirs.UnknownConfigurationKeyError | ValueError):
-        return Misconfigured(f"{what}: {said}; check the settings of the store")
-    return SlowDown(said) if number in ("429", "503") else Unavailable(said)  # the client keeps Retry-After to itself
+        return Misconfigured(f"{what}: {message}; check the settings of the store")
+    return SlowDown(message) if number in ("429", "503") else Unavailable(message)

@@ -37,7 +37,7 @@ def _walk(entries: Entries, folder: str, *, prefix: bytes, after: bytes) -> Iter
 
 
 def is_listed(key: str) -> bool:
-    """Whether a key can name what was found. Our own names are passed over; what others have put there is told."""
+    """Return whether a key is valid. Our own temporary names are skipped silently, other invalid ones are logged."""
     try:
         check_key(key)
     except BadInput as error:

@@ -12,7 +12,7 @@ from typing import BinaryIO
 from webmill.errors import BadInput, Unavailable
 from webmill.formats.warc.typed_records import FileType
 from webmill.infra.retry import BackoffPolicy, retrying
-from webmill.infra.storage.base import RawStream, Readable, buffered
+from webmill.infra.storage.base import RawStream, Readable, buffer_stream
 from webmill.pipeline.extract.manifest import Files
 from webmill.pipeline.extract.receipts import Source
 
@@ -42,7 +42,7 @@ def opened_files(
 
 
 def _open(storage: Readable, key: str, source: Source, at: int) -> BinaryIO:
-    return buffered(_Patient(storage, key, source, at=at)) if at < source.size else io.BytesIO()
+    return buffer_stream(_Patient(storage, key, source, at=at)) if at < source.size else io.BytesIO()
 
 
 class Replay:
