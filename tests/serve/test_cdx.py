@@ -160,7 +160,7 @@ def test_a_crawl_that_is_not_there_ends_also_those_who_turn_pages(
     """cdx_toolkit takes 404 for a page without captures, and asks for the next one, for ever."""
     assert client.get("/OTHER-index", params={"url": "a.com", "page": "0"}).status_code == 404
     assert client.get("/OTHER-index", params={"url": "a.com", "page": "1"}).status_code == 400
-    assert client.get("/OTHER/cdx", params={"url": "a.com"}).json() == {"message": "no crawl OTHER"}
+    assert client.get("/OTHER/cdx", params={"url": "a.com"}).json() == {"message": "there is no crawl OTHER here"}
     with client_of(tmp_path) as empty:
         assert empty.get("/cdx", params={"url": "a.com"}).status_code == 404
         assert empty.get("/collinfo.json").json() == []

@@ -99,7 +99,7 @@ def test_what_is_asked_wrongly_or_is_not_there_is_told(client: TestClient) -> No
             {"message": "No Captures found for: https://nowhere.example/"},
         )
     wrong = client.get(f"/timegate/{PAGE}", headers={"Accept-Datetime": "soon"})
-    assert (wrong.status_code, wrong.json()["message"]) == (400, "Accept-Datetime is no date: 'soon'")
+    assert (wrong.status_code, wrong.json()["message"]) == (400, "Accept-Datetime is not an HTTP date: 'soon'")
     behind_all_time = client.get(f"/timegate/{PAGE}", headers={"Accept-Datetime": "Fri, 31 Dec 9999 23:59:59 -2359"})
     assert behind_all_time.status_code == 400
     assert client.get("/timegate/").status_code == 400

@@ -43,7 +43,10 @@ ROOT = Path("/srv/my data/news")
         (Misconfigured("s3://bucket/prefix: give a key"), "its server: give a key"),
         (Misconfigured("sqlite:/var/lib/x/queue.sqlite: not ours"), "sqlite:queue.sqlite: not ours"),
         (NotFound("not in this archive: http://a.example/b/c"), "not in this archive: http://a.example/b/c"),
-        (BadInput("no archived address: /web/TIMESTAMP/URL", reason="x"), "no archived address: /web/TIMESTAMP/URL"),
+        (
+            BadInput("not the address of a capture; write /web/TIMESTAMP/URL", reason="x"),
+            "not the address of a capture; write /web/TIMESTAMP/URL",
+        ),
         (NotFound("no file /secret.pem (ENOENT)"), "no file secret.pem (ENOENT)"),
         (BadInput("page is a number from 1 to 10/2", reason="x"), "page is a number from 1 to 10/2"),
     ],
@@ -58,7 +61,7 @@ def test_of_a_root_of_one_part_nothing_else_is_taken_for_it(root: str) -> None:
         "not in this archive: http://a.example/data/page",
         "not in this archive: http://a.example/data",
         "not in this archive: http://data/web/data",
-        "no archived address: /web/TIMESTAMP/URL",
+        "not the address of a capture; write /web/TIMESTAMP/URL",
         "and/or 1 / 2",
     ):
         assert message_of(NotFound(said), Path(root)) == said

@@ -221,9 +221,9 @@ def test_what_stops_it_from_starting_is_a_sentence(town: Path, tmp_path: Path) -
         for flags, said in (
             (("--port", str(port)), f"port {port} of 127.0.0.1 is taken: choose another with --port"),
             (("--port", "0", "--replay-port", str(port)), "choose another with --replay-port"),
-            (("--port", "0", "--certificate", str(tmp_path / "no.pem")), "no certificate and key that fit"),
+            (("--port", "0", "--certificate", str(tmp_path / "no.pem")), "not a matching certificate and key"),
             (("--port", "0", "--certificate", str(tmp_path / "none.pem")), "no file"),
-            (("--port", "0", "--key", "x.pem"), "a key without a certificate"),
+            (("--port", "0", "--key", "x.pem"), "--key needs --certificate"),
             (("--port", "0", "--address", "archive.example"), "is not an origin"),
             (
                 ("--address", "https://a.example/archive", "--replay-address", "https://b.example"),

@@ -1,4 +1,4 @@
-"""One JSON object a line for each request. Nothing that a client sends can begin a line, or move a cursor."""
+"""The access log: one JSON object per line and request. Nothing that a client sends can start a line."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from starlette.types import Scope
 from webmill.errors import Misconfigured
 
 MOST_BUFFERED = 32 << 10
-LONGEST = 1024  # characters of what a client says
+LONGEST = 1024  # characters kept of a value from the client
 
 
 class AccessLog:
-    """To a file that many processes append to, or to stderr (`-`). Written in whole lines, some at a time."""
+    """Appends whole lines, buffered, to a file that processes share, or to stderr (`-`)."""
 
     def __init__(self, place: str) -> None:
         self._lines: list[str] = []
@@ -31,20 +31,20 @@ class AccessLog:
             raise Misconfigured(f"cannot write the access log {Path(place)} ({error.strerror})") from error
 
     def add(self, scope: Scope, *, address: str, status: int, kind: str, size: int, seconds: float) -> None:
-        said = {name: value for name, value in scope["headers"] if name in (b"host", b"user-agent", b"referer")}
+        sent = {name: value for name, value in scope["headers"] if name in (b"host", b"user-agent", b"referer")}
         query = scope["query_string"]
         line = {
             "time": round(time.time(), 3),
             "address": address,
             "method": scope["method"],
             "path": _text(scope.get("raw_path") or b"") + ("?" + _text(query) if query else ""),
-            "host": _text(said.get(b"host", b"")),
+            "host": _text(sent.get(b"host", b"")),
             "status": status,
             "kind": kind,
             "bytes": size,
             "seconds": round(seconds, 6),
-            "agent": _text(said.get(b"user-agent", b"")),
-            "referer": _text(said.get(b"referer", b"")),
+            "agent": _text(sent.get(b"user-agent", b"")),
+            "referer": _text(sent.get(b"referer", b"")),
         }
         self._lines.append(json.dumps(line, separators=(",", ":")) + "\n")  # all but ASCII is escaped
         self._size += len(self._lines[-1])
@@ -52,10 +52,10 @@ class AccessLog:
             self.flush()
 
     def flush(self) -> None:
-        """A full disk loses lines, not requests."""
+        """Write the buffered lines. A full disk loses lines, not requests."""
         lines, self._lines, self._size = "".join(self._lines).encode(), [], 0
         try:
-            while lines:  # a pipe, or a disk that is nearly full, may take less
+            while lines:  # a pipe or a nearly full disk may accept less
                 lines = lines[os.write(self._fd, lines) :]
         except OSError:
             pass

@@ -1,8 +1,7 @@
-"""Requests that change something. The gate has looked where each comes from, and whether it bears the token of the
-server, where the operator has set one: then others than the operator can open our pages.
+"""Requests that change something. RequestGuard has checked their origin and, where one is set, the token.
 
-A person's browser asks for the token (Basic: any name, the token as password); a program sends
-`Authorization: Bearer TOKEN`. A browser would send what it knows for other sites, too: its forms carry a stamp besides.
+A browser asks for the token (Basic: any name, the token as password); a program sends `Authorization: Bearer TOKEN`.
+Since a browser would also send its password for requests of other sites, our forms carry a signature as well.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ CHALLENGES = [
 
 
 def is_authorized(request: Request, site: Site, *, action: str, stamp: str) -> bool:
-    """Whether this was sent by a form of ours for this action, or by a program that bears the token."""
+    """Return whether this came from our form for this action, or from a program with the token."""
     return _token_matches(
         site.token, request.headers.get("authorization", "").encode("latin-1"), b"bearer"
     ) or site.is_signed(action, stamp)
@@ -33,14 +32,14 @@ def has_token(token: str, authorization: bytes) -> bool:
 
 
 def _token_matches(token: str, authorization: bytes, wanted: bytes) -> bool:
-    scheme, _, said = authorization.partition(b" ")
+    scheme, _, credentials = authorization.partition(b" ")
     if not token or scheme.lower() != wanted:
         return False
-    return hmac.compare_digest(token.encode(), _password(said) if wanted == b"basic" else said.strip())
+    return hmac.compare_digest(token.encode(), _password(credentials) if wanted == b"basic" else credentials.strip())
 
 
-def _password(said: bytes) -> bytes:
+def _password(credentials: bytes) -> bytes:
     try:
-        return b64decode(said.strip(), validate=True).partition(b":")[2]
+        return b64decode(credentials.strip(), validate=True).partition(b":")[2]
     except binascii.Error:
         return b""

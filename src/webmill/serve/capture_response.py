@@ -1,4 +1,4 @@
-"""What archived answers of all kinds have in common: their headers, made harmless, and their bodies as streams."""
+"""Responses made of captures: archived headers, made harmless, and archived bodies as streams."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ HeaderPairs = list[tuple[str, str]]
 
 LINKS = "application/link-format"
 ORIGINAL = "X-Archive-Orig-"
-MOST_FIELDS, MOST_BYTES = 64, 16 << 10  # of archived fields in an answer of ours; the record has them all
-HELD = 1 << 20  # what is not larger is sent at once
-SKIPPED = 1 << 20  # bytes that are passed over at once, on the way to a range
+MOST_FIELDS, MOST_BYTES = 64, 16 << 10  # archived headers in one response; the record has them all
+HELD = 1 << 20  # bytes; smaller bodies are sent at once
+SKIPPED = 1 << 20  # bytes skipped at once on the way to a range
 
 _TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]{1,100}")
 _CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]+")
@@ -39,7 +39,7 @@ _CHARSET = re.compile(r"[A-Za-z0-9:_.+-]{1,40}")
 
 
 def original_headers(headers: Headers, *, passed: Iterable[str] = ()) -> HeaderPairs:
-    """All but the `passed` under a name of ours, where no browser acts on them."""
+    """Return all headers but `passed` with a prefix, so that no browser acts on them."""
     pairs: HeaderPairs = []
     left = MOST_BYTES
     for name, value in headers:
@@ -54,13 +54,13 @@ def original_headers(headers: Headers, *, passed: Iterable[str] = ()) -> HeaderP
 
 
 def clean_header(value: str) -> str:
-    """No line break of a stranger gets into a head of ours. Bytes beyond ASCII are escaped: clients choke on them."""
+    """Return a header value without control characters and with non-ASCII bytes escaped."""
     value = _CONTROL.sub(" ", value).strip()
     return value if value.isascii() else quote_from_bytes(value.encode("latin-1", "replace"), safe=_ASCII)
 
 
 def parse_content_type(content_type: str) -> tuple[str, str | None]:
-    """The type in lower case, and the label of the charset. Nothing that is not clean gets through."""
+    """Return the media type in lower case and the charset label, each only if well-formed."""
     found = _TYPE.match(content_type[:1000])
     label = charset_label(content_type)
     kind = found[1].lower() if found else "application/octet-stream"
@@ -68,17 +68,17 @@ def parse_content_type(content_type: str) -> tuple[str, str | None]:
 
 
 def memento_headers(site: Site, archived: Archived, url: str) -> HeaderPairs:
-    """RFC 7089. `url` is normalised: no `>` or line break is in it."""
+    """Return the headers of RFC 7089. `url` is normalised, so it has no `>` or line break."""
     links = (
         format_link(url, "original"),
         format_link(f"{site.address}/timegate/{url}", "timegate"),
         format_link(f"{site.address}/timemap/link/{url}", "timemap", type=LINKS),
     )
-    said = ("Link", ", ".join(links))
+    link = ("Link", ", ".join(links))
     try:
-        return [("Memento-Datetime", memento_date(archived.capture.timestamp)), said]
-    except BadInput:  # captured, but at no time that a memento could have
-        return [said]
+        return [("Memento-Datetime", memento_date(archived.capture.timestamp)), link]
+    except BadInput:  # its timestamp is not a date
+        return [link]
 
 
 def format_link(url: str, rel: str, **attributes: str) -> str:
@@ -87,12 +87,12 @@ def format_link(url: str, rel: str, **attributes: str) -> str:
 
 
 def memento_date(timestamp: str) -> str:
-    """Of a capture, as heads and links have it. BadInput when those digits are no date."""
+    """Return the timestamp of a capture as an HTTP date. BadInput: the digits are not a date."""
     return http_date(to_datetime(timestamp)).decode()
 
 
 class StreamedCapture(StreamingResponse):
-    """Lets go of its archive also when the client has gone away. For a HEAD nothing more is read."""
+    """A streamed capture. Closes its archive also when the client disconnects; reads nothing for HEAD."""
 
     def __init__(self, pieces: Iterator[bytes], archived: Archived, *, status: int, threads: BoundedThreads) -> None:
         super().__init__((), status_code=status)
@@ -119,7 +119,7 @@ def capture_response(
     status: int = 200,
     size: int | None = None,
 ) -> Response:
-    """The archive is closed with it. `size`: of all pieces, where that is known."""
+    """Return a response that closes the archive when it is sent. `size`: of all pieces, if known."""
     try:
         held, rest = read_up_to(pieces, HELD)
     except BaseException:
@@ -141,11 +141,10 @@ def ranged_capture_response(
     threads: BoundedThreads,
     part: ArchivedRange | None = None,
 ) -> Response:
-    """The content as it is: all of it, or the range that is asked for. `part`: where it lies in what was archived in
-    part; of that the range is meant.
+    """Return the whole content or the requested range. `part`: which range of the original was archived, if not all.
 
-    What is coded has no ranges: its length is known only at its end. Otherwise a range costs what lies before it: a
-    record is packed as a whole, and unpacked up to there.
+    Encoded content has no ranges: its length is known only at its end. Otherwise a range costs what lies before it: a
+    record is compressed as a whole.
     """
     size = archived.size
     if size is None:
@@ -167,7 +166,7 @@ def ranged_capture_response(
 
 
 class ArchivedRange(msgspec.Struct, frozen=True):
-    """Bytes from `start` up to `end` of so many as `total` says, or `*`."""
+    """Bytes `start` to `end` (exclusive) of `total`, which may be `*`."""
 
     start: int
     end: int
@@ -178,14 +177,14 @@ class ArchivedRange(msgspec.Struct, frozen=True):
         return self.end if self.total == "*" else int(self.total)
 
     def within(self, wanted: tuple[int, int]) -> tuple[int, int]:
-        """What is here of a range, from its beginning on. `UnsatisfiableRange`: nothing."""
+        """Return what is archived of a range, from its start on. `UnsatisfiableRange`: nothing."""
         if not self.start <= wanted[0] < self.end:
             raise UnsatisfiableRange
         return wanted[0], min(wanted[1], self.end)
 
 
 def archived_range(archived: Archived) -> ArchivedRange | None:
-    """Of a 206, if its range is as long as what was archived."""
+    """Return the range of an archived 206, if it is as long as the archived body."""
     found = _CONTENT_RANGE.fullmatch(archived.headers.get("Content-Range") or "")
     if archived.status != 206 or not found:
         return None
@@ -194,14 +193,14 @@ def archived_range(archived: Archived) -> ArchivedRange | None:
 
 
 def slice_pieces(pieces: Iterable[bytes], start: int, end: int) -> Iterator[bytes]:
-    """These bytes; now and then an empty piece, while those before them are passed over."""
-    at = told = 0
+    """Yield the bytes from `start` to `end`, and an empty piece now and then while skipping those before."""
+    at = reported = 0
     for piece in pieces:
         begin, at = at, at + len(piece)
         if at > start:
             yield piece[max(0, start - begin) : end - begin]
-        elif at - told >= SKIPPED:
-            told = at
+        elif at - reported >= SKIPPED:
+            reported = at
             yield b""
         if at >= end:
             return
@@ -214,7 +213,7 @@ def add_headers(made: Response, headers: HeaderPairs) -> Response:
 
 
 def read_up_to(pieces: Iterator[bytes], most: int) -> tuple[bytes, Iterator[bytes] | None]:
-    """A little more than `most` bytes and the rest; or all of them, and None."""
+    """Return a little more than `most` bytes and the rest, or all bytes and None."""
     held = bytearray()
     for piece in pieces:
         held += piece

@@ -1,4 +1,4 @@
-"""Whose request this is: an address, or for IPv6 the network that one customer has."""
+"""Which client a request counts for: an IPv4 address, or the /64 network that one IPv6 customer has."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 
 from starlette.types import Scope
 
-CLIENT_KEY = "webmill.client"  # in a scope: whose request it is, as the gate has found out
+CLIENT_KEY = "webmill.client"  # scope key of the client, set by RequestGuard
 
 
 @lru_cache(maxsize=4096)
 def client_network(address: str) -> str:
-    """What is counted as one client: an IPv4 address, a /64 of IPv6, or the text as it is."""
+    """Return what counts as one client: an IPv4 address, an IPv6 /64, or the text as it is."""
     found = parse_ip(address)
     if isinstance(found, IPv6Address):
         return str(ip_network((int(found) >> 64 << 64, 64)).network_address)
@@ -21,12 +21,12 @@ def client_network(address: str) -> str:
 
 
 def client_of(scope: Scope) -> str:
-    """What is counted as one client; behind no gate, whoever holds the connection."""
+    """Return what counts as the client of this request; without RequestGuard, the peer of the connection."""
     return scope.get(CLIENT_KEY) or client_network(scope["client"][0] if scope.get("client") else "")
 
 
 def parse_ip(address: str) -> IPv4Address | IPv6Address | None:
-    """None for what is no address. IPv4 within IPv6, as a socket for both tells it, is IPv4."""
+    """Return the address, or None if it is not one. IPv4 mapped into IPv6, as dual-stack sockets report it, is IPv4."""
     try:
         found = ip_address(address.partition("%")[0])
     except ValueError:
@@ -40,7 +40,7 @@ def is_loopback(address: str) -> bool:
 
 
 def is_network(text: str) -> bool:
-    """An address, or many: 10.0.0.0/8."""
+    """Return whether `text` is an address or a network such as 10.0.0.0/8."""
     try:
         ip_network(text, strict=False)
     except ValueError:
@@ -49,7 +49,7 @@ def is_network(text: str) -> bool:
 
 
 class TrustedProxies:
-    """Machines that speak for others."""
+    """Proxies whose X-Forwarded-For is believed."""
 
     def __init__(self, networks: Iterable[str]) -> None:
         self._networks = [ip_network(one, strict=False) for one in networks]
@@ -59,7 +59,7 @@ class TrustedProxies:
         return found is not None and any(found in network for network in self._networks)
 
     def client(self, address: str, forwarded: str) -> str:
-        """Who asks: the first address from the right of X-Forwarded-For that is not of these, if they say so."""
+        """Return the client: the rightmost address of X-Forwarded-For that is not a trusted proxy."""
         if address not in self:
             return address
         for hop in reversed(forwarded.split(",")[-16:]):

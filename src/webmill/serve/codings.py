@@ -1,4 +1,4 @@
-"""Content codings: which of them a client takes, and how bytes are written in it."""
+"""Content codings: which one a client accepts, and how to encode with it."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import brotli
 import zstandard
 
 IDENTITY = ""
-SMALLEST = 512  # bytes; below, what a coding saves is less than its header
-CODINGS: dict[str, Callable[[bytes], bytes]] = {  # the better first; the strength is what a first request can wait for
+SMALLEST = 512  # bytes; below this a coding saves less than its header
+CODINGS: dict[str, Callable[[bytes], bytes]] = {  # best first; levels that a first request can wait for
     "br": lambda data: brotli.compress(data, quality=5),
     "zstd": lambda data: zstandard.ZstdCompressor(level=3).compress(data),
     "gzip": lambda data: gzip.compress(data, 6, mtime=0),
@@ -20,7 +20,7 @@ CODINGS: dict[str, Callable[[bytes], bytes]] = {  # the better first; the streng
 
 @lru_cache(maxsize=512)
 def choose_coding(accepted: bytes) -> str:
-    """By an Accept-Encoding: what the client likes most, of that the best for us."""
+    """Return the coding that Accept-Encoding prefers; among equals, the best compression."""
     weights = _weights(accepted)
     weight, _, name = max((weights[name], -place, name) for place, name in enumerate(CODINGS))
     return name if weight > 0 else IDENTITY
@@ -31,12 +31,12 @@ def accepts_coding(accepted: bytes, coding: str) -> bool:
 
 
 def _weights(accepted: bytes) -> dict[str, float]:
-    """Of the codings that we know."""
-    said: dict[str, float] = {}
+    """Return the weight of each coding that we know."""
+    stated: dict[str, float] = {}
     for part in accepted[:256].decode("latin-1").lower().split(","):
         name, _, parameter = part.partition(";")
-        said[name.strip()] = _weight(parameter)
-    return {name: said.get(name, said.get("*", 0.0)) for name in CODINGS}
+        stated[name.strip()] = _weight(parameter)
+    return {name: stated.get(name, stated.get("*", 0.0)) for name in CODINGS}
 
 
 def _weight(parameter: str) -> float:

@@ -1,4 +1,4 @@
-"""Conditional and range requests: RFC 9110, sections 13 and 14. What cannot be read is as if it were not said."""
+"""Conditional and range requests: RFC 9110, sections 13 and 14. Malformed headers are ignored."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from datetime import UTC, datetime
 from email.utils import format_datetime, parsedate_to_datetime
 
 _TAG = re.compile(rb'(W/)?("[^"]*")')
-_RANGE = re.compile(rb"bytes=\s*(\d{0,19})-(\d{0,19})\s*")  # one; of several none is given, which is allowed
+_RANGE = re.compile(rb"bytes=\s*(\d{0,19})-(\d{0,19})\s*")  # one range; several may be ignored
 
 
 class UnsatisfiableRange(Exception):
-    """A range that begins behind the end."""
+    """A range that starts past the end."""
 
 
 def precondition_fails(asked: Mapping[bytes, bytes], etag: bytes, modified: datetime | None) -> bool:
-    """If-Match, If-Unmodified-Since: whether the client means another value than this (412)."""
+    """Return whether If-Match or If-Unmodified-Since names another version than this (412)."""
     if b"if-match" in asked:
         tags = asked[b"if-match"]
         return tags.strip() != b"*" and (b"", etag) not in _TAG.findall(tags)
@@ -25,7 +25,7 @@ def precondition_fails(asked: Mapping[bytes, bytes], etag: bytes, modified: date
 
 
 def is_not_modified(asked: Mapping[bytes, bytes], etag: bytes, modified: datetime | None = None) -> bool:
-    """If-None-Match, If-Modified-Since: whether the client has this value already (304)."""
+    """Return whether the client already has this version by If-None-Match or If-Modified-Since (304)."""
     if b"if-none-match" in asked:
         tags = asked[b"if-none-match"]
         return tags == etag or tags.strip() == b"*" or any(tag == etag for _, tag in _TAG.findall(tags))
@@ -34,7 +34,7 @@ def is_not_modified(asked: Mapping[bytes, bytes], etag: bytes, modified: datetim
 
 
 def drop_range_unless_get(asked: Mapping[bytes, bytes], method: str) -> Mapping[bytes, bytes]:
-    """A range is one of a GET alone (14.2)."""
+    """Return the headers without Range unless the method is GET (14.2)."""
     if method == "GET" or b"range" not in asked:
         return asked
     return {name: value for name, value in asked.items() if name != b"range"}
@@ -53,7 +53,7 @@ def parse_range(
     else:
         start, end = int(first), min(int(last) + 1, size) if last else size
         if last and int(last) < start:
-            return None  # no range at all
+            return None  # not a range
     if start >= end:
         raise UnsatisfiableRange
     return start, end
@@ -64,7 +64,7 @@ def http_date(moment: datetime) -> bytes:
 
 
 def _is_same(condition: bytes | None, etag: bytes, modified: datetime | None) -> bool:
-    """If-Range: a strong tag, or a date."""
+    """Return whether If-Range, a strong tag or a date, names this version."""
     if condition is None or condition.strip() == etag:
         return True
     return modified is not None and _date(condition) == modified.replace(microsecond=0)

@@ -1,7 +1,6 @@
-"""The collection's public part, at the paths of Common Crawl's bucket: what reads one reads the other.
+"""The public files of a collection, at the paths of Common Crawl's bucket, so that the same clients read both.
 
-Only what lies under the two folders, no name that begins with a dot, no listing. Links are not followed: the storage
-opens every segment from its parent.
+Only files below the two folders, no names that start with a dot, no listing. Symbolic links are not followed.
 """
 
 from __future__ import annotations
@@ -22,6 +21,8 @@ KINDS = {".gz": b"application/gzip", ".parquet": b"application/vnd.apache.parque
 
 
 class CrawlData:
+    """The ASGI application of `/crawl-data` and `/cc-index`."""
+
     def __init__(self, site: Site) -> None:
         self._site = site
         self._threads = file_threads()
@@ -59,5 +60,5 @@ class CrawlData:
 
 
 def type_of(key: str) -> bytes:
-    """Nothing that a browser would run: these are bytes of strangers."""
+    """Return a media type that no browser executes: the content is not ours."""
     return KINDS.get(key[key.rfind(".") :], b"application/octet-stream")

@@ -1,4 +1,4 @@
-"""Published files in memory: loaded and checked once, in the codings that were asked for, within a bound of bytes."""
+"""A bounded cache of published files, checked once and kept in each coding that was requested."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from starlette.types import Message
 from webmill.serve.codings import CODINGS, IDENTITY, SMALLEST
 from webmill.serve.responses import Header
 
-OVERHEAD = 2048  # bytes of an entry beside its content, about
+OVERHEAD = 2048  # bytes of an entry besides its content, roughly
 
 
 class EncodedFile:
-    """One content in one coding, as it goes out."""
+    """A file in one content coding, ready to send."""
 
     __slots__ = ("body", "end", "etag", "start")
 
@@ -27,7 +27,7 @@ class EncodedFile:
 
 
 class CachedFile:
-    """A published file. `stamp` is its etag in the storage."""
+    """A published file with its encodings. `stamp` is its etag in the storage."""
 
     def __init__(self, key: str, data: bytes, *, stamp: str, headers: list[Header], fresh_until: float) -> None:
         self.key, self.stamp, self.headers, self.fresh_until = key, stamp, headers, fresh_until
@@ -38,7 +38,7 @@ class CachedFile:
             self.variants |= dict.fromkeys(CODINGS, self.plain)
 
     def encode(self, coding: str) -> EncodedFile:
-        """Takes its time: for a thread. What does not become smaller stays as it is."""
+        """Return the file in this coding, or as it is if that is not smaller. Slow: call it in a thread."""
         body = CODINGS[coding](self.plain.body)
         if len(body) >= len(self.plain.body):
             return self.plain
@@ -49,12 +49,12 @@ class CachedFile:
         return OVERHEAD + sum(len(one.body) for one in set(self.variants.values()))
 
     def _tag(self, coding: str) -> bytes:
-        """Strong: another for each coding, the same on every machine."""
+        """Return a strong etag, different for each coding and the same on every machine."""
         return f'"{self._hash}{"-" * bool(coding)}{coding}"'.encode()
 
 
 class FileCache:
-    """Those asked for last, up to `bound` bytes. For one thread."""
+    """The most recently requested files, up to `bound` bytes. Not thread-safe."""
 
     def __init__(self, bound: int, *, watch: Callable[[int], None]) -> None:
         self._bound, self._watch = bound, watch
@@ -69,7 +69,7 @@ class FileCache:
         return found[0]
 
     def put(self, path: str, kept: CachedFile) -> None:
-        """Also when it has grown by a coding."""
+        """Add a file, or update its size after another coding was added."""
         self.drop(path)
         size = kept.size
         self._kept[path] = kept, size

@@ -1,4 +1,4 @@
-"""One value of a storage as an answer: whole or a range of it, in bounded memory, read in threads."""
+"""Sends a stored file or a range of it, in bounded memory, read in threads."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from webmill.serve.responses import Header, send_refusal
 from webmill.serve.threads import BoundedThreads, wait_for_disconnect
 
 CHANGED = "the file has changed since; request it again"
-PIECE = 64 << 10  # sent at once: a client must take one within `send_seconds`
+PIECE = 64 << 10  # bytes sent at once: a client must read them within `send_seconds`
 PIECES = 8  # read at once
 MAX_RUNNING, PER_CLIENT = 16, 8  # threads that read
-MAX_WAITING = 1000  # of all and of one: they are bounded by their connections
+MAX_WAITING = 1000  # in total and per client: bounded by connections anyway
 
 
 def file_threads() -> BoundedThreads:
@@ -83,7 +83,7 @@ async def send_file(scope: Scope, receive: Receive, send: Send, asked: Mapping[b
 async def _send_pieces(
     scope: Scope, receive: Receive, send: Send, stream: BinaryIO, left: int, threads: BoundedThreads
 ) -> None:
-    """To its end, or until the client has gone: `send` would take the rest of a large file and say nothing."""
+    """Send to the end, or until the client disconnects, which `send` does not report."""
     gone = asyncio.ensure_future(wait_for_disconnect(receive))
     try:
         while left and not gone.done():
@@ -104,7 +104,13 @@ async def send_empty(send: Send, status: int, headers: list[Header]) -> None:
 
 
 async def refuse_range(send: Send, asked: Mapping[bytes, bytes], size: int) -> None:
-    await send_refusal(send, asked, 416, "no such range", [(b"content-range", f"bytes */{size}".encode())])
+    await send_refusal(
+        send,
+        asked,
+        416,
+        "the requested range is past the end of the file",
+        [(b"content-range", f"bytes */{size}".encode())],
+    )
 
 
 def content_range(start: int, end: int, size: int) -> Header:

@@ -1,15 +1,15 @@
-"""HTTP/1.1 on one connection, as uvicorn speaks it, with limits for clients that are slow, greedy or hostile.
+"""HTTP/1.1 on one connection: uvicorn's protocol with limits for slow, greedy and hostile clients.
 
-uvicorn waits for ever for the end of a head, lets a header grow without end, and never gives up on a client that does
+uvicorn waits forever for the end of a head, lets headers grow without bound, and never gives up on a client that does
 not read. Here
 
-- a request is whole within `head_seconds`, its head within `head_bytes`, its body within `body_bytes`;
-- a client that takes nothing for `send_seconds` is cut off;
-- of one address, and in all, so many connections are open: one too many takes the place of the one that has waited
-  longest for a request, so that clients who only hold connections lose them first;
-- what is no HTTP is answered once, and the connection closed.
+- a request is complete within `head_seconds`, its head within `head_bytes`, its body within `body_bytes`;
+- a client that reads nothing for `send_seconds` is disconnected;
+- open connections are limited per client and in total; a new one over the limit replaces the one that has been idle
+  longest, so that clients which only hold connections lose them first;
+- invalid HTTP is answered once and the connection closed.
 
-No timer per connection: all are looked at twice a second (`ConnectionLimiter.sweep`).
+There is no timer per connection: all are checked twice a second (`ConnectionLimiter.close_slow`).
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ from webmill.serve.client_address import TrustedProxies, client_network
 from webmill.serve.site import ClientLimits
 
 MOST_PIPELINED = 16
-LINGER = 2.0  # seconds to read on after a refusal: closed at once, the kernel would take the answer back
+LINGER = 2.0  # seconds to keep reading after a refusal; an immediate close would discard the answer
 REASONS = {
-    400: "this is no HTTP request",
-    408: "the request did not come to its end in time",
-    413: "the body is too large",
-    431: "the request's line and headers are too large",
+    400: "this is not an HTTP request",
+    408: "the request took too long to arrive",
+    413: "the request body is too large",
+    431: "the request line and headers are too large",
     503: "too many connections; try again later",
 }
 RETRY = "Retry-After: 5\r\n"
@@ -44,7 +44,7 @@ PHRASES = {
 
 
 class RefusedRequest(Exception):
-    """Raised in a callback of the parser: nothing more of this connection is read."""
+    """Raised in a parser callback to refuse the request and stop reading from the connection."""
 
     def __init__(self, status: int) -> None:
         super().__init__(REASONS[status])
@@ -52,18 +52,18 @@ class RefusedRequest(Exception):
 
 
 class ConnectionLimiter:
-    """All connections of this process. `refused` is told why each was turned away."""
+    """All connections of this process. `on_refused` is called with the reason of each refusal."""
 
     def __init__(self, limits: ClientLimits, *, exempt: TrustedProxies, on_refused: Callable[[str], None]) -> None:
         self.limits = limits
         self.on_refused = on_refused
-        self._exempt = exempt  # they hold the connections of many
+        self._exempt = exempt  # proxies hold the connections of many clients
         self._by_network: dict[str, dict[HttpConnection, None]] = {}
         self.count = 0
-        self._waiting: dict[HttpConnection, None] = {}  # for a request, the longest wait first
+        self._waiting: dict[HttpConnection, None] = {}  # idle connections, longest first
 
     def admit(self, one: HttpConnection, address: str) -> bool:
-        """Whether there is room."""
+        """Add a connection; return False if it must be refused."""
         here = self._by_network.setdefault(client_network(address), {})
         here[one] = None
         self.count += 1
@@ -107,14 +107,14 @@ class HttpConnection(HttpToolsProtocol):
         super().__init__(**uvicorns)
         self._limiter, self._limits = limiter, limiter.limits
         self._address = ""
-        self._unparsed = 0  # bytes that came since the last head, piece of a body or request was whole
+        self._unparsed = 0  # bytes received since the parser last finished something
         self._body = 0
-        self._stopped_reading = False  # nothing more is read
-        self._final_status = 0  # status to end with when the answers before it are out
-        self._is_request_complete = True  # no request is half here
-        self._since = self.loop.time()  # when the request that is half here began, or the connection
-        self._idle_since = self._since  # for the next request
-        self._blocked_since: float | None = None  # since when the client takes nothing
+        self._stopped_reading = False
+        self._final_status = 0  # to send after the answers that are due before it
+        self._is_request_complete = True
+        self._since = self.loop.time()  # start of the incomplete request, or of the connection
+        self._idle_since = self._since
+        self._blocked_since: float | None = None  # when the client stopped reading
         self._abort_at: float | None = None
         self.is_closing = False
 
@@ -140,7 +140,7 @@ class HttpConnection(HttpToolsProtocol):
         self._unparsed += len(data)
         try:
             self.parser.feed_data(data)
-        except httptools.HttpParserUpgrade:  # to what we do not speak: answered as if it were not said, then closed
+        except httptools.HttpParserUpgrade:  # to an unsupported protocol: answered as plain HTTP, then closed
             self._stopped_reading = self._is_request_complete = True
             self.cycle.keep_alive = False
         except httptools.HttpParserError as error:
@@ -151,7 +151,7 @@ class HttpConnection(HttpToolsProtocol):
                 self._refuse(431)
 
     def eof_received(self) -> bool:  # type: ignore[override]
-        """A client that says no more may still want its answer."""
+        """Keep the connection open for an answer: a client may close its sending half early."""
         self._stopped_reading = True
         if self.is_closing or not self._is_answering(self.cycle) or self.scheme == "https":
             return False
@@ -160,19 +160,19 @@ class HttpConnection(HttpToolsProtocol):
 
     def resume_writing(self) -> None:
         super().resume_writing()
-        self._blocked_since = None  # it has taken what was waiting: slow is not stuck
+        self._blocked_since = None  # slow is not blocked
 
     # --- from the parser
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
         self._body = 0
-        if self._is_request_complete:  # the next one in the same piece of data
+        if self._is_request_complete:  # the next request in the same packet
             self._is_request_complete, self._since = False, self.loop.time()
 
     def on_headers_complete(self) -> None:
         if self._unparsed > self._limits.head_bytes and self._head_size() > self._limits.head_bytes:
-            raise RefusedRequest(431)  # it came in one piece
+            raise RefusedRequest(431)  # received at once
         self._unparsed = 0
         if len(self.pipeline) >= MOST_PIPELINED:
             raise RefusedRequest(503)
@@ -192,7 +192,7 @@ class HttpConnection(HttpToolsProtocol):
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
-        """As uvicorn's, without a timer for each answer."""
+        """Do what uvicorn does, without a timer per response."""
         self.server_state.total_requests += 1
         if self.transport.is_closing():
             return
@@ -208,10 +208,10 @@ class HttpConnection(HttpToolsProtocol):
     def _head_size(self) -> int:
         return len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
 
-    # --- ends
+    # --- closing
 
     def check_timeouts(self) -> None:
-        """Is this client too slow?"""
+        """Close the connection if its client is too slow."""
         now = self.loop.time()
         if self._abort_at is not None:
             if now >= self._abort_at:
@@ -220,7 +220,7 @@ class HttpConnection(HttpToolsProtocol):
             self._limiter.on_refused("slow_reader")
             self.transport.abort()
         elif self.flow.read_paused:
-            self._since = now  # it is our turn
+            self._since = now  # we are the slow side
         elif (
             not self._is_request_complete
             and not self._stopped_reading
@@ -243,12 +243,12 @@ class HttpConnection(HttpToolsProtocol):
         return now - self._blocked_since > self._limits.send_seconds
 
     def close_idle(self) -> None:
-        """Make room."""
+        """Close this idle connection to make room for another."""
         self.is_closing = self._stopped_reading = True
         self.transport.close()
 
     def _refuse(self, status: int) -> None:
-        """Once the answers that are due before it are out."""
+        """Refuse the request, after the answers that are due before it."""
         self._stopped_reading = True
         self._limiter.on_refused(REFUSAL_REASONS[status])
         if self._is_answering(self.cycle) and not (status in (408, 413) and self._cancel_unanswered()):
@@ -257,7 +257,7 @@ class HttpConnection(HttpToolsProtocol):
             self._close_with(status)
 
     def _cancel_unanswered(self) -> bool:
-        """The request whose body did not come: nobody will answer it, unless its answer has begun."""
+        """Cancel the request whose body never arrived; return False if its response has started."""
         if self.pipeline or self.cycle.response_started or not self.cycle.more_body:
             return False
         self.cycle.disconnected = True

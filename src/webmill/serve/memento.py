@@ -1,6 +1,6 @@
-"""Memento (RFC 7089): which captures there are of a URL, and the one nearest to a date.
+"""Memento (RFC 7089): the TimeMap of a URL and the TimeGate to the capture nearest to a date.
 
-The URL is the rest of the path as it was sent, byte by byte, with its query: `%2F`, `//` and `?` stay what they are.
+The URL is the rest of the path exactly as sent, with its query: `%2F`, `//` and `?` are kept.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ VARY = {"Vary": "accept-datetime"}
 
 
 class Memento:
-    """The name of a crawl before the rest of the path asks for captures of that crawl alone."""
+    """TimeMap and TimeGate. A crawl name at the start of the path limits them to that crawl."""
 
     def __init__(self, site: Site, cdx: CdxApi, threads: BoundedThreads) -> None:
         self._site = site
@@ -45,12 +45,12 @@ class Memento:
         self._threads = threads
 
     async def timemap(self, request: Request) -> Response:
-        """As links, or as the lines of the CDX API: `json`, `cdxj`."""
+        """Return the captures of a URL as links, or as lines of the CDX API (`json`, `cdxj`)."""
         name, form = request.path_params.get("name"), request.path_params["form"]
         if form not in ("link", "json", "cdxj"):
-            return json_message(400, "a timemap is link, json or cdxj")
+            return json_message(400, "unknown timemap format; use link, json or cdxj")
         try:
-            url = read_memento_url(request, words=2 if name is None else 3).url
+            url = read_memento_url(request, segments=2 if name is None else 3).url
         except BadInput as error:
             return json_message(400, error.message)
         asked = CdxRequest(url=url, query=Query(range=key_range(url)), output=OUTPUTS.get(form, "cdxj"), heavy=False)
@@ -58,11 +58,11 @@ class Memento:
         return await self._cdx.reply(request, asked, name=name, form=links)
 
     async def timegate(self, request: Request) -> Response:
-        """To the capture nearest to `Accept-Datetime`, or to now."""
+        """Redirect to the capture nearest to `Accept-Datetime`, or to now."""
         name = request.path_params.get("name")
         try:
             moment = read_accept_datetime(request.headers.get("accept-datetime"))
-            wanted = read_memento_url(request, words=1 if name is None else 2, moment=moment)
+            wanted = read_memento_url(request, segments=1 if name is None else 2, moment=moment)
         except BadInput as error:
             return json_message(400, error.message, NO_STORE | VARY)
         try:
@@ -82,14 +82,14 @@ class Memento:
         return Response(status_code=302, headers={"Location": place, "Link": ", ".join(links), **VARY})
 
     def _nearest(self, name: str | None, wanted: Wanted) -> tuple[CaptureRef, str] | None:
-        """With its date. What was captured on no day of the calendar is no memento."""
+        """Return the nearest capture and its date, skipping captures whose timestamp is not a date."""
         for line in nearest(self._site.index(name), wanted.url, moment=wanted.moment):
             with suppress(BadInput):
                 return line.capture, memento_date(line.capture.timestamp)
         return None
 
     def _links(self, lines: Iterable[bytes], url: str, name: str | None) -> Iterator[bytes]:
-        """The last one is known when none follows: each is written when the next has come."""
+        """Yield the link lines. Each is written when the next is known, since the last is marked as such."""
         mementos = self._mementos(lines)
         last = next(mementos, None)
         if last is None:
@@ -105,8 +105,8 @@ class Memento:
         for line, capture in parse_lines(lines, self._cdx.rejects):
             try:
                 date = memento_date(capture.timestamp)
-            except BadInput:  # it was captured, but at no time that a memento could have
-                log.warning("no date: %s", line[:200])
+            except BadInput:  # its timestamp is not a date
+                log.warning("capture without a valid date: %s", line[:200])
                 continue
             yield self._site.address + web_address(capture.timestamp, capture.text("url")), date
 
@@ -123,21 +123,21 @@ class Memento:
         return f"{self._site.address}{crawl}/{kind}/{url}"
 
 
-def read_memento_url(request: Request, *, words: int, moment: str = "1") -> Wanted:
-    """What stands behind so many words of the path. BadInput when that is no URL."""
-    rest = sent_path(request).split(b"/", words + 1)[-1]
+def read_memento_url(request: Request, *, segments: int, moment: str = "1") -> Wanted:
+    """Return the URL behind the first `segments` path segments. BadInput: it is not a URL."""
+    rest = sent_path(request).split(b"/", segments + 1)[-1]
     wanted = parse_address(b"/web/%b/%b" % (moment.encode(), rest))
     if wanted is None:
-        raise BadInput("no URL", reason="bad_url")
+        raise BadInput("the path names no URL", reason="bad_url")
     return wanted
 
 
 def read_accept_datetime(date: str | None) -> str:
-    """14 digits of an HTTP date."""
+    """Return the HTTP date as 14 digits, or now without one."""
     if date is None:
         return from_datetime(datetime.now(UTC))
     try:
         found = parsedate_to_datetime(date)
         return from_datetime(found if found.tzinfo else found.replace(tzinfo=UTC))
     except (ValueError, OverflowError) as error:
-        raise BadInput(f"Accept-Datetime is no date: {date[:80]!r}", reason="bad_timestamp") from error
+        raise BadInput(f"Accept-Datetime is not an HTTP date: {date[:80]!r}", reason="bad_timestamp") from error

@@ -1,4 +1,4 @@
-"""Settings to what `webmill serve` answers from."""
+"""Builds the `Site` of `webmill serve` from settings."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ def open_site(
     storage: str | None = None,
     counters: SharedCounters | None = None,
 ) -> Site:
-    """What `webmill serve` answers from. `secret` is the same in all processes of a server.
+    """Return the site of `webmill serve`. `secret` is the same in all processes of a server.
 
-    `storage`: where versions are, when not in `root`. `counters`: where the processes count together.
+    `storage`: where versions are, if not in `root`. `counters`: shared by the processes.
     """
     serve = settings.serve
     place = PublishFolders(root.resolve())
@@ -59,7 +59,7 @@ def open_site(
 
 
 def shown_settings(settings: Settings) -> list[ShownSetting]:
-    """As people may see them: passwords in addresses and tokens are not for pages."""
+    """Return all settings for display, without passwords and tokens."""
     return [
         ShownSetting(
             section=one.section,

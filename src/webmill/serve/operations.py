@@ -1,7 +1,6 @@
-"""For those who run the server: is it there, can it answer, how much does it do.
+"""Endpoints for operators: /healthz, /readyz, /metrics and /version.
 
-None of it waits for the threads that pages and captures are made in: when all of those wait for a slow disk, the server
-is busy, not dead.
+They do not use the threads of pages and captures: a server whose threads all wait for a slow disk is busy, not dead.
 """
 
 from __future__ import annotations
@@ -35,11 +34,11 @@ def routes(site: Site) -> list[BaseRoute]:
 
     async def readyz(request: Request) -> Response:
         parts = await threads.run(request.scope, request.receive, partial(_parts, site))
-        wrong = {part: found for part, (is_well, found) in parts.items() if not is_well}
+        wrong = {part: found for part, (is_ready, found) in parts.items() if not is_ready}
         for part, found in wrong.items():
             log.error("not ready", extra={"part": part, "why": found})
-        told = {"ready": not wrong, **{part: found for part, (_, found) in parts.items()}}
-        return JSONResponse(told, status_code=503 if wrong else 200, headers=NO_STORE)
+        report = {"ready": not wrong, **{part: found for part, (_, found) in parts.items()}}
+        return JSONResponse(report, status_code=503 if wrong else 200, headers=NO_STORE)
 
     async def metrics(_: Request) -> Response:
         return Response(site.metrics.render(), media_type=CONTENT_TYPE, headers=NO_STORE)
@@ -51,12 +50,12 @@ def routes(site: Site) -> list[BaseRoute]:
 
 
 def _parts(site: Site) -> dict[str, tuple[bool, str]]:
-    """Whether each is well, and what it is."""
+    """Return for each part whether it is ready, and a description."""
     return {"versions": _versions(site), "index": _index(site)}
 
 
 def _versions(site: Site) -> tuple[bool, str]:
-    """What is not there yet is no fault; what is there must be readable."""
+    """Check the pointer: a missing one is fine, an unreadable one is not."""
     try:
         return True, read_pointer(site.versions).version
     except NotFound:
@@ -67,7 +66,7 @@ def _versions(site: Site) -> tuple[bool, str]:
 
 def _index(site: Site) -> tuple[bool, str]:
     if not site.root.is_dir():
-        return False, "the collection's folder is gone"
+        return False, "the folder of the collection does not exist"
     found = []
     for crawl in site.crawls():
         try:

@@ -1,7 +1,7 @@
-"""Versions as they were published: the pointer, the files of a version, blobs.
+"""Published versions over HTTP: the pointer `latest.json`, the files of a version, and blobs.
 
-Not through Starlette: a dictionary, a few comparisons and two messages. What goes out was compared with its hash when
-it was read; what does not fit its name or its manifest is not sent. Names are checked before they become keys.
+Without Starlette: a dictionary, a few comparisons and two messages. Every file is checked against its hash when it is
+read; one that does not match its name or manifest is not sent. Paths are checked before they become keys.
 """
 
 from __future__ import annotations
@@ -47,20 +47,22 @@ from webmill.serve.site import Site
 
 log = logging.getLogger(__name__)
 
-FRESH = 60.0  # seconds until we look whether a file is still there; of the pointer:
+FRESH = 60.0  # seconds until a cached file is checked again; for the pointer:
 POINTER_FRESH = 1.0
 MOST_VERIFIED = 4096
 FIRST_SEGMENTS = {"latest.json", "snapshots", "blobs"}
 
 
 class LargeFile(Struct, frozen=True):
-    """Too large to be kept: sent from the storage each time."""
+    """A file too large for the cache: sent from the storage each time."""
 
     file: PublishedFile
     stat: Stat
 
 
 class PublishedFiles:
+    """The ASGI application of published files, with a cache."""
+
     def __init__(self, site: Site) -> None:
         self._site, self._storage = site, site.versions
         self._cache = FileCache(site.limits.cache_bytes, watch=partial(site.metrics.set, CACHED))
@@ -73,7 +75,9 @@ class PublishedFiles:
         self._threads = file_threads()
         self._loading: dict[str, asyncio.Future[CachedFile | LargeFile]] = {}
         self._paths = PublishedPaths(self._storage)
-        self._verified: OrderedDict[tuple[str, str], None] = OrderedDict()  # key and etag of what was too big to keep
+        self._verified: OrderedDict[tuple[str, str], None] = (
+            OrderedDict()
+        )  # key and etag of files too large for the cache
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         asked = drop_range_unless_get(scope.get(HEADERS_KEY) or dict(scope["headers"]), scope["method"])
@@ -84,7 +88,7 @@ class PublishedFiles:
         path: str = scope["path"]
         try:
             kept: CachedFile | LargeFile | None = self._cache.get(path)
-            if kept is None or kept.fresh_until < time.monotonic():  # type: ignore[union-attr]  # no Big is kept
+            if kept is None or kept.fresh_until < time.monotonic():  # type: ignore[union-attr]  # no LargeFile is cached
                 kept = await self._load_once(scope, path)
             if isinstance(kept, LargeFile):
                 await send_file(scope, receive, send, asked, self._stored(kept))
@@ -95,14 +99,14 @@ class PublishedFiles:
             await self._refuse(send, asked, path, error)
             return
         if not CONDITIONS.isdisjoint(asked):
-            await self._send_as_asked(send, asked, variant)
+            await self._send_conditionally(send, asked, variant)
         elif len(variant.body) > PIECE and not is_head:
             await self._send_body(send, variant, 200, variant.start["headers"], 0, len(variant.body))
         else:
             await send(variant.start)
             await send(variant.end)
 
-    async def _send_as_asked(self, send: Send, asked: Mapping[bytes, bytes], variant: EncodedFile) -> None:
+    async def _send_conditionally(self, send: Send, asked: Mapping[bytes, bytes], variant: EncodedFile) -> None:
         size = len(variant.body)
         headers: list[Header] = variant.start["headers"]
         if precondition_fails(asked, variant.etag, None):
@@ -149,7 +153,7 @@ class PublishedFiles:
         return variant
 
     async def _load_once(self, scope: Scope, path: str) -> CachedFile | LargeFile:
-        """Many may ask for it at once: one reads, also when the first of them leaves."""
+        """Load a file once for concurrent requests, also when the first client disconnects."""
         loading = self._loading.get(path)
         if loading is None:
             loading = asyncio.ensure_future(self._load(scope, path))
@@ -172,42 +176,47 @@ class PublishedFiles:
     # --- in a thread
 
     def _read(self, path: str, kept: CachedFile | None) -> CachedFile | LargeFile:
-        place = self._paths.resolve(path)
-        stat = self._storage.stat(place.key)
+        file = self._paths.resolve(path)
+        stat = self._storage.stat(file.key)
         if kept and kept.stamp == stat.etag:
             return kept
         if stat.size > self._largest:
-            self._verify(place, stat)
-            return LargeFile(place, stat)
+            self._verify(file, stat)
+            return LargeFile(file, stat)
         try:
-            data = self._storage.read(place.key, etag=stat.etag)
+            data = self._storage.read(file.key, etag=stat.etag)
         except Conflict:
-            return self._read(path, None)  # replaced between two calls: only the pointer is
-        if place.sha256:
-            _check_hash(place, hashlib.sha256(data).hexdigest())
+            return self._read(path, None)  # replaced between the two calls; only the pointer can be
+        if file.sha256:
+            _check_hash(file, hashlib.sha256(data).hexdigest())
         else:
-            decode(data, Pointer, source=place.key)
-        headers = [*self._headers, (b"cache-control", place.policy)]
-        return CachedFile(place.key, data, stamp=stat.etag, headers=headers, fresh_until=0.0)
+            decode(data, Pointer, source=file.key)
+        headers = [*self._headers, (b"cache-control", file.policy)]
+        return CachedFile(file.key, data, stamp=stat.etag, headers=headers, fresh_until=0.0)
 
-    def _verify(self, place: PublishedFile, stat: Stat) -> None:
-        """Once for each value."""
-        if (place.key, stat.etag) in self._verified:
+    def _verify(self, file: PublishedFile, stat: Stat) -> None:
+        """Check the hash of a large file once per version of it."""
+        if (file.key, stat.etag) in self._verified:
             return
         digest = hashlib.sha256()
-        with self._storage.open(place.key, etag=stat.etag) as stream:
+        with self._storage.open(file.key, etag=stat.etag) as stream:
             for chunk in chunks_of(stream):
                 digest.update(chunk)
-        _check_hash(place, digest.hexdigest())
-        self._verified[place.key, stat.etag] = None
+        _check_hash(file, digest.hexdigest())
+        self._verified[file.key, stat.etag] = None
         if len(self._verified) > MOST_VERIFIED:
             self._verified.popitem(last=False)
 
     async def _refuse(self, send: Send, asked: Mapping[bytes, bytes], path: str, error: WebmillError) -> None:
         if isinstance(error, BadInput):
-            log.error("a published file is damaged", extra={"path": path[:200], "why": str(error)})
+            log.error("published file is damaged", extra={"path": path[:200], "why": str(error)})
             self._site.metrics.count(DAMAGED)
-            await send_refusal(send, asked, 500, "what is stored under this name is damaged, and was not sent")
+            await send_refusal(
+                send,
+                asked,
+                500,
+                "the stored file is damaged and was not sent; `webmill publish verify` names the damage",
+            )
         elif isinstance(error, NotFound):
             await send_refusal(send, asked, 404, NOT_PUBLISHED)
         else:
@@ -219,6 +228,6 @@ CONDITIONS = frozenset(
 )
 
 
-def _check_hash(place: PublishedFile, found: str) -> None:
-    if found != place.sha256:
-        raise BadInput(f"it hashes to {found}", reason="corrupt_file", source=place.key)
+def _check_hash(file: PublishedFile, found: str) -> None:
+    if found != file.sha256:
+        raise BadInput(f"its hash is {found}", reason="corrupt_file", source=file.key)

@@ -1,4 +1,4 @@
-"""What a path names among published files: a key, and what its bytes must hash to. Checked before it becomes a key."""
+"""Maps request paths to published files: a checked storage key and the expected hash."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ POINTER = b"public, max-age=10, stale-while-revalidate=30, stale-if-error=86400"
 IMMUTABLE = b"public, max-age=31536000, immutable"
 ABOUT_A_VERSION = b"public, max-age=60"
 MOST_MANIFESTS = 64
-NOT_PUBLISHED = "nothing of that name was published"
+NOT_PUBLISHED = "no published file has this path"
 
 
 class PublishedFile(Struct, frozen=True):
-    """`sha256` is empty for the pointer, which changes. `policy` is how long it may be kept."""
+    """A file and its Cache-Control `policy`. `sha256` is empty for the pointer, which changes."""
 
     key: str
     sha256: str
@@ -30,17 +30,17 @@ class PublishedFile(Struct, frozen=True):
 
 
 class PublishedPaths:
-    """For many threads."""
+    """Resolves paths to published files. Thread-safe."""
 
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
         self._lock = Lock()
-        self._stamp = ""  # of the pointer when the versions were read
+        self._stamp = ""  # etag of the pointer when the versions were read
         self._versions: dict[str, Version] = {}
         self._manifests: OrderedDict[str, dict[str, str]] = OrderedDict()  # hashes by name, of each version
 
     def resolve(self, path: str) -> PublishedFile:
-        """`NotFound` for every name that is none of ours."""
+        """Return the published file at `path`, or raise `NotFound`."""
         if path == f"/{LATEST}":
             return PublishedFile(LATEST, "", POINTER)
         hash_ = hash_of_key(path)
@@ -58,7 +58,7 @@ class PublishedPaths:
         return PublishedFile(version_folder(version) + name, sha256, policy)
 
     def _hashes(self, version: str) -> dict[str, str]:
-        """Of a version that is in the history, and so is whole: those in the making are not shown."""
+        """Return the hashes of a committed version by file name; unfinished versions are not found."""
         committed = self._committed(version)
         if version not in self._manifests:
             found = {entry.key: entry.sha256 for entry in read_manifest(self._storage, committed).files}
@@ -68,7 +68,7 @@ class PublishedPaths:
         return self._manifests[version]
 
     def _committed(self, version: str) -> Version:
-        """By reading alone, and the history only when it has grown: for a server, every name may be asked for."""
+        """Return a committed version. The history is read again only when the pointer has changed."""
         stamp = self._storage.stat(LATEST).etag
         if stamp != self._stamp:
             last = history.read_last_record(self._storage)

@@ -1,8 +1,8 @@
-"""So many requests a second of one client, whichever process of a server it asks: buckets in memory that they share.
+"""Rate limit per client across all processes of a server, in shared memory.
 
-Of each client one number is kept: until when the requests that it has made are paid for at its rate (GCRA). It may be
-so far ahead of now as `burst` requests take. Who is not ahead is as good as forgotten, so a table of fixed size does:
-a few places for each hash of a client's address, of which the one that is least ahead is given away.
+For each client one number is stored: the time until which its requests are paid for at its rate (GCRA). It may be as
+far ahead of now as `burst` requests take. Clients that are not ahead can be forgotten, so a hash table of fixed size
+suffices: each set has a few entries, of which the one least ahead is replaced.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ from struct import Struct
 from webmill.serve.client_address import client_network, parse_ip
 
 SETS, WAYS = 4096, 8
-_ONE = Struct("=Qd")  # the hash of a client, and until when it has paid
+_ONE = Struct("=Qd")  # hash of a client, and the time until which it has paid
 _SET = Struct("=" + "Qd" * WAYS)
 MOST_CLIENTS = SETS * WAYS
-ROUNDING = 1e-6  # seconds: a sum of many doubles
+ROUNDING = 1e-6  # seconds, for sums of many doubles
 
 
 class RateTable:
-    """`file` is what the processes share, made by `create_table`; without one, the buckets of this process alone."""
+    """Paid-until times by client. `file` is shared by the processes (see `create_table`); without one, private."""
 
     def __init__(self, file: Path | None = None) -> None:
         self._file = file.open("r+b") if file else None
         self._memory = mmap.mmap(self._file.fileno() if self._file else -1, SETS * _SET.size)
 
     def spend(self, client: int, *, now: float, cost: float, ahead: float) -> float:
-        """Seconds until this client may; 0 when it may, and then it has paid `cost` seconds more."""
+        """Return the seconds until this client may proceed; if 0, charge it `cost` seconds."""
         at = client % SETS * _SET.size
-        with self._held(client % SETS):
+        with self._lock_set(client % SETS):
             found = _SET.unpack_from(self._memory, at)
             clients, paid = found[::2], found[1::2]
             is_known = client in clients
@@ -48,16 +48,16 @@ class RateTable:
         return 0.0
 
     @contextmanager
-    def _held(self, place: int) -> Iterator[None]:
-        """A byte of the file stands for a set. The kernel lets go of what a killed process held."""
+    def _lock_set(self, number: int) -> Iterator[None]:
+        """Lock one set by a byte of the file. The kernel releases the locks of a killed process."""
         if not self._file:
             yield
             return
-        fcntl.lockf(self._file, fcntl.LOCK_EX, 1, place)  # `infra.lock` has whole files only
+        fcntl.lockf(self._file, fcntl.LOCK_EX, 1, number)  # `infra.lock` has whole files only
         try:
             yield
         finally:
-            fcntl.lockf(self._file, fcntl.LOCK_UN, 1, place)
+            fcntl.lockf(self._file, fcntl.LOCK_UN, 1, number)
 
     def close(self) -> None:
         self._memory.close()
@@ -70,9 +70,9 @@ def create_table(file: Path) -> None:
 
 
 class RateLimiter:
-    """Of one origin, called `name`. `rate` requests a second, `burst` of them at once; a rate of 0 is no limit.
+    """Allows `rate` requests a second per client, `burst` at once, on the origin `name`. A rate of 0 is unlimited.
 
-    `secret`: nobody can choose an address that falls on another's place.
+    `secret` keys the hash, so that nobody can choose an address that collides with another client's.
     """
 
     def __init__(self, rate: float, burst: int, *, buckets: RateTable, name: str, secret: bytes) -> None:
@@ -82,12 +82,12 @@ class RateLimiter:
         self._client = lru_cache(maxsize=4096)(self._hash)
 
     def seconds_to_wait(self, address: str, now: float) -> float:
-        """Seconds until this client may ask again; 0 when it may now."""
+        """Return the seconds until this client may send a request; 0 if it may now."""
         client = self._client(address) if self._cost else 0
         return self._buckets.spend(client, now=now, cost=self._cost, ahead=self._ahead) if client else 0.0
 
     def _hash(self, address: str) -> int:
-        """Never 0, which is an empty place, but for a socket of this machine, which has no address."""
+        """Return the hash of a client: never 0 (an empty entry) except for local sockets, which have no address."""
         if parse_ip(address) is None:
             return 0
         digest = hashlib.blake2b(client_network(address).encode(), digest_size=8, key=self._secret, person=self._name)

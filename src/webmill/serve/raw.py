@@ -1,6 +1,6 @@
-"""`/raw/TIMESTAMP/URL`: what was archived, for programs and for saving. Nothing of it runs on our origin (V11).
+"""`/raw/TIMESTAMP/URL`: captures as archived, for programs and for saving. Nothing of them runs on our origin (V11).
 
-`/raw/TIMESTAMPwarc_/URL` is the WARC record itself, the bytes of the archive.
+`/raw/TIMESTAMPwarc_/URL` is the WARC record itself, byte for byte.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from webmill.serve.threads import BoundedThreads
 
 RECORD_MODIFIER = "warc_"
 
-# Shown in the browser, because they can do nothing there. All others are files to save.
+# Shown in the browser because they cannot execute. All other types are downloads.
 SAFE_INLINE_TYPES = frozenset(
     {
         *("text/plain", "application/json"),
@@ -58,7 +58,10 @@ def routes(site: Site, threads: BoundedThreads) -> list[BaseRoute]:
     def raw(request: Request) -> Response:
         asked = read_address(request)
         if asked.modifier not in ("", RECORD_MODIFIER):
-            raise BadInput(f"no form of a record: {asked.modifier}", reason="bad_address")
+            raise BadInput(
+                f"unknown modifier {asked.modifier}; write /raw/TIMESTAMP/URL or /raw/TIMESTAMPwarc_/URL",
+                reason="bad_address",
+            )
         index = site.index()
         found = next(nearest(index, asked.url, moment=asked.moment), None)
         if found is None:
@@ -94,7 +97,7 @@ def _payload(
 
 
 def _file_name(url: str, capture: CaptureRef) -> str:
-    """What it was called, if that is a plain name."""
+    """Return a name for the download, with the last path segment if that is a plain name."""
     found = _NAME.search(url.partition("?")[0])
     return f"{capture.timestamp}-{found[1]}" if found else capture.timestamp
 
@@ -108,7 +111,7 @@ def _archive_headers(archived: Archived) -> HeaderPairs:
 
 
 def _record(site: Site, capture: CaptureRef, threads: BoundedThreads) -> Response:
-    archived = open_record(site.files, capture)  # so that it is one
+    archived = open_record(site.files, capture)  # check that it is one
     archived.close()
     stream = site.files.open(capture.filename, start=capture.offset, length=capture.length)
     archived.closing(stream)

@@ -1,5 +1,5 @@
-"""What every request passes, on both origins: whose name it calls us by, how often it asks, what it may do. And what
-every answer carries, and is counted as."""
+"""Middleware around both origins: checks the Host header, the rate limit, the method and the origin of every request,
+and counts and logs every response."""
 
 from __future__ import annotations
 
@@ -34,9 +34,11 @@ KIND_OF: dict[str, str] = {
     "search": "search",
     "api": "search",
 }
-CRAWL_PATHS = (["cdx"], ["timemap"], ["timegate"])  # behind its name
+CRAWL_PATHS = (["cdx"], ["timemap"], ["timegate"])  # behind the name of a crawl
 MOST_HOSTS = 1024
-_HOST = re.compile(rb"(?:([A-Za-z0-9._-]+)|\[([0-9A-Fa-f:.]+)\])(?::[0-9]{0,5})?")  # nothing that a URL would end at
+_HOST = re.compile(
+    rb"(?:([A-Za-z0-9._-]+)|\[([0-9A-Fa-f:.]+)\])(?::[0-9]{0,5})?"
+)  # no character that would end a host in a URL
 LOCAL = frozenset({"localhost"})
 EXPOSED_HEADERS = (
     "Accept-Ranges, Content-Encoding, Content-Length, Content-Range, ETag, Link, Memento-Datetime, Retry-After"
@@ -45,7 +47,7 @@ ALLOWED_HEADERS = "Accept, Accept-Datetime, If-Match, If-Modified-Since, If-None
 
 
 class RequestGuard:
-    """Around an application of one origin."""
+    """Guards the application of one origin."""
 
     def __init__(self, app: ASGIApp, site: Site, *, is_replay: bool = False, access: AccessLog | None = None) -> None:
         self._app, self._site, self._is_replay, self._access = app, site, is_replay, access
@@ -58,8 +60,8 @@ class RequestGuard:
         )
         address = site.replay_address if is_replay else site.address
         self._names = LOCAL | site.hosts_of(address)
-        self._scheme = urlsplit(address).scheme  # as clients see it: a proxy may have taken TLS off
-        self._passed: set[tuple[bytes, str]] = set()  # hosts that were looked at and are ours
+        self._scheme = urlsplit(address).scheme  # as clients see it: a proxy may terminate TLS
+        self._passed: set[tuple[bytes, str]] = set()  # host headers that were checked and are ours
         self._proxies = TrustedProxies(site.proxies)
         self._counts = RequestCounters(site.metrics)
         self._cors = CorsPolicy(site.origins)
@@ -94,15 +96,15 @@ class RequestGuard:
             await send(message)
 
         try:
-            with suppress(ClientDisconnected):  # there is nobody to tell
-                if not await self._refused(scope, headers, hosts, address, answer):
+            with suppress(ClientDisconnected):
+                if not await self._refuse_invalid(scope, headers, hosts, address, answer):
                     await self._app(scope, receive, answer)
         except Exception:
-            log.exception("an answer failed", extra={"path": scope["path"][:1000]})
+            log.exception("response failed", extra={"path": scope["path"][:1000]})
             if status and not is_complete:
-                raise  # half is sent: the connection must break, so that nobody takes it for the whole
+                raise  # partly sent: break the connection, so that it is not taken for complete
             if not status:
-                await send_refusal(answer, headers, 500, "something went wrong here; the server's log says what")
+                await send_refusal(answer, headers, 500, "internal error; see the log of the server")
         finally:
             seconds = time.perf_counter() - began
             size = 0 if scope["method"] == "HEAD" else size
@@ -121,20 +123,22 @@ class RequestGuard:
             return "cdx" if path.endswith("-index") or path.split("/", 3)[2:3] in CRAWL_PATHS else "page"
         return kind
 
-    async def _refused(self, scope: Scope, headers: dict[bytes, bytes], hosts: int, address: str, answer: Send) -> bool:
-        """The first thing that is wrong, told. A token bucket comes last: who is refused anyway has cost nothing."""
+    async def _refuse_invalid(
+        self, scope: Scope, headers: dict[bytes, bytes], hosts: int, address: str, answer: Send
+    ) -> bool:
+        """Send the first refusal that applies; return whether there was one."""
         host, method = headers.get(b"host", b""), scope["method"]
         local = scope.get("server") or ("", 0)
         if hosts != 1:
-            return await self._refuse(answer, headers, 400, "host", "a request names one Host")
+            return await self._refuse(answer, headers, 400, "host", "a request must have exactly one Host header")
         if (host, local[0]) not in self._passed and not self._is_ours(host, local[0]):
             name = host[:200].decode("utf-8", "replace")
-            message = f"this server is not called {name}: name it with --allow-host, or setting serve.hosts"
+            message = f"this server does not answer to the host name {name}: allow it with --allow-host or serve.hosts"
             return await self._refuse(answer, headers, 421, "host", message)
         wait = self._rate_limiter.seconds_to_wait(address, time.monotonic())
         if wait:
             more = [(b"retry-after", str(int(wait) + 1).encode())]
-            return await self._refuse(answer, headers, 429, "rate", "too many requests: ask more slowly", more)
+            return await self._refuse(answer, headers, 429, "rate", "too many requests; slow down", more)
         if method in ("GET", "HEAD"):
             return False
         if method == "OPTIONS" and not self._is_replay and self._cors.is_preflight(headers):
@@ -143,9 +147,9 @@ class RequestGuard:
         if method != "POST" or self._is_replay:
             return await self._refuse(answer, headers, 405, "method", *READ_ONLY_REFUSAL)
         if not is_same_origin(headers, host):
-            return await self._refuse(answer, headers, 403, "origin", "another site sent this, not a page of ours")
+            return await self._refuse(answer, headers, 403, "origin", "refused: this request was sent by another site")
         if self._site.token and not has_token(self._site.token, headers.get(b"authorization", b"")):
-            message = "this needs the token of this server"
+            message = "this action needs the token of this server"
             return await self._refuse(answer, headers, 401, "token", message, CHALLENGES)
         return False
 
@@ -163,8 +167,8 @@ class RequestGuard:
         return True
 
     def _is_ours(self, host: bytes, local: str) -> bool:
-        """A name that we were told is ours, or the very address that was connected to: no name that somebody lets point
-        to us (DNS rebinding)."""
+        """Return whether the Host header is a configured name or the local address, and not a foreign name that
+        resolves to us (DNS rebinding)."""
         found = _HOST.fullmatch(host)
         name = (found[1] or found[2]).decode().lower() if found else ""
         if name not in self._names and not _same_address(name, local):
@@ -182,7 +186,7 @@ class RequestGuard:
 
 
 class RequestCounters:
-    """Places in the shared memory, looked up once."""
+    """The counters of requests; their cells are looked up once."""
 
     def __init__(self, counters: SharedCounters) -> None:
         self._counters = counters
@@ -193,7 +197,7 @@ class RequestCounters:
         self._seconds = {kind: counters.offset(SECONDS, kind=kind) for kind in KINDS}
 
     def add(self, kind: str, status: int, size: int, seconds: float) -> None:
-        """A status of 0: the client left before there was an answer, and is none of our doing."""
+        """Count a response; status 0: the client disconnected before there was one."""
         counters = self._counters
         if status:
             counters.add(self._requests[kind, status_class(status)])
@@ -205,16 +209,16 @@ class RequestCounters:
 
 
 class CorsPolicy:
-    """Which sites' scripts may read. Credentials are never allowed, and there are none."""
+    """Which origins may read by script. Credentials are never allowed."""
 
     def __init__(self, origins: frozenset[str]) -> None:
         self._origins = frozenset(origin.rstrip("/").lower().encode() for origin in origins)
         self._is_open = "*" in origins
 
     def is_preflight(self, asked: dict[bytes, bytes]) -> bool:
-        """Of a site that may."""
-        may = self._is_open or asked.get(b"origin") in self._origins
-        return may and b"access-control-request-method" in asked
+        """Return whether this is a preflight request of an allowed origin."""
+        is_allowed = self._is_open or asked.get(b"origin") in self._origins
+        return is_allowed and b"access-control-request-method" in asked
 
     def headers(self, origin: bytes | None) -> tuple[Header, ...]:
         exposed = (b"access-control-expose-headers", EXPOSED_HEADERS.encode())
@@ -237,7 +241,7 @@ class CorsPolicy:
 
 
 def is_same_origin(headers: dict[bytes, bytes], host: bytes) -> bool:
-    """Whether a page of ours, or no browser at all, sends this: browsers tell, and scripts cannot change it."""
+    """Return whether our own page or a program sent this; browsers say so in headers that scripts cannot change."""
     if headers.get(b"sec-fetch-site", b"none") not in (b"same-origin", b"none"):
         return False
     origin = headers.get(b"origin")

@@ -1,4 +1,4 @@
-"""Errors of ours as answers, for programs and for people alike."""
+"""Error responses for programs and people, and the headers that every response carries."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from webmill.serve.threads import ClientDisconnected
 log = logging.getLogger(__name__)
 
 Header = tuple[bytes, bytes]
-HEADERS_KEY = "webmill.headers"  # in a scope: by name, as the gate has read them
+HEADERS_KEY = "webmill.headers"  # scope key of the headers by name, set by RequestGuard
 
 STATUS: dict[type[WebmillError], int] = {
     BadInput: 400,
@@ -31,26 +31,26 @@ STATUS: dict[type[WebmillError], int] = {
     Unavailable: 503,
     Misconfigured: 503,
 }
-READ_ONLY_REFUSAL = "this can only be read", ((b"allow", b"GET, HEAD"),)
+READ_ONLY_REFUSAL = "method not allowed: use GET or HEAD", ((b"allow", b"GET, HEAD"),)
 NO_STORE = {"Cache-Control": "no-store"}
 INERT_POLICY = b"default-src 'none'; frame-ancestors 'none'; sandbox"
 COMMON: dict[bytes, bytes] = {b"x-content-type-options": b"nosniff"}
 PERMISSIONS = b"camera=(), geolocation=(), microphone=(), payment=(), usb=(), browsing-topics=()"
-_BEGINNING = r"""(?<![^\s'"`(\[=:<])"""  # of a word: a path within a URL is none of this machine
+_BEGINNING = r"""(?<![^\s'"`(\[=:<])"""  # of a word: a path within a URL is not a local path
 _PART = r"""[^\s/'"`:;,()]"""
 SMALL_PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{title}</title>
 <meta name="viewport" content="width=device-width, initial-scale=1"><meta name="color-scheme" content="light dark">
 </head><body><main><h1>{title}</h1><p>{message}</p></main></body></html>
 """
-# /web/… and the like are addresses of ours.
+# /web/… and the like are our own URLs.
 _PATH = re.compile(rf"{_BEGINNING}/(?!web/|raw/|static/)(?:(?:{_PART}+/)+({_PART}*)|({_PART}+))")
 _SERVER = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^\s'\"`(),;]+[^\s'\"`(),;:.]")
 _HOST = re.compile(r"://(?:[^\s/@]*@)?(\[[0-9A-Fa-f:.]+\]|[^\s/:'\"`(),;]+)")
-_CONNECTION = re.compile(r"\b\w*Connection\w*\(host=[^)]*\)(?:: )?")  # as urllib3 begins what it says
+_CONNECTION = re.compile(r"\b\w*Connection\w*\(host=[^)]*\)(?:: )?")  # how messages of urllib3 start
 
 
 def data_headers(site: Site) -> dict[bytes, bytes]:
-    """For data, which is no document: it opens nothing, and no other site may show it as a part of its own."""
+    """Return the headers of data: it loads nothing and cannot be embedded by other sites."""
     shared = b"cross-origin" if site.origins else b"same-origin"
     return (
         COMMON
@@ -60,7 +60,7 @@ def data_headers(site: Site) -> dict[bytes, bytes]:
 
 
 def security_headers(site: Site) -> dict[bytes, bytes]:
-    """What every answer of our own origin carries that does not say otherwise itself."""
+    """Return the default headers of every response of our own origin."""
     return data_headers(site) | {b"permissions-policy": PERMISSIONS, b"referrer-policy": b"no-referrer"}
 
 
@@ -70,7 +70,7 @@ def transport_security(site: Site) -> dict[bytes, bytes]:
 
 
 class DefaultHeaders:
-    """An application whose answers carry these headers, where they do not say otherwise."""
+    """Middleware that adds headers which the response does not set itself."""
 
     def __init__(self, app: ASGIApp, headers: Mapping[bytes, bytes]) -> None:
         self._app, self._headers = app, headers
@@ -78,8 +78,8 @@ class DefaultHeaders:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         async def complete(message: Message) -> None:
             if message["type"] == "http.response.start":
-                said = {name.lower() for name, _ in message["headers"]}
-                more = [header for header in self._headers.items() if header[0] not in said]
+                present = {name.lower() for name, _ in message["headers"]}
+                more = [header for header in self._headers.items() if header[0] not in present]
                 message["headers"] = [*message["headers"], *more]
             await send(message)
 
@@ -87,7 +87,7 @@ class DefaultHeaders:
 
 
 class NoResponse(Response):
-    """To a client that has left."""
+    """A response to a client that has disconnected: sends nothing."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         pass
@@ -98,27 +98,27 @@ def status_of(error: WebmillError) -> int:
 
 
 def message_of(error: WebmillError, root: Path) -> str:
-    """For strangers: of our own disk only what is below the collection, of other places files' names, and of servers
-    that we ask nothing. The log has it all.
+    """Return the message for clients: without folders outside the collection and without names of backend servers.
+    The log has them.
     """
-    said = error.message if isinstance(error, BadInput) else str(error)
-    if isinstance(error, Conflict | Unavailable | Misconfigured):  # others speak of addresses that were asked for
-        said = _without_servers(said)
-    if root.name:  # of `/` all that follows is a path as any other
+    message = error.message if isinstance(error, BadInput) else str(error)
+    if isinstance(error, Conflict | Unavailable | Misconfigured):  # others are about URLs that were requested
+        message = _without_servers(message)
+    if root.name:  # a root of `/` needs no special case
         here = re.compile(rf"{_BEGINNING}{re.escape(str(root))}(?:(/)(?={_PART})|/?(?!{_PART}))")
-        said = here.sub(lambda found: "" if found[1] else "the collection", said)
-    return _PATH.sub(lambda found: found[1] or found[2] or "a folder", said)
+        message = here.sub(lambda found: "" if found[1] else "the collection", message)
+    return _PATH.sub(lambda found: found[1] or found[2] or "a folder", message)
 
 
-def _without_servers(said: str) -> str:
-    """Their addresses, and their names wherever else they are said: "cannot resolve 'search.internal'"."""
-    hosts = "|".join(re.escape(host.strip("[]")) for host in dict.fromkeys(_HOST.findall(said)))
-    said = _SERVER.sub("its server", _CONNECTION.sub("", said))
-    return re.sub(rf"(?<![\w.-])(?:{hosts})(?![\w-])", "its server", said) if hosts else said
+def _without_servers(message: str) -> str:
+    """Return the message without URLs and host names of servers ("cannot resolve 'search.internal'")."""
+    hosts = "|".join(re.escape(host.strip("[]")) for host in dict.fromkeys(_HOST.findall(message)))
+    message = _SERVER.sub("its server", _CONNECTION.sub("", message))
+    return re.sub(rf"(?<![\w.-])(?:{hosts})(?![\w-])", "its server", message) if hosts else message
 
 
 def json_message(status: int, message: str, headers: Mapping[str, str] = NO_STORE) -> Response:
-    """To a program."""
+    """Return an error for programs."""
     return JSONResponse({"message": message}, status_code=status, headers=dict(headers))
 
 
@@ -133,10 +133,10 @@ def headers_of(error: WebmillError) -> dict[str, str]:
 
 
 def exception_handlers(site: Site) -> dict[type[Exception], Callable[[Request, Exception], Awaitable[Response]]]:
-    """For Starlette: pages for browsers, JSON for programs."""
+    """Return exception handlers for Starlette: error pages for browsers, JSON for programs."""
     from webmill.serve.pages.errors import error_page, wants_page
 
-    async def of_ours(request: Request, error: Exception) -> Response:
+    async def webmill_error(request: Request, error: Exception) -> Response:
         assert isinstance(error, WebmillError)
         log_server_error(error)
         if not wants_page(request):
@@ -145,7 +145,7 @@ def exception_handlers(site: Site) -> dict[type[Exception], Callable[[Request, E
         answer.headers.update(headers_of(error))
         return answer
 
-    async def of_http(request: Request, error: Exception) -> Response:
+    async def http_error(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
         if wants_page(request) and error.status_code >= 400:
             answer = error_page(site, request, status=error.status_code, message=error.detail)
@@ -153,16 +153,16 @@ def exception_handlers(site: Site) -> dict[type[Exception], Callable[[Request, E
             return answer
         return json_message(error.status_code, error.detail, NO_STORE | dict(error.headers or {}))
 
-    async def of_gone(_: Request, __: Exception) -> Response:
+    async def disconnected(_: Request, __: Exception) -> Response:
         return NoResponse()
 
-    return {WebmillError: of_ours, HTTPException: of_http, ClientDisconnected: of_gone}
+    return {WebmillError: webmill_error, HTTPException: http_error, ClientDisconnected: disconnected}
 
 
 def log_server_error(error: WebmillError) -> None:
-    """What is none of a client's fault, with all that clients are not told."""
+    """Log an error that is not the client's fault, with the details that clients do not get."""
     if status_of(error) >= 500:
-        log.warning("cannot answer", extra={"why": str(error)})
+        log.warning("request failed", extra={"why": str(error)})
 
 
 async def send_error(send: Send, asked: Mapping[bytes, bytes], error: WebmillError, root: Path) -> None:
@@ -173,14 +173,14 @@ async def send_error(send: Send, asked: Mapping[bytes, bytes], error: WebmillErr
 
 
 def minimal_page(title: str, message: str) -> str:
-    """Without our sheet: for what is refused before a page is made, and for the origin of archived pages."""
+    """Return a page without style sheet, for early refusals and for the replay origin."""
     return SMALL_PAGE.format(title=html.escape(title), message=html.escape(message))
 
 
 async def send_refusal(
     send: Send, asked: Mapping[bytes, bytes], status: int, message: str, more: Iterable[Header] = ()
 ) -> None:
-    """Without Starlette: what is refused should cost little."""
+    """Send an error without Starlette: refusals should cost little."""
     if b"text/html" in asked.get(b"accept", b""):
         text, kind = minimal_page(HTTPStatus(status).phrase, message), b"text/html; charset=utf-8"
     else:

@@ -1,7 +1,7 @@
-"""The index of a crawl, as a server may answer from it: one whose summary is damaged gives no answers at all.
+"""The index of a crawl for serving: one with a damaged summary gives no answers instead of wrong ones.
 
-Lines are found in a summary by bisecting it. In one that is cut or overwritten that ends somewhere, so that a capture
-which is here would not be found. A summary is read whole once, when it is first seen; 300,000 blocks take a second.
+Lines are found by bisecting the summary. In a truncated or overwritten summary that would miss captures which exist. So
+a summary is checked as a whole once, when it is first seen; 300,000 blocks take a second.
 """
 
 from __future__ import annotations
@@ -27,92 +27,92 @@ from webmill.infra.storage.base import Readable, Stat
 log = logging.getLogger(__name__)
 
 EVERYTHING = KeyRange(b"", b"\xff")
-RECHECK_SECONDS = 5.0  # seconds until what is damaged is looked at again: its shards may have come back
+RECHECK_SECONDS = 5.0  # until a damaged index is checked again: its shards may be back
 
 T = TypeVar("T")
 
 
 class ServedIndex(ZipNumIndex):
-    """What cannot be read of it is `Unavailable`, and none of the client's fault. Threads may share it."""
+    """An index whose read errors are `Unavailable`: not the client's fault. Thread-safe."""
 
     def __init__(self, files: Readable, *, name: str, kept: BlockCache) -> None:
-        """`files`: the folder of the index, of the crawl of this name."""
+        """`files`: the index folder of the crawl `name`."""
         super().__init__(files, SUMMARY, kept=kept)
         self._files, self._name = files, name
-        self._checking = Lock()  # of many who ask, one reads
+        self._checking = Lock()  # one thread checks at a time
         self._sound: Stat | None = None
-        self._flaw: tuple[Stat, str, float] | None = None  # of which summary, what, and until when that is believed
+        self._damage: tuple[Stat, str, float] | None = None  # summary, message, and when to check again
 
     def current(self) -> Generation:
-        with self._told():
+        with self._as_unavailable():
             generation = super().current()
             while generation.stat != self._sound:
-                flaw = self._flaw_of(generation)
+                damage = self._find_damage(generation)
                 before, generation = generation, super().current()
-                if flaw and generation.stat == before.stat:  # else it was replaced, and the flaw is none of this one
-                    raise Unavailable(flaw)
+                if damage and generation.stat == before.stat:  # otherwise it was replaced meanwhile
+                    raise Unavailable(damage)
         return generation
 
     def batches(self, wanted: KeyRange) -> Iterator[Batch]:
-        return self._telling(super().batches(wanted))
+        return self._guard(super().batches(wanted))
 
     def some_batches(self, wanted: KeyRange, whole: KeyRange, *, first: int, count: int) -> Iterator[Batch]:
-        return self._telling(super().some_batches(wanted, whole, first=first, count=count))
+        return self._guard(super().some_batches(wanted, whole, first=first, count=count))
 
     def some_blocks(self, wanted: KeyRange, *, first: int, count: int) -> Iterator[ZipnumBlock]:
-        return self._telling(super().some_blocks(wanted, first=first, count=count))
+        return self._guard(super().some_blocks(wanted, first=first, count=count))
 
     def count_blocks(self, wanted: KeyRange) -> int:
-        with self._told():
+        with self._as_unavailable():
             return super().count_blocks(wanted)
 
-    def _flaw_of(self, generation: Generation) -> str:
-        """Empty when there is none."""
+    def _find_damage(self, generation: Generation) -> str:
+        """Return what is damaged; empty if nothing is."""
         with self._checking:
             if generation.stat == self._sound:
                 return ""
-            if self._flaw and self._flaw[0] == generation.stat and time.monotonic() < self._flaw[2]:
-                return self._flaw[1]
+            if self._damage and self._damage[0] == generation.stat and time.monotonic() < self._damage[2]:
+                return self._damage[1]
             try:
                 self._check(generation)
             except (BadInput, NotFound, Conflict) as error:
-                log.error("an index is damaged", extra={"crawl": self._name, "why": str(error)})
-                self._flaw = generation.stat, self._damage(error), time.monotonic() + RECHECK_SECONDS
-                return self._flaw[1]
+                log.error("index is damaged", extra={"crawl": self._name, "why": str(error)})
+                self._damage = generation.stat, self._damage_message(error), time.monotonic() + RECHECK_SECONDS
+                return self._damage[1]
             self._sound = generation.stat
             return ""
 
     def _check(self, generation: Generation) -> None:
-        """Of the summary alone. A shard that is cut or missing is told where it is asked for: of a large index a part
-        may be here.
+        """Check the summary alone. A truncated or missing shard is reported when it is read: a large index may be here
+        in part.
         """
         shards = ShardLocations(self._files, SUMMARY, elsewhere={})
         ends = deque(generation.all_blocks(), maxlen=1)
         if not ends and shards.locations:
-            raise BadInput("it is empty, and has shards", reason="bad_summary", source=SUMMARY)
+            raise BadInput("the summary is empty although there are shards", reason="bad_summary", source=SUMMARY)
         if not ends:
             return
         (last,) = ends
         size = generation.stat.size
         if self._files.read(SUMMARY, start=size - 1, length=1, etag=generation.stat.etag) != b"\n":
-            raise BadInput("its last line has no end", reason="bad_summary", source=SUMMARY)
+            raise BadInput("the last line of the summary is incomplete", reason="bad_summary", source=SUMMARY)
         try:
             found = shards.size(last.shard)
         except NotFound:
             return
         if last.offset + last.length < found:
-            raise BadInput(f"it ends before {last.shard} does", reason="bad_summary", source=SUMMARY)
+            raise BadInput(f"the summary ends before {last.shard} does", reason="bad_summary", source=SUMMARY)
 
-    def _telling(self, found: Iterator[T]) -> Iterator[T]:
-        with self._told():
+    def _guard(self, found: Iterator[T]) -> Iterator[T]:
+        with self._as_unavailable():
             yield from found
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
+    def _as_unavailable(self) -> Iterator[None]:
         try:
             yield
         except (BadInput, NotFound) as error:
-            raise Unavailable(self._damage(error)) from error
+            raise Unavailable(self._damage_message(error)) from error
 
-    def _damage(self, error: Exception) -> str:
-        return f"the index of {self._name} is damaged, `webmill index` makes it anew: {error}"
+    def _damage_message(self, error: Exception) -> str:
+        return f"the index of {self._name} is damaged; rebuild it with `webmill index`: {error}"

@@ -1,4 +1,4 @@
-"""One process of a server: both origins, on sockets that its parent has opened."""
+"""One worker process of a server: both origins, on sockets that the parent has opened."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from webmill.errors import Misconfigured
 from webmill.serve.http_connection import ConnectionLimiter, HttpConnection
 from webmill.serve.site import ClientLimits
 
-GRACE = 30  # seconds for answers that are on their way when the server is stopped
-SWEEP_INTERVAL = 0.5  # seconds between two looks at slow clients
+GRACE = 30  # seconds for running responses when the server is stopped
+SWEEP_INTERVAL = 0.5  # seconds between two checks for slow clients
 BACKLOG = 2048
 
 
 class OriginRouter:
-    """The application of the socket that a request came in by."""
+    """Routes a request to the application of the port that received it."""
 
     def __init__(self, by_port: dict[int, ASGIApp]) -> None:
         self._by_port = by_port
@@ -37,7 +37,7 @@ class OriginRouter:
 
 
 class WorkerServer(uvicorn.Server):
-    """`parent` hangs up, or says anything, when we are to stop."""
+    """uvicorn with our connections. It stops when `parent` closes the pipe or sends anything."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class WorkerServer(uvicorn.Server):
             lifespan="off",
             log_config=None,
             access_log=False,
-            proxy_headers=False,  # the gate knows whom to believe
+            proxy_headers=False,  # RequestGuard does this
             server_header=False,
             timeout_graceful_shutdown=GRACE,
         )
@@ -65,7 +65,7 @@ class WorkerServer(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """The parent tells us when to end; whoever ends us alone gets the same."""
+        """Stop on SIGTERM as on a message of the parent."""
         signal.signal(signal.SIGTERM, lambda *_: self.stop())
         yield
 
@@ -73,7 +73,7 @@ class WorkerServer(uvicorn.Server):
         self.should_exit = True
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """As uvicorn's, with a deadline for handshakes: a client in one is not yet a connection that we could count."""
+        """Start as uvicorn does, with a timeout for TLS handshakes, which are not yet counted as connections."""
         await self.lifespan.startup()
         loop = asyncio.get_running_loop()
         loop.add_reader(self._parent.fileno(), self.stop)
@@ -89,7 +89,7 @@ class WorkerServer(uvicorn.Server):
         ]
         self._sweeping = loop.create_task(self._sweep())
         self.started = True
-        with contextlib.suppress(OSError):  # a parent that is gone is noticed by the reader
+        with contextlib.suppress(OSError):  # the reader notices that the parent is gone
             self._parent.send("ready")
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
@@ -115,16 +115,18 @@ def serve(
     parent: Pipe,
     on_tick: Callable[[], None],
 ) -> None:
-    """Until the parent hangs up; then what runs is finished, within `GRACE`. `on_tick` is called twice a second."""
+    """Serve until the parent closes the pipe, then finish running responses within `GRACE`. `on_tick` is called twice a
+    second.
+    """
     _allow_files(limits.connections)
-    logging.getLogger("uvicorn").setLevel(logging.CRITICAL)  # it has a line for every client's mistake
+    logging.getLogger("uvicorn").setLevel(logging.CRITICAL)  # it logs every client error
     app = OriginRouter({one.getsockname()[1]: app for one, app in sockets.items()})
     server = WorkerServer(app, limits=limits, limiter=limiter, tls=tls, parent=parent, on_tick=on_tick)
     server.run(sockets=list(sockets))
 
 
 def _allow_files(connections: int) -> None:
-    """A connection is an open file, and may have another one open."""
+    """Raise the limit of open files: a connection is one, and may open another."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = 2 * connections + 256
     if soft != resource.RLIM_INFINITY and soft < wanted:
@@ -133,21 +135,21 @@ def _allow_files(connections: int) -> None:
 
 
 def tls_context(certificate: str, key: str) -> ssl.SSLContext | None:
-    """For https, when there is a certificate. TLS 1.2 at least."""
+    """Return the context for https, TLS 1.2 or newer, or None without a certificate."""
     if not certificate:
         if key:
-            raise Misconfigured("a key without a certificate: give --certificate too")
+            raise Misconfigured("--key needs --certificate as well")
         return None
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_alpn_protocols(["http/1.1"])
     for path in filter(None, (certificate, key)):
         if not Path(path).is_file():
-            raise Misconfigured(f"no file {path}: --certificate and --key name PEM files")
+            raise Misconfigured(f"{path} does not exist: --certificate and --key must name PEM files")
     try:
         context.load_cert_chain(certificate, key or None)
     except (ssl.SSLError, OSError) as error:
         raise Misconfigured(
-            f"{certificate} and {key or 'its key'} are no certificate and key that fit ({error}): give PEM files"
+            f"{certificate} and {key or 'its key'} are not a matching certificate and key in PEM format ({error})"
         ) from error
     return context

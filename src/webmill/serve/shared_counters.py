@@ -1,7 +1,7 @@
-"""The numbers of all processes of a server, in memory that they share: any of them can tell the sum.
+"""Metrics of all processes of a server in shared memory, so that any process can report the sum.
 
-A row of doubles for each process, one place for each series: the labels are from fixed sets, so all places are known
-before the first request. A process that was killed leaves its row; the one that takes its place counts on in it.
+Each process has a row of doubles with a cell per series: labels have fixed values, so all offsets are known in advance.
+A killed process leaves its row; the process that replaces it goes on counting there.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ SUMMED = ("process_cpu_seconds", "process_resident_memory_bytes", "process_open_
 
 
 def cell_offsets(declared: Iterable[Metric]) -> dict[Series, int]:
-    """Where the numbers of each series begin. Place 0 is the process's id."""
+    """Return the first cell of each series. Cell 0 is the process id."""
     found: dict[Series, int] = {}
     end = 1
     for metric in declared:
@@ -38,7 +38,7 @@ def cell_offsets(declared: Iterable[Metric]) -> dict[Series, int]:
 
 
 class SharedCounters:
-    """Declared series only: an unknown label value is counted as "other"."""
+    """Counters of the declared series; an unknown label value is counted as "other"."""
 
     def __init__(self, file: Path | None = None, *, row: int = 0, rows: int = 1) -> None:
         """`file` is shared by the processes (see `create_counters`); without one this process counts alone."""
@@ -58,7 +58,7 @@ class SharedCounters:
         self._registry.register(self)
 
     def offset(self, metric: Metric, **labels: str) -> int:
-        """For `add`, where it is done a thousand times a second."""
+        """Return the cell of a series, for `add` in hot paths."""
         return self._base + self._places[series(metric, labels)]
 
     def add(self, place: int, by: float = 1) -> None:
@@ -74,18 +74,18 @@ class SharedCounters:
         self.observe_at(self.offset(metric, **labels), metric.buckets, value)
 
     def observe_at(self, place: int, buckets: tuple[float, ...], value: float) -> None:
-        """The last two cells are what is above all bounds, and the sum."""
+        """Add an observation. The last two cells of a histogram are the overflow bucket and the sum."""
         self._cells[place + bisect_left(buckets, value)] += 1
         self._cells[place + len(buckets) + 1] += value
 
     def render(self) -> bytes:
-        """The report of all processes together, in the format of `metrics.CONTENT_TYPE`."""
+        """Return the metrics of all processes together, in the format of `metrics.CONTENT_TYPE`."""
         return generate_latest(self._registry)
 
     def collect(self) -> Iterator[Family]:
         for metric in self._declared:
             yield self._family(metric)
-        yield from self._of_processes()
+        yield from self._process_metrics()
 
     def _family(self, metric: Metric) -> Family:
         names = list(metric.labels)
@@ -111,8 +111,8 @@ class SharedCounters:
     def _sum(self, at: int) -> float:
         return sum(self._cells[row * self._width + at] for row in range(self._rows))
 
-    def _of_processes(self) -> Iterator[Family]:
-        """What the kernel knows of them (Linux), added up."""
+    def _process_metrics(self) -> Iterator[Family]:
+        """Yield CPU, memory and open files of all processes, summed (Linux)."""
         total: dict[str, Family] = {}
         for row in range(self._rows):
             pid = int(self._cells[row * self._width])

@@ -1,4 +1,4 @@
-"""What is served: one collection, its parts opened when they are asked for. One `Site` a process, for all threads."""
+"""The served collection; its parts are opened on first use. One `Site` per process, shared by all threads."""
 
 from __future__ import annotations
 
@@ -25,28 +25,28 @@ from webmill.search.base import SearchEngine
 from webmill.serve.served_index import ServedIndex
 from webmill.serve.shared_counters import SharedCounters
 
-KEPT_BYTES = 64 << 20  # of inflated index blocks, of all crawls together
+KEPT_BYTES = 64 << 20  # of decompressed index blocks, all crawls together
 
 
 @dataclass(frozen=True, kw_only=True)
 class ClientLimits:
-    """What one client may cost."""
+    """Limits of what clients may cost."""
 
-    rate: float = 50.0  # requests a second of one address; 0: no limit
+    rate: float = 50.0  # requests a second per client; 0: unlimited
     burst: int = 200
-    connections: int = 1000  # of all clients together, in one process
-    connections_each: int = 128  # of one address
+    connections: int = 1000  # in total, per process
+    connections_each: int = 128  # per client
     head_bytes: int = 32 << 10  # a request's line and headers
-    head_seconds: float = 10.0  # until a request is whole
-    idle_seconds: float = 15.0  # between requests of one connection
-    send_seconds: float = 60.0  # without a client taking a byte
+    head_seconds: float = 10.0  # until a request is complete
+    idle_seconds: float = 15.0  # between requests of a connection
+    send_seconds: float = 60.0  # without the client reading a byte
     body_bytes: int = 64 << 10  # of a POST
-    cache_bytes: int = 64 << 20  # of published files in memory, in one process
+    cache_bytes: int = 64 << 20  # of published files in memory, per process
 
 
 @dataclass(frozen=True, kw_only=True)
 class ShownSetting:
-    """One of the settings that this server was started with, without what is secret."""
+    """A setting of this server for display, without secrets."""
 
     section: str
     about: str  # the section
@@ -59,7 +59,7 @@ class ShownSetting:
 
 @dataclass(frozen=True, kw_only=True)
 class QueueOpener:
-    """`view` is for those who look, `open` for those who change something. `NotFound`: nobody has begun it."""
+    """Opens a queue: `view` read-only, `open` for changes. Both raise `NotFound` if there is no queue yet."""
 
     view: Callable[[], AbstractContextManager[ReadableQueue]]
     open: Callable[[], AbstractContextManager[Queue]]
@@ -67,30 +67,30 @@ class QueueOpener:
 
 @dataclass(frozen=True, kw_only=True)
 class Site:
-    """`address` and `replay_address` are the origins that clients see: `http://127.0.0.1:8080`.
+    """What a server serves. `address` and `replay_address` are its origins as clients see them: `http://127.0.0.1:8080`.
 
-    Archived pages live at an origin of their own: what they run must not reach this one.
+    Archived pages have an origin of their own, so that their scripts cannot reach ours.
     """
 
     root: Path
     address: str
     replay_address: str
-    hosts: frozenset[str] = frozenset()  # names that a Host header may say, besides those of the addresses
-    origins: frozenset[str] = frozenset()  # that may read by script (CORS); "*" is all
-    proxies: frozenset[str] = frozenset()  # whose X-Forwarded-For is believed
-    token: str = ""  # what a control request must bear; empty: only those that our own pages send
+    hosts: frozenset[str] = frozenset()  # host names to answer to, besides those of the addresses
+    origins: frozenset[str] = frozenset()  # that may read by script (CORS); "*": any
+    proxies: frozenset[str] = frozenset()  # trusted for X-Forwarded-For
+    token: str = ""  # required for changes; empty: forms of our pages suffice
     secret: bytes = field(default_factory=lambda: secrets.token_bytes(32))  # shared by all processes of a server
     limits: ClientLimits = ClientLimits()
     settings: Sequence[ShownSetting] = ()  # as shown to people
     versions: Storage
-    open_engine: Callable[[], SearchEngine]  # `NotFound`: nothing is indexed yet
+    open_engine: Callable[[], SearchEngine]  # raises `NotFound` without an index
     queues: Mapping[str, QueueOpener] = field(default_factory=dict)  # by kind of work
     metrics: SharedCounters
-    buckets: Path | None = None  # where the processes count the requests of clients together (serve/rate_limit.py)
+    buckets: Path | None = None  # shared table of the rate limit (serve/rate_limit.py)
 
     @cached_property
     def files(self) -> LocalStorage:
-        """The collection's own folder."""
+        """Return the storage of the collection's folder."""
         return LocalStorage(self.root)
 
     @property
@@ -102,7 +102,7 @@ class Site:
         return self.root.name or "collection"
 
     def crawls(self) -> list[Collection]:
-        """Every crawl with an index or archives, by name. Looked up anew: a crawl may begin while we serve."""
+        """Return every crawl with an index or archives, by name. Listed each time: crawls may start while we serve."""
         found: set[str] = set()
         for folder in (self.root / "crawl-data", self.root / "cc-index" / "collections"):
             with suppress(FileNotFoundError, NotADirectoryError), os.scandir(folder) as entries:
@@ -113,18 +113,18 @@ class Site:
         for crawl in self.crawls():
             if crawl.name == name:
                 return crawl
-        raise NotFound(f"no crawl {name}")
+        raise NotFound(f"there is no crawl {name} here")
 
     def index(self, name: str | None = None) -> CaptureIndex:
-        """Of one crawl, or of all. `NotFound` when none is indexed. Indexes at hand are kept, with their blocks."""
+        """Return the index of one crawl or of all. `NotFound`: none is indexed. Open indexes are reused."""
         chosen = [self.crawl(name)] if name is not None else self.crawls()
         indexes = [self.index_of(crawl) for crawl in chosen if is_indexed(crawl)]
         if not indexes:
-            raise NotFound("nothing is indexed here yet: `webmill index`")
+            raise NotFound("nothing is indexed here yet; run `webmill index`")
         return indexes[0] if len(indexes) == 1 else MergedIndex(indexes)
 
     def index_of(self, crawl: Collection) -> ServedIndex:
-        """It sees by itself when it was replaced."""
+        """Return the index of a crawl; it notices by itself when its files are replaced."""
         kept: dict[str, ServedIndex] = self._indexes
         if crawl.name not in kept:
             kept.setdefault(crawl.name, ServedIndex(LocalStorage(crawl.zipnum), name=crawl.name, kept=self._blocks))
@@ -139,14 +139,14 @@ class Site:
         return BlockCache(KEPT_BYTES)
 
     def sign(self, action: str) -> str:
-        """What a form of ours carries, so that no other site can send it (there are no cookies to ride on)."""
+        """Return the signature that our form for this action carries, so that no other site can send it."""
         return hmac.new(self.secret, action.encode(), hashlib.sha256).hexdigest()
 
     def is_signed(self, action: str, stamp: str) -> bool:
         return hmac.compare_digest(self.sign(action).encode(), stamp.encode("utf-8", "replace"))
 
     def hosts_of(self, address: str) -> frozenset[str]:
-        """Names, without ports, that one of our two addresses may be called by."""
+        """Return the host names, without ports, that one of our two origins answers to."""
         return frozenset(name.lower() for name in (*self.hosts, urlsplit(address).hostname or "") if name)
 
 

@@ -1,8 +1,8 @@
-"""Work that blocks, in threads: so many at once, so many of one client, so many waiting, and no more.
+"""Blocking work in threads, with limits: how many run, how many per client, how many wait.
 
-The only way from the event loop to a disk, a search engine or a long computation. What runs cannot be stopped, so that
-one client never has all the places: behind its slow questions others are still answered. Who has left while waiting is
-not worked for.
+The only way from the event loop to a disk, a search engine or a long computation. Running work cannot be stopped, so no
+client may take all threads: others are answered while its slow queries run. Work of a client that disconnects while
+waiting is not started.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ MAX_WAITING, WAITING_PER_CLIENT = 64, 32
 
 
 class ClientDisconnected(Exception):
-    """The client has gone: there is nobody to answer."""
+    """The client has disconnected, so there is nobody to answer."""
 
 
 class BoundedThreads:
-    """Counted in the loop's thread alone: no lock."""
+    """A pool of threads with limits. Used by the event loop's thread alone, so it needs no lock."""
 
     def __init__(
         self,
@@ -44,11 +44,11 @@ class BoundedThreads:
     ) -> None:
         self._max_running, self._per_client = max_running, per_client
         self._max_waiting, self._waiting_per_client = max_waiting, waiting_per_client
-        self._limiter = CapacityLimiter(max_running)  # it never lets wait: those who come to it have a place
+        self._limiter = CapacityLimiter(max_running)  # never blocks: a slot is acquired before
         self._busy = 0
         self._running: Counter[str] = Counter()  # by client
-        self._new: Counter[str] = Counter()  # by client: how many of those who wait have no answer begun
-        self._queue: dict[asyncio.Future[None], str] = {}  # in the order they came
+        self._new: Counter[str] = Counter()  # by client: waiting requests without a started response
+        self._queue: dict[asyncio.Future[None], str] = {}  # first come, first served
 
     async def run(self, scope: Scope, receive: Receive, work: Callable[[], T]) -> T:
         """Run the first work of a request. Raise `Unavailable` if too many wait, or `ClientDisconnected`."""
@@ -58,28 +58,28 @@ class BoundedThreads:
         return await self._run_in_thread(client, work)
 
     async def run_more(self, scope: Scope, work: Callable[[], T]) -> T:
-        """More work for an answer that has begun: it waits as long as it takes, and is never refused."""
+        """Run more work for a response that has started: it waits as long as needed and is never refused."""
         client = client_of(scope)
         if not self._try_acquire(client):
             await self._wait_for_slot(client)
         return await self._run_in_thread(client, work)
 
     def endpoint(self, answer: Callable[[Request], Response]) -> Callable[[Request], Awaitable[Response]]:
-        """For a route."""
+        """Return an endpoint that runs `answer` in a thread."""
 
-        async def asked(request: Request) -> Response:
+        async def run_answer(request: Request) -> Response:
             return await self.run(request.scope, request.receive, partial(answer, request))
 
-        return asked
+        return run_answer
 
     async def stream(self, scope: Scope, pieces: Iterator[bytes]) -> AsyncIterator[bytes]:
-        """The body of a long answer. Empty pieces are a chance for others, and for a client to leave."""
+        """Yield the body of a long response. Empty pieces only let others run and disconnects be noticed."""
         while (piece := await self.run_more(scope, partial(next, pieces, None))) is not None:
             if piece:
                 yield piece
 
     def _try_acquire(self, client: str) -> bool:
-        """A place, if there is one. Who waits is of a client that may have no more: nobody is passed by."""
+        """Take a slot if one is free. Only clients at their own limit wait then, so nobody is overtaken."""
         is_free = self._busy < self._max_running and self._running[client] < self._per_client
         if is_free:
             self._busy += 1
@@ -88,7 +88,7 @@ class BoundedThreads:
 
     async def _wait_in_queue(self, client: str, receive: Receive) -> None:
         if self._new.total() >= self._max_waiting or self._new[client] >= self._waiting_per_client:
-            raise Unavailable("too many are asking at once", retry_after=2)
+            raise Unavailable("too many requests at once; try again", retry_after=2)
         _add(self._new, client, 1)
         turn = self._enqueue(client)
         gone = asyncio.ensure_future(wait_for_disconnect(receive))
@@ -104,7 +104,7 @@ class BoundedThreads:
             _add(self._new, client, -1)
 
     async def _wait_for_slot(self, client: str) -> None:
-        """Until a place is ours."""
+        """Wait until a slot is free."""
         turn = self._enqueue(client)
         try:
             await turn
@@ -113,13 +113,13 @@ class BoundedThreads:
             raise
 
     def _enqueue(self, client: str) -> asyncio.Future[None]:
-        """In the moment in which there was no place: one that gets free before we wait would be for nobody."""
+        """Join the queue at once: a slot freed before we wait would be lost otherwise."""
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._queue[turn] = client
         return turn
 
     def _abandon(self, turn: asyncio.Future[None], client: str) -> None:
-        if self._queue.pop(turn, None) is None:  # given in the same moment
+        if self._queue.pop(turn, None) is None:  # a slot was assigned meanwhile
             self._release(client)
 
     async def _run_in_thread(self, client: str, work: Callable[[], T]) -> T:
@@ -145,7 +145,7 @@ async def wait_for_disconnect(receive: Receive) -> None:
 
 
 def _add(counts: Counter[str], client: str, by: int) -> None:
-    """Nobody is remembered who has nothing here."""
+    """Change a count; drop clients with none."""
     counts[client] += by
     if not counts[client]:
         del counts[client]
