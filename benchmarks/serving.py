@@ -21,7 +21,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.serve.running import eventually, is_listening, serving
+from tests.serve.server_process import is_listening, serving, wait_until_true
 from tests.services.base import CannotStart, free_port
 from tests.services.nginx import nginx_serving
 
@@ -114,7 +114,7 @@ def write_input(root: Path, folder: Path) -> Path:
 @contextmanager
 def ours(root: Path) -> Iterator[Server]:
     with serving(root, root.parent / "errors", "--rate", "0", "--no-feed") as running:
-        (worker,) = eventually(running.workers, "a process that answers")
+        (worker,) = wait_until_true(running.workers, "a process that answers")
         yield Server("webmill", running.address, worker)
 
 
@@ -123,7 +123,7 @@ def of_python(name: str, program: str, root: Path) -> Iterator[Server]:
     port = free_port()
     process = subprocess.Popen([sys.executable, "-c", program + RUN, str(root), str(port)])
     try:
-        eventually(lambda: is_listening(process.pid, port) or process.poll() is not None, name)
+        wait_until_true(lambda: is_listening(process.pid, port) or process.poll() is not None, name)
         yield Server(name, f"http://127.0.0.1:{port}", process.pid)
     finally:
         process.terminate()

@@ -33,7 +33,7 @@ import msgspec
 from warcio.archiveiterator import ArchiveIterator
 
 from tests.faults.river_plot import plot
-from tests.serve.running import DEADLINE, Running, descendants, serving
+from tests.serve.server_process import DEADLINE, RunningServer, descendants, serving
 from webmill.errors import WebmillError
 from webmill.search.backends import open_search
 from webmill.testing import TestWeb
@@ -109,7 +109,7 @@ class River:
             '[http]\ncontact = "nobody@example.org"\n[crawl]\n' + "\n".join(lines) + "\n"
         )
 
-    def _serve(self) -> Running:
+    def _serve(self) -> RunningServer:
         flags = ("--processes", "2", "--rate", "0")
         return self._server.enter_context(serving(self.root, self._errors, *flags))
 

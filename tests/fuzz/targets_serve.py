@@ -16,7 +16,7 @@ from starlette.datastructures import QueryParams
 
 from tests.fuzz.target import Target, drain, text
 from tests.fuzz.targets_formats import PAGE, SCRIPTED
-from tests.serve.asking import Asker
+from tests.serve.asgi_client import AsgiClient
 from tests.serve.town import NAME, build
 from webmill.collection import Collection
 from webmill.crawl.page.tags import attributes_of, read_tags
@@ -196,7 +196,7 @@ class Town:
             root, Settings(serve=ServeSettings(rate=0)), address=address, replay_address=replay, secret=b"secret"
         )
         runner = asyncio.Runner()
-        self.own, self.replay = (Asker(app(site), runner) for app in (application, replay_application))
+        self.own, self.replay = (AsgiClient(app(site), runner) for app in (application, replay_application))
         atexit.register(runner.close)
 
 

@@ -19,8 +19,8 @@ from warcio.archiveiterator import ArchiveIterator
 from tests.faults import needs_killer
 from tests.faults.refusing import Refusing
 from tests.pipeline.foreign import HOST, package_of, put, resources, wacz, warc, zipped
-from tests.serve.hand_made import served
 from tests.serve.town import NAME
+from tests.serve.warc_fixtures import serve_both_origins
 from tests.unit.cli.command import Ended, webmill
 from webmill.collection import Collection
 from webmill.formats.compression import zip_members
@@ -102,7 +102,7 @@ def test_every_stage_works_on_what_was_added(news: Path) -> None:
     assert "index      news: 10 captures" in said(webmill("status", news))
     assert "Lighthouse 7" in said(webmill("search", news, "lighthouse 7"))
     assert "Lighthouse 21" in said(webmill("search", news, "lighthouse 21"))
-    with served(news) as (own, _):
+    with serve_both_origins(news) as (own, _):
         assert b"Lighthouse 3" in own.get(f"/raw/20240203040503/{HOST}/3").content
         assert b"Lighthouse 20" in own.get(f"/raw/20240203040520/{HOST}/20").content
     assert webmill("export", "wacz", news, news.parent / "again.wacz").code == 0
@@ -192,7 +192,7 @@ def test_pages_of_an_arc_file_can_be_searched_for(news: Path) -> None:
     assert report["added"][0]["captures"] == 1
     assert webmill("run", news).code == 0
     assert "http://old.example/" in said(webmill("search", news, "steamer"))
-    with served(news) as (own, _):
+    with serve_both_origins(news) as (own, _):
         assert b"steamer" in own.get("/raw/19970304050607/http://old.example/").content
 
 

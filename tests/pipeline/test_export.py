@@ -18,8 +18,8 @@ import zstandard
 from warcio.archiveiterator import ArchiveIterator
 
 from tests.pipeline.foreign import put, warc
-from tests.serve.hand_made import collection, response, revisit
 from tests.serve.town import Visit, archive, page
+from tests.serve.warc_fixtures import collection, response, revisit
 from tests.unit.cli.command import webmill
 from webmill.errors import BadInput
 from webmill.formats.warc.reader import read_records

@@ -13,9 +13,9 @@ from urllib.parse import urlsplit
 import pytest
 
 import webmill
-from tests.serve.hand_made import collection, record, response, revisit
-from tests.serve.running import serving
+from tests.serve.server_process import serving
 from tests.serve.town import Visit, archive, run, visits
+from tests.serve.warc_fixtures import collection, record, response, revisit
 from webmill.errors import BadInput, Misconfigured, NotFound, WebmillError
 from webmill.infra.storage.backends import open_storage
 from webmill.pipeline.reading import OpenCollection

@@ -21,8 +21,8 @@ from pathlib import Path
 from playwright.sync_api import Browser, Error, sync_playwright
 
 from tests.serve.browser import ARGUMENTS, DEADLINE, Origins, serving
-from tests.serve.hand_made import collection
 from tests.serve.test_replay_browser import LEAVING, WHEN, records
+from tests.serve.warc_fixtures import collection
 
 OUT, ELSEWHERE = "out", "203.0.113.9"
 ETH_P_ALL, ETH_P_IP = 3, 0x0800

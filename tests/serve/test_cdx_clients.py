@@ -11,7 +11,7 @@ import pytest
 from cdx_toolkit import myrequests
 
 from tests.serve.cdx_samples import make_captures, put_index
-from tests.serve.running import Running, serving
+from tests.serve.server_process import RunningServer, serving
 from tests.serve.town import NAME as TOWN
 from tests.serve.town import run, visits
 from webmill.infra.queue.sqlite import SqliteQueue
@@ -29,7 +29,7 @@ def hasty() -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def small(town: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+def small(town: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
     with serving(town, tmp_path_factory.mktemp("small") / "errors", "--no-feed", "--rate", "0") as server:
         yield server
 
@@ -42,16 +42,16 @@ def big_root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def big(big_root: Path) -> Iterator[Running]:
+def big(big_root: Path) -> Iterator[RunningServer]:
     with serving(big_root, big_root / "errors", "--no-feed", "--rate", "0") as server:
         yield server
 
 
-def endpoints(server: Running, name: str) -> list[str]:
+def endpoints(server: RunningServer, name: str) -> list[str]:
     return [f"{server.address}/{path}" for path in (f"{name}-index", f"{name}/cdx", "cdx")]
 
 
-def test_it_turns_all_pages_to_the_end(big: Running) -> None:
+def test_it_turns_all_pages_to_the_end(big: RunningServer) -> None:
     expected = [line for line in LINES if line.startswith(b"com,") and b'"status": "404"' in line]
     assert len(expected) > 200
     for source in endpoints(big, BIG):
@@ -62,7 +62,7 @@ def test_it_turns_all_pages_to_the_end(big: Running) -> None:
         ]
 
 
-def test_what_nobody_has_is_an_empty_list_and_not_an_endless_search(big: Running) -> None:
+def test_what_nobody_has_is_an_empty_list_and_not_an_endless_search(big: RunningServer) -> None:
     for source in endpoints(big, BIG):
         fetcher = cdx_toolkit.CDXFetcher(source=source)
         assert fetcher.get("nowhere.example/") == []
@@ -71,7 +71,7 @@ def test_what_nobody_has_is_an_empty_list_and_not_an_endless_search(big: Running
         assert fetcher.get_size_estimate("nowhere.example/*") == 0
 
 
-def test_it_estimates_sizes(big: Running) -> None:
+def test_it_estimates_sizes(big: RunningServer) -> None:
     for source in endpoints(big, BIG):
         fetcher = cdx_toolkit.CDXFetcher(source=source)
         blocks = fetcher.get_size_estimate("*.com", as_pages=True)
@@ -79,7 +79,7 @@ def test_it_estimates_sizes(big: Running) -> None:
         assert fetcher.get_size_estimate("*.com") == (blocks - 1) * 3000
 
 
-def test_limits_periods_and_orders_reach_us(big: Running) -> None:
+def test_limits_periods_and_orders_reach_us(big: RunningServer) -> None:
     fetcher = cdx_toolkit.CDXFetcher(source=f"{big.address}/cdx")
     assert len(list(fetcher.iter("*.com", limit=1234))) == 1234
     within = fetcher.get("*.com", from_ts="2020", to="202006", limit=10_000)
@@ -89,7 +89,7 @@ def test_limits_periods_and_orders_reach_us(big: Running) -> None:
     assert nearest["timestamp"].startswith(("2021", "2022"))
 
 
-def test_it_fetches_what_was_captured(small: Running) -> None:
+def test_it_fetches_what_was_captured(small: RunningServer) -> None:
     fetcher = cdx_toolkit.CDXFetcher(source=f"{small.address}/{TOWN}-index", warc_download_prefix=small.address)
     bodies = {visit.when: visit.body for visit in visits() if visit.url == "https://town.example/" and not visit.same}
     found = [capture for capture in fetcher.iter("https://town.example/") if capture["mime"] != "warc/revisit"]
@@ -105,7 +105,7 @@ def test_it_fetches_what_was_captured(small: Running) -> None:
     ],
 )
 def test_a_batch_selects_what_cdx_toolkit_finds(
-    big: Running, big_root: Path, tmp_path: Path, flags: tuple[str, ...], filters: list[str]
+    big: RunningServer, big_root: Path, tmp_path: Path, flags: tuple[str, ...], filters: list[str]
 ) -> None:
     """Issue 5's oracle: the same index, asked by `webmill cc batch` and by cdx_toolkit."""
     period = {"from_ts": "2021", "to": "2022"} if "--from" in flags else {}

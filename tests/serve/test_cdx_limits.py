@@ -102,7 +102,7 @@ def test_a_query_that_takes_too_long_is_refused_and_not_to_be_asked_again(root: 
     async def test() -> None:
         client = await Client(app_of(root, seconds=0.0), {**LONG, "filter": "=status:999"}).ask()
         assert client.status == 422  # neither 400, "no more pages", nor 5xx, "try again"
-        assert b"or for pages" in b"".join(client.pieces)
+        assert b"or use pages" in b"".join(client.pieces)
 
     run(test)
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.serve.asking import Asker, asking
+from tests.serve.asgi_client import AsgiClient, asgi_client
 from tests.serve.conftest import site_of
 from webmill.serve.app import application
 from webmill.serve.crawl_data import CrawlData
@@ -40,8 +40,8 @@ TRAVERSALS = (
 
 
 @pytest.fixture
-def ask(site: Site) -> Iterator[Asker]:
-    with asking(application(site)) as asker:
+def ask(site: Site) -> Iterator[AsgiClient]:
+    with asgi_client(application(site)) as asker:
         yield asker
 
 
@@ -53,7 +53,7 @@ def address(root: Path, path: Path) -> str:
     return "/" + path.relative_to(root).as_posix()
 
 
-def test_every_file_of_the_public_part_is_served(ask: Asker, town: Path) -> None:
+def test_every_file_of_the_public_part_is_served(ask: AsgiClient, town: Path) -> None:
     found = [path for folder in ("crawl-data", "cc-index") for path in (town / folder).rglob("*") if path.is_file()]
     shown = [path for path in found if not any(part.startswith(".") for part in path.relative_to(town).parts)]
     assert any(path.name == "cluster.idx" for path in shown)
@@ -65,7 +65,7 @@ def test_every_file_of_the_public_part_is_served(ask: Asker, town: Path) -> None
         assert answer["content-type"].startswith("application/")
 
 
-def test_ranges_and_validators_are_those_of_one_value(ask: Asker, town: Path) -> None:
+def test_ranges_and_validators_are_those_of_one_value(ask: AsgiClient, town: Path) -> None:
     path = a_warc(town)
     data, name = path.read_bytes(), address(town, path)
     whole = ask(name)
@@ -88,13 +88,13 @@ def test_ranges_and_validators_are_those_of_one_value(ask: Asker, town: Path) ->
 
 @pytest.mark.parametrize("value", ["\x00", "junk", '"', "W/", "*, *", "99999999999999999999", "Mon, 32 Foo 99999"])
 @pytest.mark.parametrize("name", ["if_match", "if_none_match", "if_range", "if_modified_since", "if_unmodified_since"])
-def test_nonsense_in_a_condition_is_answered(ask: Asker, town: Path, name: str, value: str) -> None:
+def test_nonsense_in_a_condition_is_answered(ask: AsgiClient, town: Path, name: str, value: str) -> None:
     answer = ask(address(town, a_warc(town)), range="bytes=0-0", **{name: value})
     assert answer.status in (200, 206, 304, 412)
 
 
 @pytest.mark.parametrize("folder", ["/crawl-data", "/cc-index", "/snapshots", "/blobs/sha256", "/x"])
-def test_no_way_leads_out(ask: Asker, folder: str) -> None:
+def test_no_way_leads_out(ask: AsgiClient, folder: str) -> None:
     for path in TRAVERSALS:
         assert (path, ask(folder + path).status) == (path, 404)
 
@@ -103,7 +103,7 @@ def test_no_way_leads_out(ask: Asker, folder: str) -> None:
     "path",
     ["/webmill.toml", "/frontier/crawl.json", "/cdxj/x", "/search/meta.json", "/queue.sqlite", "/documents/town.jsonl"],
 )
-def test_the_private_part_is_not_there(ask: Asker, path: str) -> None:
+def test_the_private_part_is_not_there(ask: AsgiClient, path: str) -> None:
     assert ask(path).status == 404
 
 
@@ -118,7 +118,7 @@ def test_links_folders_and_hidden_files_are_not_there(town: Path, tmp_path: Path
     (folder / ".hidden.warc.gz").write_text("secret")
     (folder / "not-a-file.warc.gz").mkdir()
     os.mkfifo(folder / "pipe.warc.gz")
-    with asking(application(site_of(root))) as ask:
+    with asgi_client(application(site_of(root))) as ask:
         for name in ("link.warc.gz", "inner.warc.gz", ".hidden.warc.gz", "not-a-file.warc.gz", "pipe.warc.gz", ""):
             answer = ask(address(root, folder) + "/" + name)
             assert answer.status == 404
@@ -131,7 +131,7 @@ def test_a_file_that_is_replaced_while_it_is_read_is_whole_or_refused(town: Path
     root = Path(shutil.copytree(town, tmp_path / "town", symlinks=True))
     path = a_warc(root)
     site = site_of(root)
-    with asking(application(site)) as ask:
+    with asgi_client(application(site)) as ask:
         first = ask(address(root, path))
         other = path.with_name("next")
         other.write_bytes(first.body[::-1])
@@ -151,14 +151,14 @@ def test_memory_does_not_grow_with_the_file(town: Path, tmp_path: Path) -> None:
     site = replace(site_of(root))
     sizes: list[int] = []
 
-    class Counting(Asker):
+    class Counting(AsgiClient):
         async def _ask(self, scope: dict[str, Any], sent: bytes) -> Any:
             async def send(message: Any) -> None:
                 sizes.append(len(message.get("body", b"")))
 
             await self.app(scope, asyncio.Event().wait, send)  # type: ignore[arg-type]  # it never leaves
 
-    with asking(CrawlData(site)) as asker:
+    with asgi_client(CrawlData(site)) as asker:
         counting = Counting(asker.app, asker.runner)
         tracemalloc.start()
         try:
@@ -178,7 +178,7 @@ def test_nothing_is_read_for_a_client_that_has_gone(town: Path, tmp_path: Path) 
         file.truncate(256 << 20)
     sizes: list[int] = []
 
-    class Leaving(Asker):
+    class Leaving(AsgiClient):
         async def _ask(self, scope: dict[str, Any], sent: bytes) -> Any:
             left = asyncio.Event()
 
@@ -193,7 +193,7 @@ def test_nothing_is_read_for_a_client_that_has_gone(town: Path, tmp_path: Path) 
 
             await self.app(scope, receive, send)
 
-    with asking(application(site_of(root))) as asker:
+    with asgi_client(application(site_of(root))) as asker:
         Leaving(asker.app, asker.runner)(address(root, large))
     assert 0 < sum(sizes) < 16 << 20
 
@@ -210,7 +210,7 @@ def test_no_file_outside_the_collection_is_opened(site: Site) -> None:
     sys.addaudithook(watch)  # for as long as this process lives: silent but here
     folders = ("/crawl-data", "/cc-index", "/snapshots", "/blobs/sha256", "")
     for app in (CrawlData(site), PublishedFiles(site)):
-        with asking(app) as ask:
+        with asgi_client(app) as ask:
             ask("/latest.json")
             watching[0] = True
             try:

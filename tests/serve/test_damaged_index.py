@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.serve.cdx_samples import NAME, make_captures, put_index
-from tests.serve.hand_made import served
+from tests.serve.warc_fixtures import serve_both_origins
 from webmill.index.lookup.block_cache import BlockCache
 from webmill.infra.storage.local import LocalStorage
 from webmill.serve import served_index
@@ -63,7 +63,7 @@ def root_of(summary: Path) -> Path:
 @pytest.mark.parametrize("damage", DAMAGE)
 def test_every_question_is_told_that_the_index_is_damaged(summary: Path, damage: str) -> None:
     summary.write_bytes(DAMAGE[damage](summary.read_bytes()))
-    with served(root_of(summary)) as (own, replay):
+    with serve_both_origins(root_of(summary)) as (own, replay):
         for client, path in (*((own, path) for path in ASKED), (replay, f"/web/2023/{PAGE}")):
             answer = client.get(path)
             assert (answer.status_code, "Retry-After" in answer.headers) == (503, True), path
@@ -79,7 +79,7 @@ def test_a_summary_that_is_damaged_while_it_is_served_is_told_and_a_good_one_is_
     summary: Path,
 ) -> None:
     good = summary.read_bytes()
-    with served(root_of(summary)) as (own, _):
+    with serve_both_origins(root_of(summary)) as (own, _):
         for data, status in ((good, 200), (good[: len(good) // 2], 503), (good, 200), (b"", 503), (good, 200)):
             aside = summary.with_name("aside")
             aside.write_bytes(data)
@@ -91,7 +91,7 @@ def test_a_flaw_that_goes_away_is_forgotten(summary: Path, monkeypatch: pytest.M
     shard = max(summary.parent.glob("cdx-*.gz"))
     data = shard.read_bytes()
     monkeypatch.setattr(served_index, "RECHECK_SECONDS", 0.0)
-    with served(root_of(summary)) as (own, _):
+    with serve_both_origins(root_of(summary)) as (own, _):
         shard.write_bytes(data + data)
         assert own.get("/readyz").status_code == 503
         shard.write_bytes(data)
@@ -100,7 +100,7 @@ def test_a_flaw_that_goes_away_is_forgotten(summary: Path, monkeypatch: pytest.M
 
 def test_of_an_index_whose_last_shard_is_on_its_way_the_others_are_answered_from(summary: Path) -> None:
     shard = max(summary.parent.glob("cdx-*.gz"))
-    with served(root_of(summary)) as (own, _):
+    with serve_both_origins(root_of(summary)) as (own, _):
         for data in (shard.read_bytes()[:10], None):
             shard.write_bytes(data) if data else shard.unlink()
             first, last = (line.split(b" ", 2)[0].decode() for line in (LINES[0], LINES[-1]))
@@ -111,7 +111,7 @@ def test_of_an_index_whose_last_shard_is_on_its_way_the_others_are_answered_from
 
 def test_a_shard_that_is_missing_is_told_where_it_is_asked_for_and_by_readiness(summary: Path) -> None:
     min(summary.parent.glob("cdx-*.gz")).unlink()
-    with served(root_of(summary)) as (own, _):
+    with serve_both_origins(root_of(summary)) as (own, _):
         assert own.get(f"/{NAME}-index?url=*.com").status_code == 503
         assert own.get("/readyz").status_code == 503
         assert own.get(f"/TOWN-2024-index?url={PAGE}").status_code == 200
@@ -119,7 +119,7 @@ def test_a_shard_that_is_missing_is_told_where_it_is_asked_for_and_by_readiness(
 
 def test_an_index_of_nothing_is_sound(tmp_path: Path) -> None:
     put_index(tmp_path, [])
-    with served(tmp_path) as (own, _):
+    with serve_both_origins(tmp_path) as (own, _):
         assert own.get(f"/{NAME}-index?url=*.com").status_code == 404
         assert own.get("/readyz").json() == {"ready": True, "versions": "nothing yet", "index": NAME}
 

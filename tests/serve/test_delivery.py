@@ -15,7 +15,7 @@ import pytest
 import zstandard
 
 from tests.serve import town as town_of_this
-from tests.serve.asking import Asker, asking
+from tests.serve.asgi_client import AsgiClient, asgi_client
 from tests.serve.conftest import site_of
 from webmill.infra.storage.memory import MemoryStorage
 from webmill.serve.app import application
@@ -25,8 +25,8 @@ DECODERS = {"br": brotli.decompress, "gzip": gzip.decompress, "zstd": zstandard.
 
 
 @pytest.fixture
-def ask(site: Site) -> Iterator[Asker]:
-    with asking(application(site)) as asker:
+def ask(site: Site) -> Iterator[AsgiClient]:
+    with asgi_client(application(site)) as asker:
         yield asker
 
 
@@ -48,7 +48,7 @@ def an_index(root: Path) -> bytes:
     return (root / snapshot(root, "index/all.json")[1:]).read_bytes()
 
 
-def test_every_kind_of_file_has_the_cache_policy_of_its_kind(ask: Asker, town: Path) -> None:
+def test_every_kind_of_file_has_the_cache_policy_of_its_kind(ask: AsgiClient, town: Path) -> None:
     assert ask("/latest.json")["cache-control"].startswith("public, max-age=10,")
     assert ask(snapshot(town, "index/all.json"))["cache-control"] == "public, max-age=31536000, immutable"
     assert ask(snapshot(town, "_manifest.json"))["cache-control"] == "public, max-age=31536000, immutable"
@@ -56,7 +56,7 @@ def test_every_kind_of_file_has_the_cache_policy_of_its_kind(ask: Asker, town: P
     assert ask(f"/blobs/sha256/{a_blob(town).name}")["cache-control"] == "public, max-age=31536000, immutable"
 
 
-def test_every_file_of_a_version_is_served_as_it_was_published(ask: Asker, town: Path) -> None:
+def test_every_file_of_a_version_is_served_as_it_was_published(ask: AsgiClient, town: Path) -> None:
     folder = town / "snapshots" / pointer(town)["version"]
     for path in (path for path in folder.rglob("*.json")):
         answer = ask("/" + path.relative_to(town).as_posix())
@@ -66,7 +66,7 @@ def test_every_file_of_a_version_is_served_as_it_was_published(ask: Asker, town:
         assert "sandbox" in answer["content-security-policy"]
 
 
-def test_the_etag_of_a_blob_is_its_hash_and_another_in_each_coding(ask: Asker, town: Path) -> None:
+def test_the_etag_of_a_blob_is_its_hash_and_another_in_each_coding(ask: AsgiClient, town: Path) -> None:
     name = snapshot(town, "index/all.json")
     etags = {ask(name, accept_encoding=coding)["etag"] for coding in ("identity", "br", "zstd", "gzip")}
     digest = hashlib.sha256(an_index(town)).hexdigest()
@@ -75,7 +75,9 @@ def test_the_etag_of_a_blob_is_its_hash_and_another_in_each_coding(ask: Asker, t
 
 
 @pytest.mark.parametrize("coding", ["br", "zstd", "gzip"])
-def test_a_coding_that_the_client_takes_is_used_and_decodes_to_the_same(ask: Asker, town: Path, coding: str) -> None:
+def test_a_coding_that_the_client_takes_is_used_and_decodes_to_the_same(
+    ask: AsgiClient, town: Path, coding: str
+) -> None:
     for _ in range(2):  # made, and kept
         answer = ask(snapshot(town, "index/all.json"), accept_encoding=coding)
         assert answer["content-encoding"] == coding
@@ -98,11 +100,11 @@ def test_a_coding_that_the_client_takes_is_used_and_decodes_to_the_same(ask: Ask
         (";;;,,,=", ""),
     ],
 )
-def test_what_the_client_likes_most_is_chosen(ask: Asker, town: Path, accepted: str, coding: str) -> None:
+def test_what_the_client_likes_most_is_chosen(ask: AsgiClient, town: Path, accepted: str, coding: str) -> None:
     assert ask(snapshot(town, "index/all.json"), accept_encoding=accepted)["content-encoding"] == coding
 
 
-def test_what_is_small_is_not_coded(ask: Asker, town: Path) -> None:
+def test_what_is_small_is_not_coded(ask: AsgiClient, town: Path) -> None:
     answer = ask(snapshot(town, "aux/errors.json"), accept_encoding="br")
     assert answer["content-encoding"] == ""
     assert answer["vary"] == "Accept-Encoding"
@@ -122,7 +124,7 @@ def test_what_is_small_is_not_coded(ask: Asker, town: Path) -> None:
         ("", 200),
     ],
 )
-def test_who_has_it_already_is_told_so(ask: Asker, town: Path, condition: str, status: int) -> None:
+def test_who_has_it_already_is_told_so(ask: AsgiClient, town: Path, condition: str, status: int) -> None:
     name = snapshot(town, "index/all.json")
     etag = ask(name)["etag"]
     answer = ask(name, if_none_match=condition.format(etag=etag, bare=etag.strip('"')))
@@ -132,7 +134,7 @@ def test_who_has_it_already_is_told_so(ask: Asker, town: Path, condition: str, s
     assert answer["content-length"] == ("" if status == 304 else str(len(an_index(town))))
 
 
-def test_who_means_another_value_is_refused(ask: Asker, town: Path) -> None:
+def test_who_means_another_value_is_refused(ask: AsgiClient, town: Path) -> None:
     name = snapshot(town, "index/all.json")
     assert ask(name, if_match='"other"').status == 412
     assert ask(name, if_match=ask(name)["etag"]).status == 200
@@ -151,7 +153,7 @@ def test_who_means_another_value_is_refused(ask: Asker, town: Path) -> None:
     ],
 )
 def test_a_range_is_given_as_it_lies_in_the_plain_bytes(
-    ask: Asker, town: Path, wanted: str, start: int, end: int | None
+    ask: AsgiClient, town: Path, wanted: str, start: int, end: int | None
 ) -> None:
     data = an_index(town)
     answer = ask(snapshot(town, "index/all.json"), range=wanted, accept_encoding="br")
@@ -163,7 +165,7 @@ def test_a_range_is_given_as_it_lies_in_the_plain_bytes(
 
 
 @pytest.mark.parametrize("wanted", ["bytes=999999-", "bytes=-0", "bytes=9999999999999999999-"])
-def test_a_range_behind_the_end_is_refused_with_the_size(ask: Asker, town: Path, wanted: str) -> None:
+def test_a_range_behind_the_end_is_refused_with_the_size(ask: AsgiClient, town: Path, wanted: str) -> None:
     answer = ask(snapshot(town, "index/all.json"), range=wanted)
     assert (answer.status, answer["content-range"]) == (416, f"bytes */{len(an_index(town))}")
 
@@ -175,19 +177,19 @@ def test_a_range_behind_the_end_is_refused_with_the_size(ask: Asker, town: Path,
         *("bytes=99999999999999999999999-", "bytes=--1", "bytes 0-1", "bytes=0-1;"),
     ],
 )
-def test_what_is_no_single_range_is_as_if_it_were_not_said(ask: Asker, town: Path, wanted: str) -> None:
+def test_what_is_no_single_range_is_as_if_it_were_not_said(ask: AsgiClient, town: Path, wanted: str) -> None:
     answer = ask(snapshot(town, "index/all.json"), range=wanted)
     assert (answer.status, answer.body) == (200, an_index(town))
 
 
-def test_a_range_of_an_older_value_gives_the_whole_new_one(ask: Asker, town: Path) -> None:
+def test_a_range_of_an_older_value_gives_the_whole_new_one(ask: AsgiClient, town: Path) -> None:
     name = snapshot(town, "index/all.json")
     assert ask(name, range="bytes=0-1", if_range='"older"').status == 200
     assert ask(name, range="bytes=0-1", if_range=ask(name)["etag"]).status == 206
     assert ask(name, range="bytes=0-1", if_range="Mon, 99 Nonsense").status == 200
 
 
-def test_head_tells_the_same_without_a_body(ask: Asker, town: Path) -> None:
+def test_head_tells_the_same_without_a_body(ask: AsgiClient, town: Path) -> None:
     name = snapshot(town, "index/all.json")
     whole, head = ask(name), ask(name, method="HEAD")
     assert head.pairs == whole.pairs  # the server leaves the body out
@@ -226,7 +228,7 @@ def test_head_tells_the_same_without_a_body(ask: Asker, town: Path) -> None:
         "/latest.json%00",
     ],
 )
-def test_a_name_that_nobody_published_is_not_there(ask: Asker, town: Path, path: str) -> None:
+def test_a_name_that_nobody_published_is_not_there(ask: AsgiClient, town: Path, path: str) -> None:
     blob = a_blob(town).stem
     asked = path.format(version=pointer(town)["version"], hash=blob, upper=blob.upper())
     assert ask(asked).status == 404
@@ -242,7 +244,7 @@ def test_what_does_not_hash_to_its_name_is_not_sent(copy: Path, caplog: pytest.L
     blob.write_bytes(blob.read_bytes().replace(b"e", b"E"))
     index.write_bytes(b"{}")
     (copy / "latest.json").write_text("{")
-    with asking(application(site_of(copy))) as ask:
+    with asgi_client(application(site_of(copy))) as ask:
         for path in (f"/blobs/sha256/{blob.name}", "/" + str(index.relative_to(copy)), "/latest.json"):
             answer = ask(path)
             assert answer.status == 500
@@ -255,13 +257,13 @@ def test_what_does_not_hash_to_its_name_is_not_sent(copy: Path, caplog: pytest.L
 
 def test_a_version_that_is_not_committed_is_not_shown(copy: Path) -> None:
     shutil.copytree(copy / "snapshots" / pointer(copy)["version"], copy / "snapshots" / "00000009-00000000")
-    with asking(application(site_of(copy))) as ask:
+    with asgi_client(application(site_of(copy))) as ask:
         assert ask("/snapshots/00000009-00000000/index/all.json").status == 404
 
 
 def test_a_new_version_is_seen_while_we_serve(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("webmill.serve.published_files.POINTER_FRESH", 0.0)
-    with asking(application(site_of(copy))) as ask:
+    with asgi_client(application(site_of(copy))) as ask:
         before = ask("/latest.json")
         rows = {**town_of_this.ROWS, "https://town.example/new": ("New", "A page more.", "eng")}
         town_of_this.documents(copy, rows, when="20250101000000")
@@ -275,7 +277,7 @@ def test_a_new_version_is_seen_while_we_serve(copy: Path, monkeypatch: pytest.Mo
 def test_what_was_taken_away_goes_from_memory_too(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("webmill.serve.published_files.FRESH", 0.0)
     blob = a_blob(copy)
-    with asking(application(site_of(copy))) as ask:
+    with asgi_client(application(site_of(copy))) as ask:
         assert ask(f"/blobs/sha256/{blob.name}").status == 200
         blob.unlink()
         assert ask(f"/blobs/sha256/{blob.name}").status == 404
@@ -288,7 +290,7 @@ def test_memory_is_bounded_and_what_is_too_large_for_it_is_streamed_and_checked(
     bad = hashlib.sha256(b"x").hexdigest()
     (copy / "blobs" / "sha256" / f"{bad}.json").write_bytes(data)
     site = replace(site_of(copy), limits=ClientLimits(cache_bytes=32 << 10))
-    with asking(application(site)) as ask:
+    with asgi_client(application(site)) as ask:
         answer = ask(f"/blobs/sha256/{name}.json", accept_encoding="br")
         assert (answer.status, answer.body, answer["etag"]) == (200, data, f'"{name}"')
         assert ask(f"/blobs/sha256/{name}.json", if_none_match=f'"{name}"').status == 304
@@ -306,7 +308,7 @@ def test_versions_may_be_in_another_storage(site: Site, town: Path) -> None:
         storage.write(stat.key, site.versions.read(stat.key))
     for key in ("latest.json", f"blobs/sha256/{a_blob(town).name}"):
         storage.write(key, site.versions.read(key))
-    with asking(application(replace(site, versions=storage))) as ask:
+    with asgi_client(application(replace(site, versions=storage))) as ask:
         assert ask("/latest.json").status == 200
         assert ask(snapshot(town, "index/all.json")).body == an_index(town)
         assert ask(f"/blobs/sha256/{a_blob(town).name}", range="bytes=0-3").status == 206

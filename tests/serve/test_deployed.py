@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.serve.running import Running, read_all, serving
+from tests.serve.server_process import RunningServer, read_all, serving
 from tests.services.base import Running as Service
 from tests.services.base import answers, free_port
 from tests.services.nginx import program_of_nginx, temporary
@@ -57,7 +57,7 @@ def test_prometheus_asks_where_the_server_is() -> None:
 
 
 @pytest.fixture
-def behind(town: Path, tmp_path: Path) -> Iterator[tuple[Running, int]]:
+def behind(town: Path, tmp_path: Path) -> Iterator[tuple[RunningServer, int]]:
     """A server, and the port of nginx in front of it, configured as we advise."""
     flags = ("--allow-host", "archive.example.org", "--allow-host", "replay.example.org", "--proxy", "127.0.0.1")
     with serving(town, tmp_path / "errors", *flags, "--no-feed") as running:
@@ -87,7 +87,7 @@ def behind(town: Path, tmp_path: Path) -> Iterator[tuple[Running, int]]:
 
 @pytest.mark.server("nginx")
 @pytest.mark.xdist_group("serve")
-def test_nginx_sends_files_itself_and_asks_for_the_rest(behind: tuple[Running, int], town: Path) -> None:
+def test_nginx_sends_files_itself_and_asks_for_the_rest(behind: tuple[RunningServer, int], town: Path) -> None:
     running, port = behind
 
     def ask(

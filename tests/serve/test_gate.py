@@ -19,7 +19,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
-from tests.serve.asking import Asker, asking
+from tests.serve.asgi_client import AsgiClient, asgi_client
 from tests.serve.conftest import site_of
 from webmill.serve.access_log import AccessLog
 from webmill.serve.app import application, replay_application
@@ -32,16 +32,16 @@ from webmill.serve.site import ClientLimits, Site
 
 
 @pytest.fixture
-def ask(site: Site) -> Iterator[Asker]:
-    with asking(application(site)) as asker:
+def ask(site: Site) -> Iterator[AsgiClient]:
+    with asgi_client(application(site)) as asker:
         yield asker
 
 
 def ask_with(site: Site, **changes: Any) -> Any:
-    return asking(application(replace(site_of(site.root), **changes)))
+    return asgi_client(application(replace(site_of(site.root), **changes)))
 
 
-def number(ask: Asker, name: str) -> float:
+def number(ask: AsgiClient, name: str) -> float:
     lines = ask("/metrics").body.decode().splitlines()
     return next(float(line.rpartition(" ")[2]) for line in lines if line.startswith(name + " "))
 
@@ -73,7 +73,7 @@ def test_our_own_names_are_answered_whatever_the_port(site: Site, host: str) -> 
     ],
 )
 @pytest.mark.parametrize("path", ["/healthz", "/latest.json", "/crawl-data/x", "/"])
-def test_no_other_name_is_answered(ask: Asker, host: str, status: int, path: str) -> None:
+def test_no_other_name_is_answered(ask: AsgiClient, host: str, status: int, path: str) -> None:
     answer = ask(path, host=host)
     assert answer.status == status
     assert "message" in json.loads(answer.body)
@@ -81,10 +81,10 @@ def test_no_other_name_is_answered(ask: Asker, host: str, status: int, path: str
 
 def test_each_origin_has_a_name_of_its_own(site: Site) -> None:
     both = replace(site, address="https://archive.example", replay_address="https://replay.example")
-    with asking(application(both)) as ask:
+    with asgi_client(application(both)) as ask:
         assert ask("/healthz", host="archive.example").status == 200
         assert ask("/healthz", host="replay.example").status == 421
-    with asking(replay_application(both)) as ask:
+    with asgi_client(replay_application(both)) as ask:
         assert ask("/nothing", host="archive.example").status == 421
         assert ask("/nothing", host="replay.example").status == 404
 
@@ -98,15 +98,15 @@ def test_an_address_is_the_same_in_a_socket_for_both_kinds() -> None:
 
 
 def test_behind_a_proxy_we_speak_of_ourselves_as_clients_see_us(site: Site) -> None:
-    with asking(application(replace(site, address="https://archive.example"))) as ask:
+    with asgi_client(application(replace(site, address="https://archive.example"))) as ask:
         assert ask("/version/", host="archive.example")["location"] == "https://archive.example/version"
 
 
-def test_two_hosts_are_no_host(ask: Asker) -> None:
+def test_two_hosts_are_no_host(ask: AsgiClient) -> None:
     assert ask("/healthz", more=[("host", "127.0.0.1")]).status == 400
 
 
-def test_a_refusal_is_a_page_for_a_browser_and_text_stays_text(ask: Asker) -> None:
+def test_a_refusal_is_a_page_for_a_browser_and_text_stays_text(ask: AsgiClient) -> None:
     answer = ask("/", host="<script>alert(1)</script>", accept="text/html,*/*")
     assert answer["content-type"] == "text/html; charset=utf-8"
     for needed in (b'<html lang="en">', b'name="viewport"', b'name="color-scheme" content="light dark"', b"<main><h1>"):
@@ -207,7 +207,7 @@ def test_requests_that_come_to_many_processes_at_once_are_all_counted(tmp_path: 
 
 @pytest.mark.parametrize("method", ["PUT", "DELETE", "PATCH", "TRACE", "OPTIONS", "PROPFIND", "get"])
 @pytest.mark.parametrize("path", ["/healthz", "/latest.json", "/crawl-data/x", "/"])
-def test_what_is_read_can_only_be_read(ask: Asker, method: str, path: str) -> None:
+def test_what_is_read_can_only_be_read(ask: AsgiClient, method: str, path: str) -> None:
     answer = ask(path, method=method)
     assert (answer.status, answer["allow"]) == (405, "GET, HEAD")
 
@@ -238,7 +238,7 @@ def test_everybody_may_read_when_all_are_allowed_but_with_no_credentials(site: S
         assert answer["cross-origin-resource-policy"] == "cross-origin"
 
 
-def test_nobody_may_read_by_script_when_none_is_allowed(ask: Asker) -> None:
+def test_nobody_may_read_by_script_when_none_is_allowed(ask: AsgiClient) -> None:
     answer = ask("/latest.json", origin="https://b.example")
     assert not [name for name, _ in answer.pairs if name.startswith("access-control")]
     assert answer["cross-origin-resource-policy"] == "same-origin"
@@ -252,7 +252,7 @@ def changing(site: Site) -> RequestGuard:
     return RequestGuard(Starlette(routes=[Route("/change", change, methods=["POST"])]), site)
 
 
-def post(ask: Asker, stamp: str = "", **headers: str) -> int:
+def post(ask: AsgiClient, stamp: str = "", **headers: str) -> int:
     return ask("/change", method="POST", query=f"stamp={stamp}", **headers).status
 
 
@@ -273,12 +273,12 @@ def basic(password: str) -> str:
     ],
 )
 def test_another_site_cannot_change_anything(site: Site, headers: dict[str, str], status: int) -> None:
-    with asking(changing(site)) as ask:
+    with asgi_client(changing(site)) as ask:
         assert post(ask, site.sign("retry job-1"), **headers) == status
 
 
 def test_a_form_must_carry_the_stamp_of_its_action(site: Site) -> None:
-    with asking(changing(site)) as ask:
+    with asgi_client(changing(site)) as ask:
         assert post(ask, site.sign("retry job-2")) == 403
         assert post(ask) == 403
         assert post(ask, "%C3%BC") == 403
@@ -290,7 +290,7 @@ def test_with_a_token_it_is_needed(site: Site) -> None:
     guarded = replace(site, token="sécret")
     stamp = guarded.sign("retry job-1")
     token = "sécret".encode().decode("latin-1")
-    with asking(changing(guarded)) as ask:
+    with asgi_client(changing(guarded)) as ask:
         for wrong in ("", "Bearer", "Bearer wrong", "Basic", "Basic !", basic("wrong"), basic(""), "Digest x", token):
             assert post(ask, stamp, authorization=wrong) == 401
         assert ask("/change", method="POST")["www-authenticate"].startswith("Basic ")
@@ -301,7 +301,7 @@ def test_with_a_token_it_is_needed(site: Site) -> None:
 
 
 def test_archived_pages_have_an_origin_that_can_only_be_read(site: Site) -> None:
-    with asking(replay_application(site)) as ask:
+    with asgi_client(replay_application(site)) as ask:
         assert ask("/anything", method="POST").status == 405
         assert ask("/latest.json").status == 404
         assert ask("/healthz").status == 404
@@ -310,7 +310,7 @@ def test_archived_pages_have_an_origin_that_can_only_be_read(site: Site) -> None
         assert "allow-same-origin" not in answer["content-security-policy"]
 
 
-def test_every_answer_is_guarded(ask: Asker) -> None:
+def test_every_answer_is_guarded(ask: AsgiClient) -> None:
     for path in ("/healthz", "/latest.json", "/nothing", "/", "/cdx"):
         answer = ask(path)
         assert answer["x-content-type-options"] == "nosniff"
@@ -328,7 +328,7 @@ def test_an_unexpected_failure_tells_nothing_and_is_logged(site: Site, caplog: p
         raise RuntimeError("secret detail")
 
     for app in (RequestGuard(Starlette(routes=[Route("/", fail)]), site), RequestGuard(bare, site)):
-        with asking(app) as ask:
+        with asgi_client(app) as ask:
             answer = ask("/")
         assert answer.status == 500
         assert b"secret" not in answer.body
@@ -339,7 +339,7 @@ def test_the_log_is_one_line_of_json_a_request_whatever_is_asked(site: Site, tmp
     place = tmp_path / "access.log"
     access = AccessLog(str(place))
     hostile = 'x\r\n{"status":200}\u2028\x1b[31m\x9b\x00"'
-    with asking(application(site, access=access)) as ask:
+    with asgi_client(application(site, access=access)) as ask:
         ask("/latest.json", user_agent="curl/8", referer="https://a.example/")
         ask("/%0d%0aforged%20line", user_agent=hostile.encode().decode("latin-1"), query="a=\n\x1b[2J")
         ask("/" + "x" * 100_000)
@@ -366,7 +366,7 @@ def test_the_log_is_one_line_of_json_a_request_whatever_is_asked(site: Site, tmp
 
 
 def test_no_request_makes_a_series_of_its_own(town: Path) -> None:
-    with asking(application(site_of(town))) as ask:
+    with asgi_client(application(site_of(town))) as ask:
         before = ask("/metrics").body.decode().count("\n")
         for path in ('/a"b', "/a%0ab{c}", "/blobs/x", "/NAME-index", "/" + "y" * 1000, "/한국"):
             ask(path, method="GET")
@@ -378,7 +378,7 @@ def test_no_request_makes_a_series_of_its_own(town: Path) -> None:
 
 
 def test_questions_about_one_crawl_are_counted_as_such(town: Path) -> None:
-    with asking(application(site_of(town))) as ask:
+    with asgi_client(application(site_of(town))) as ask:
         ask("/TOWN-2024/timemap/link/https://town.example/")
         ask("/TOWN-2024/timegate/https://town.example/")
         ask("/TOWN-2024/cdx", query="url=town.example")
@@ -388,7 +388,7 @@ def test_questions_about_one_crawl_are_counted_as_such(town: Path) -> None:
 
 
 def test_bytes_and_seconds_are_counted(town: Path) -> None:
-    with asking(application(site_of(town))) as ask:
+    with asgi_client(application(site_of(town))) as ask:
         size = len(ask("/latest.json").body)
         ask("/latest.json", method="HEAD")
         assert number(ask, 'webmill_serve_bytes_total{kind="delivery"}') == size
@@ -402,11 +402,11 @@ def test_plain_answers_of_others_are_sealed(site: Site) -> None:
     async def page(_: Request) -> Response:
         return PlainTextResponse("x", headers={"Content-Security-Policy": "own"})
 
-    with asking(
+    with asgi_client(
         RequestGuard(DefaultHeaders(Starlette(routes=[Route("/", page)]), security_headers(site)), site)
     ) as ask:
         assert ask("/")["content-security-policy"] == "own"
         secure = replace(site, address="https://127.0.0.1:8080")
-    with asking(application(secure)) as ask:
+    with asgi_client(application(secure)) as ask:
         assert ask("/healthz")["strict-transport-security"]
         assert ask("/latest.json")["strict-transport-security"]

@@ -14,14 +14,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.serve.running import Running, eventually, read_all, serving
+from tests.serve.server_process import RunningServer, read_all, serving, wait_until_true
 
 pytestmark = [
     pytest.mark.xdist_group("serve"),
     pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="needs /proc"),
 ]
 
-PROGRAM = ("tests.serve.program",)
+PROGRAM = ("tests.serve.limited_server",)
 HOST = b"Host: 127.0.0.1\r\n"
 GET = b"GET /healthz HTTP/1.1\r\n" + HOST + b"\r\n"
 
@@ -70,7 +70,7 @@ JUNK = {
 
 
 @pytest.fixture(scope="module")
-def server(town: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+def server(town: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
     """Impatient, and with little room."""
     flags = ("head_seconds=5", "idle_seconds=5", "send_seconds=5", "connections_each=300", "connections=400")
     with serving(town, tmp_path_factory.mktemp("server") / "errors", *flags, program=PROGRAM) as running:
@@ -88,12 +88,12 @@ def answer_on(connection: socket.socket) -> bytes:
     return answer
 
 
-def is_well(server: Running) -> None:
+def is_well(server: RunningServer) -> None:
     """On a busy machine we are the slow client ourselves, now and then."""
-    eventually(lambda: server.get("/healthz").startswith(b"HTTP/1.1 200 "), "an answer")
+    wait_until_true(lambda: server.get("/healthz").startswith(b"HTTP/1.1 200 "), "an answer")
 
 
-def refused(server: Running, reason: str) -> float:
+def refused(server: RunningServer, reason: str) -> float:
     text = server.get("/metrics").decode()
     found = re.search(rf'webmill_serve_refused_total{{reason="{reason}"}} (\S+)', text)
     assert found
@@ -101,7 +101,7 @@ def refused(server: Running, reason: str) -> float:
 
 
 @pytest.mark.parametrize("name", sorted(JUNK))
-def test_junk_is_refused_once_and_the_connection_closed(server: Running, name: str) -> None:
+def test_junk_is_refused_once_and_the_connection_closed(server: RunningServer, name: str) -> None:
     with server.connect() as connection:
         try:
             connection.sendall(JUNK[name])
@@ -116,7 +116,7 @@ def test_junk_is_refused_once_and_the_connection_closed(server: Running, name: s
     is_well(server)
 
 
-def test_pieces_that_come_one_by_one_are_one_request(server: Running) -> None:
+def test_pieces_that_come_one_by_one_are_one_request(server: RunningServer) -> None:
     def is_answered() -> bool:
         with server.connect() as connection:
             try:
@@ -126,10 +126,10 @@ def test_pieces_that_come_one_by_one_are_one_request(server: Running) -> None:
                 return False  # a busy machine: it took us too long
             return connection.recv(1 << 16).startswith(b"HTTP/1.1 200 ")
 
-    eventually(is_answered, "an answer")
+    wait_until_true(is_answered, "an answer")
 
 
-def test_requests_in_one_piece_are_answered_in_their_order(server: Running) -> None:
+def test_requests_in_one_piece_are_answered_in_their_order(server: RunningServer) -> None:
     last = GET.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n").replace(b"/healthz", b"/version")
     answer = server.say(GET * 5 + last)
     assert answer.count(b"HTTP/1.1 200 OK") == 6
@@ -137,7 +137,7 @@ def test_requests_in_one_piece_are_answered_in_their_order(server: Running) -> N
     assert answer.index(b'"webmill"') > answer.rindex(b'"ok"')
 
 
-def test_too_many_requests_at_once_end_the_connection(server: Running) -> None:
+def test_too_many_requests_at_once_end_the_connection(server: RunningServer) -> None:
     answer = server.say(GET * 5000)
     assert 1 <= answer.count(b"HTTP/1.1 200 OK") <= 20
     assert (b"HTTP/1.1 503 " in answer) == (b"\r\nRetry-After: 5\r\n" in answer)
@@ -145,34 +145,34 @@ def test_too_many_requests_at_once_end_the_connection(server: Running) -> None:
     is_well(server)
 
 
-def test_junk_behind_a_request_does_not_spoil_its_answer(server: Running) -> None:
+def test_junk_behind_a_request_does_not_spoil_its_answer(server: RunningServer) -> None:
     answer = server.say(GET + b"\x00junk\r\n\r\n")
     assert answer.startswith(b"HTTP/1.1 200 OK")
     assert b'{"ok":true}' in answer
     assert answer.count(b"HTTP/1.1 400 ") == 1
 
 
-def test_a_client_that_says_no_more_gets_its_answer(server: Running) -> None:
+def test_a_client_that_says_no_more_gets_its_answer(server: RunningServer) -> None:
     with server.connect() as connection:
         connection.sendall(GET)
         connection.shutdown(socket.SHUT_WR)
         assert read_all(connection).startswith(b"HTTP/1.1 200 OK")
 
 
-def test_an_upgrade_is_answered_in_http_and_closed(server: Running) -> None:
+def test_an_upgrade_is_answered_in_http_and_closed(server: RunningServer) -> None:
     upgrade = GET.replace(b"\r\n\r\n", b"\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
     answer = server.say(upgrade + GET)
     assert answer.startswith(b"HTTP/1.1 200 OK")
     assert answer.count(b"HTTP/1.1") == 1
 
 
-def test_the_body_of_a_read_is_ignored_and_the_next_request_is_read(server: Running) -> None:
+def test_the_body_of_a_read_is_ignored_and_the_next_request_is_read(server: RunningServer) -> None:
     with_body = b"GET /healthz HTTP/1.1\r\n" + HOST + b"Content-Length: 26\r\n\r\nGET /smuggled HTTP/1.1\r\n\r\n"
     last = GET.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")
     assert server.say(with_body + last).count(b"HTTP/1.1 200 OK") == 2
 
 
-def test_200_slow_clients_do_not_stop_another_and_lose_their_place(server: Running) -> None:
+def test_200_slow_clients_do_not_stop_another_and_lose_their_place(server: RunningServer) -> None:
     """Slowloris: heads that never end, and connections that say nothing."""
     slow = [server.connect() for _ in range(200)]
     try:
@@ -196,7 +196,7 @@ def test_200_slow_clients_do_not_stop_another_and_lose_their_place(server: Runni
                     pass
             return not waiting
 
-        eventually(all_are_gone, "an end of every slow client")
+        wait_until_true(all_are_gone, "an end of every slow client")
         assert sum(answer.startswith(b"HTTP/1.1 408 ") for answer in answers) >= 100
         is_well(server)
     finally:
@@ -204,13 +204,13 @@ def test_200_slow_clients_do_not_stop_another_and_lose_their_place(server: Runni
             connection.close()
 
 
-def test_a_body_that_does_not_come_is_not_waited_for(server: Running) -> None:
+def test_a_body_that_does_not_come_is_not_waited_for(server: RunningServer) -> None:
     with server.connect() as connection:
         connection.sendall(b"POST /healthz HTTP/1.1\r\n" + HOST + b"Content-Length: 100\r\n\r\nhalf")
         assert read_all(connection).startswith((b"HTTP/1.1 408 ", b"HTTP/1.1 405 "))
 
 
-def test_an_idle_connection_is_closed(server: Running) -> None:
+def test_an_idle_connection_is_closed(server: RunningServer) -> None:
     with server.connect() as connection:
         connection.sendall(GET)
         assert read_all(connection).count(b"HTTP/1.1 200 OK") == 1
@@ -234,7 +234,7 @@ def test_a_client_that_does_not_read_is_cut_off_and_one_that_reads_slowly_is_not
                 size += len(data)
                 time.sleep(0.02 if time.monotonic() < ends else 0)
             assert size > 64 << 20
-        eventually(lambda: refused(server, "slow_reader") >= 1, "the end of the one that does not read")
+        wait_until_true(lambda: refused(server, "slow_reader") >= 1, "the end of the one that does not read")
         assert len(read_all(connection)) < 64 << 20
         assert refused(server, "slow_reader") == 1
 
@@ -253,14 +253,14 @@ def test_one_connection_too_many_takes_the_place_of_the_one_that_waits_longest(t
                 connection.close()
 
 
-def cost(server: Running) -> tuple[int, int]:
+def cost(server: RunningServer) -> tuple[int, int]:
     """Open files and resident bytes."""
     pid = server.process.pid
     pages = int(Path(f"/proc/{pid}/statm").read_text().split()[1])
     return len(list(Path(f"/proc/{pid}/fd").iterdir())), pages * os.sysconf("SC_PAGE_SIZE")
 
 
-def harass(server: Running, count: int, seed: int) -> None:
+def harass(server: RunningServer, count: int, seed: int) -> None:
     rng = random.Random(seed)
     names = sorted(JUNK)
     for _ in range(count):
@@ -278,16 +278,16 @@ def harass(server: Running, count: int, seed: int) -> None:
 
 
 @pytest.mark.parametrize("count", [300, pytest.param(10_000, marks=[pytest.mark.soak, pytest.mark.timeout(1800)])])
-def test_hostile_requests_leave_no_files_open_and_no_memory_taken(server: Running, count: int) -> None:
+def test_hostile_requests_leave_no_files_open_and_no_memory_taken(server: RunningServer, count: int) -> None:
     harass(server, 200, seed=1)  # what is loaded late is loaded
-    eventually(lambda: cost(server)[0] < 60, "the end of what was begun")
+    wait_until_true(lambda: cost(server)[0] < 60, "the end of what was begun")
     files, memory = cost(server)
     harass(server, count, seed=2)
     is_well(server)
-    eventually(lambda: cost(server)[0] <= files + 2, "the same number of open files")
+    wait_until_true(lambda: cost(server)[0] <= files + 2, "the same number of open files")
     assert cost(server)[1] < memory + (16 << 20)
 
 
-def test_nothing_was_told_that_is_not_for_strangers(server: Running) -> None:
+def test_nothing_was_told_that_is_not_for_strangers(server: RunningServer) -> None:
     """The last: after all of the above, the log has no traceback."""
     assert "Traceback" not in server.errors.read_text(errors="replace")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.serve.running import DEADLINE, Running, eventually, serving
+from tests.serve.server_process import DEADLINE, RunningServer, serving, wait_until_true
 from tests.serve.test_hostile import PROGRAM, answer_on, cost, is_well
 
 CROWD = 10_000
@@ -36,7 +36,7 @@ def many_files() -> Iterator[None]:
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
-def gather(server: Running, stack: ExitStack) -> None:
+def gather(server: RunningServer, stack: ExitStack) -> None:
     """From a hundred addresses; another client asks meanwhile."""
     for number in range(CROWD):
         source = (f"127.0.2.{number % 100 + 1}", 0)
@@ -50,7 +50,7 @@ def test_ten_thousand_idle_connections_are_held_and_others_served(town: Path, tm
     with serving(town, tmp_path / "errors", *ROOM, program=PROGRAM) as server, ExitStack() as stack:
         old = stack.enter_context(server.connect())
         gather(server, stack)
-        eventually(lambda: cost(server)[0] >= CROWD, "all of them")
+        wait_until_true(lambda: cost(server)[0] >= CROWD, "all of them")
         assert answer_on(old).endswith(b'{"ok":true}')
         is_well(server)
         assert cost(server)[1] < MEMORY
@@ -62,5 +62,5 @@ def test_ten_thousand_idle_connections_lose_their_places_where_there_are_less(
     with serving(town, tmp_path / "errors", program=PROGRAM) as server, ExitStack() as stack:
         gather(server, stack)
         is_well(server)
-        eventually(lambda: cost(server)[0] < 1500, "an end of most")
+        wait_until_true(lambda: cost(server)[0] < 1500, "an end of most")
         assert cost(server)[1] < MEMORY

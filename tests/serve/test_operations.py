@@ -11,7 +11,7 @@ from pathlib import Path
 from anyio import to_thread
 from prometheus_client.parser import text_string_to_metric_families
 
-from tests.serve.asking import asking
+from tests.serve.asgi_client import asgi_client
 from tests.serve.conftest import site_of
 from webmill import __version__
 from webmill.serve.app import application
@@ -20,14 +20,14 @@ from webmill.serve.shared_counters import SharedCounters, create_counters
 
 
 def test_a_server_says_that_it_is_there_and_what_it_is(town: Path) -> None:
-    with asking(application(site_of(town))) as ask:
+    with asgi_client(application(site_of(town))) as ask:
         assert ask("/healthz").status == 200
         assert json.loads(ask("/version").body) == {"webmill": __version__}
         assert ask("/healthz")["cache-control"] == "no-store"
 
 
 def test_it_is_ready_when_what_is_there_can_be_read(town: Path) -> None:
-    with asking(application(site_of(town))) as ask:
+    with asgi_client(application(site_of(town))) as ask:
         answer = ask("/readyz")
     assert answer.status == 200
     version = json.loads((town / "latest.json").read_text())["version"]
@@ -35,7 +35,7 @@ def test_it_is_ready_when_what_is_there_can_be_read(town: Path) -> None:
 
 
 def test_an_empty_collection_is_ready(tmp_path: Path) -> None:
-    with asking(application(site_of(tmp_path))) as ask:
+    with asgi_client(application(site_of(tmp_path))) as ask:
         answer = ask("/readyz")
     assert (answer.status, json.loads(answer.body)["index"]) == (200, "nothing yet")
 
@@ -44,7 +44,7 @@ def test_what_is_damaged_is_named(town: Path, tmp_path: Path) -> None:
     root = Path(shutil.copytree(town, tmp_path / "town", symlinks=True))
     (root / "latest.json").write_text("{")
     next(root.glob("cc-index/collections/*/indexes/cluster.idx")).write_text("nonsense\n")
-    with asking(application(site_of(root))) as ask:
+    with asgi_client(application(site_of(root))) as ask:
         answer = ask("/readyz")
     told = json.loads(answer.body)
     assert answer.status == 503
@@ -57,7 +57,7 @@ def test_what_is_damaged_is_named(town: Path, tmp_path: Path) -> None:
 def test_a_folder_that_is_gone_is_told(tmp_path: Path) -> None:
     root = tmp_path / "gone"
     root.mkdir()
-    with asking(application(site_of(root))) as ask:
+    with asgi_client(application(site_of(root))) as ask:
         root.rmdir()
         assert ask("/readyz").status == 503
         assert ask("/healthz").status == 200
@@ -70,7 +70,7 @@ def test_it_tells_how_it_is_also_when_every_thread_waits_for_a_disk(town: Path) 
         many = int(to_thread.current_default_thread_limiter().total_tokens)
         return [asyncio.create_task(to_thread.run_sync(done.wait, 120)) for _ in range(many)]
 
-    with asking(application(site_of(town))) as ask:
+    with asgi_client(application(site_of(town))) as ask:
         busy = ask.runner.run(occupy())
         try:
             for path in ("/healthz", "/readyz", "/metrics", "/version", "/latest.json"):
@@ -82,7 +82,7 @@ def test_it_tells_how_it_is_also_when_every_thread_waits_for_a_disk(town: Path) 
 
 
 def test_prometheus_can_read_the_numbers(town: Path) -> None:
-    with asking(application(site_of(town))) as ask:
+    with asgi_client(application(site_of(town))) as ask:
         ask("/latest.json")
         families = {family.name: family for family in text_string_to_metric_families(ask("/metrics").body.decode())}
     assert {metric.name for metric in METRICS} <= set(families)

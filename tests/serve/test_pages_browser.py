@@ -100,7 +100,7 @@ def test_a_failed_task_is_retried_with_scripts_off(new_tab: NewTab, own: Origins
     watched.page.get_by_role("navigation").get_by_role("link", name="Tasks").click()
     assert SCRIPT in watched.page.get_by_role("row", name="job-1").inner_text()
     watched.page.get_by_role("button", name="Retry job-1").click()
-    assert watched.page.get_by_role("status").inner_text() == "1 task is queued again."
+    assert watched.page.get_by_role("status").inner_text() == "1 task queued for retry."
     assert watched.page.get_by_role("row", name="job-1").count() == 0
 
 
@@ -113,7 +113,7 @@ def test_a_failed_task_is_dropped_by_keyboard(new_tab: NewTab, own: Origins) -> 
     watched.page.keyboard.press("Enter")
     watched.page.get_by_role("button", name="Drop it").focus()
     watched.page.keyboard.press("Enter")
-    assert watched.page.get_by_role("status").inner_text() == "1 task is forgotten."
+    assert watched.page.get_by_role("status").inner_text() == "1 task dropped."
     watched.check()
 
 
@@ -164,6 +164,6 @@ def _watch(watched: Watched) -> None:
     assert problems(watched.page) == []
     assert len([asked for asked in watched.tab.asked if "/static/" in asked]) == loads  # the same page all the time
     watched.page.get_by_role("button", name="Pause").click()
-    watched.page.get_by_role("button", name="Go on").click()
+    watched.page.get_by_role("button", name="Resume").click()
     seen = pages()
     watched.tab.wait_until(lambda: pages() > seen, "more pages, after the pause")

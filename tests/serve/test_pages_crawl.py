@@ -22,7 +22,7 @@ SCRIPT = "<script>owned()</script>"
 ClientOf = Callable[[Path], TestClient]
 
 
-def told(root: Path, *, now: float, slot: str = "", **seen: object) -> None:
+def write_status_file(root: Path, *, now: float, slot: str = "", **seen: object) -> None:
     folder = root / "frontier"
     folder.mkdir(exist_ok=True)
     file = StatusFile(folder, name="town", started=1000.0, clock=lambda: now, slot=slot)
@@ -41,7 +41,7 @@ def link(text: str) -> str:
 
 
 def test_a_crawl_tells_what_it_has_done_and_what_waits(tmp_path: Path, client_of: ClientOf) -> None:
-    told(
+    write_status_file(
         tmp_path,
         now=time.time(),
         pages=1234,
@@ -59,8 +59,8 @@ def test_a_crawl_tells_what_it_has_done_and_what_waits(tmp_path: Path, client_of
     with client_of(tmp_path) as client, exclusive(tmp_path / "frontier", "crawl", doing="crawling"):
         text = client.get("/crawl").text
     found = figures(text)
-    assert (found["Pages"], found["URLs that wait"], found["Bytes, this run"]) == ("1,234", "56,789", "2.5 MB")
-    assert found["An answer takes"] == "500 ms"
+    assert (found["Pages"], found["URLs waiting"], found["Bytes, this run"]) == ("1,234", "56,789", "2.5 MB")
+    assert found["Response time"] == "500 ms"
     page = LexborHTMLParser(text)
     labels = {label.text(): label.parent.css(".value")[0].text().split()[0] for label in page.css(".bars .label")}
     assert labels == {"timeout": "7", "robots": "9", "2xx": "90", "5xx": "10"}
@@ -70,7 +70,7 @@ def test_a_crawl_tells_what_it_has_done_and_what_waits(tmp_path: Path, client_of
 
 
 def test_a_crawl_that_has_ended_says_how_and_is_not_asked_again(tmp_path: Path, client_of: ClientOf) -> None:
-    told(tmp_path, now=2000.0)
+    write_status_file(tmp_path, now=2000.0)
     with client_of(tmp_path) as client:
         text = client.get("/crawl").text
     assert "The last run was stopped." in text
@@ -78,13 +78,13 @@ def test_a_crawl_that_has_ended_says_how_and_is_not_asked_again(tmp_path: Path, 
 
 
 def test_two_who_look_at_once_do_not_take_each_other_for_the_crawl(tmp_path: Path) -> None:
-    told(tmp_path, now=2000.0)
+    write_status_file(tmp_path, now=2000.0)
     with shared(tmp_path / "frontier", "crawl", doing="looking"):
         assert not read_status(tmp_path / "frontier").is_running
 
 
 def test_what_hosts_and_errors_are_called_stays_text(tmp_path: Path, client_of: ClientOf) -> None:
-    told(
+    write_status_file(
         tmp_path,
         now=2000.0,
         errors={SCRIPT: 1},
@@ -102,14 +102,14 @@ def test_what_hosts_and_errors_are_called_stays_text(tmp_path: Path, client_of: 
 def test_nodes_of_a_crawl_are_told_one_by_one(tmp_path: Path, client_of: ClientOf) -> None:
     crowd = ClusterProgress(nodes=2, shards=16, shards_here=8, shards_nowhere=1, pages=500, notice="Redis is away")
     for slot in ("1", "2"):
-        told(tmp_path, now=2000.0, slot=slot, pages=100, waiting=10, nodes=crowd)
+        write_status_file(tmp_path, now=2000.0, slot=slot, pages=100, waiting=10, nodes=crowd)
     with client_of(tmp_path) as client:
         text = client.get("/crawl").text
     found = figures(text)
-    assert (found["Pages"], found["URLs that wait"]) == ("500", "20")
+    assert (found["Pages"], found["URLs waiting"]) == ("500", "20")
     assert text.count("8 of 16") == 2
     assert "Redis is away" in text
-    assert "1 shard with nobody" in text
+    assert "1 shard not assigned to a node" in text
 
 
 def test_a_damaged_status_is_an_error_that_says_so(tmp_path: Path, client_of: ClientOf) -> None:
@@ -126,19 +126,19 @@ def test_the_curve_grows_from_look_to_look_without_a_script(tmp_path: Path, clie
     with client_of(tmp_path) as client:
         place = "/crawl"
         for look in range(4):
-            told(tmp_path, now=2000.0 + 2 * look, pages=10 * look * look)
+            write_status_file(tmp_path, now=2000.0 + 2 * look, pages=10 * look * look)
             text = client.get(place).text
             place = link(text)
     assert [seen.pages for seen in parse_past(place.partition("past=")[2])] == [0, 10, 40, 90]
-    assert "the most is 25.0, now" in LexborHTMLParser(text).css("svg.spark")[0].attributes["aria-label"]
+    assert "the maximum is 25.0, now" in LexborHTMLParser(text).css("svg.spark")[0].attributes["aria-label"]
     assert "Pages a second" in text
 
 
 def test_a_new_run_begins_a_new_curve(tmp_path: Path, client_of: ClientOf) -> None:
     with client_of(tmp_path) as client:
-        told(tmp_path, now=2000.0, pages=10, bytes=500)
+        write_status_file(tmp_path, now=2000.0, pages=10, bytes=500)
         place = link(client.get("/crawl").text)
-        told(tmp_path, now=2002.0, pages=11, bytes=5)
+        write_status_file(tmp_path, now=2002.0, pages=11, bytes=5)
         assert [seen.bytes for seen in parse_past(link(client.get(place).text).partition("past=")[2])] == [5]
 
 
@@ -146,7 +146,7 @@ def test_a_new_run_begins_a_new_curve(tmp_path: Path, client_of: ClientOf) -> No
     "past", ["x", "1:2", "1:2:3,-1:2:3", "nan:1:1", "1e9:1:1", "1:1:1," * 5000, "<script>", "١:١:١"]
 )
 def test_a_past_that_is_not_of_our_making_is_nothing(tmp_path: Path, client_of: ClientOf, past: str) -> None:
-    told(tmp_path, now=2000.0, pages=10)
+    write_status_file(tmp_path, now=2000.0, pages=10)
     with client_of(tmp_path) as client:
         answer = client.get("/crawl", params={"past": past})
     assert answer.status_code == 200

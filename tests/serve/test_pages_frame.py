@@ -105,7 +105,7 @@ def test_a_browser_gets_an_error_as_a_page_and_a_program_as_json(client: TestCli
     page = client.get("/nowhere", headers=HTML)
     assert page.status_code == 404
     assert LexborHTMLParser(page.text).css_first("h1").text().startswith("Not Found")
-    assert "Look for it in the search" in page.text
+    assert "Try the search" in page.text
     assert client.get("/nowhere", headers={"Accept": "application/json"}).json()
 
 

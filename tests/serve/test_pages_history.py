@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from starlette.testclient import TestClient
 
-from tests.serve.board import harmless
 from tests.serve.cdx_samples import put_index
+from tests.serve.published_items import assert_harmless
 from tests.serve.town import NAME, SCRIPT, Visit, archive, run
 from webmill.formats.cdx.query import KeyRange
 from webmill.index.lookup.indexes import CaptureIndex, ZipNumIndex
@@ -31,7 +31,7 @@ WRONG = ("period=x", "period=20241", "period=20249999", "match=some", "page=0", 
 def page_of(client: TestClient, **asked: str) -> str:
     answer = client.get("/history", params=asked)
     assert answer.status_code == 200
-    harmless(answer.text)
+    assert_harmless(answer.text)
     return answer.text
 
 
@@ -40,7 +40,7 @@ def page_of(client: TestClient, **asked: str) -> str:
 
 def test_a_year_is_a_calendar_with_links_to_its_days(client: TestClient) -> None:
     page = page_of(client, url=CLOCK)
-    assert "72 captures" in harmless(page).text
+    assert "72 captures" in assert_harmless(page).text
     assert len(re.findall(r"<div class=\"month( bare)?\">", page)) == 12
     assert 'aria-label="15 March 2024: 3 captures">15</a>' in page
     assert len(re.findall(r'<td class="heat-2"><a ', page)) == 24
@@ -48,7 +48,7 @@ def test_a_year_is_a_calendar_with_links_to_its_days(client: TestClient) -> None
 
 def test_years_lie_side_by_side_and_the_last_is_shown(client: TestClient) -> None:
     page = page_of(client, url="https://town.example/")
-    seen = harmless(page)
+    seen = assert_harmless(page)
     assert "from 2022 to 2024" in seen.text
     assert "/history?url=https%3A%2F%2Ftown.example%2F&period=2022" in seen.links
     assert "/web/20240401100000/https://town.example/" in seen.links
@@ -56,38 +56,38 @@ def test_years_lie_side_by_side_and_the_last_is_shown(client: TestClient) -> Non
 
 
 def test_the_list_tells_what_changed(client: TestClient) -> None:
-    page = harmless(page_of(client, url="https://town.example/", period="2023"))
+    page = assert_harmless(page_of(client, url="https://town.example/", period="2023"))
     assert "2023-04-01 12:00:00 UTC 200 changed text/html" in page.text
-    assert "as before same warc/revisit" in page.text
+    assert "unchanged same warc/revisit" in page.text
     assert "/raw/20230401120000/https://town.example/" in page.links
-    assert "200 first" in harmless(page_of(client, url="https://town.example/", period="2022")).text
+    assert "200 first" in assert_harmless(page_of(client, url="https://town.example/", period="2022")).text
 
 
 @pytest.mark.parametrize(
     ("period", "count"), [("2024", 72), ("2024-03", 6), ("202403", 6), ("20240315", 3), ("2023", 0)]
 )
 def test_a_period_is_a_part_of_the_list(client: TestClient, period: str, count: int) -> None:
-    links = harmless(page_of(client, url=CLOCK, period=period)).links
+    links = assert_harmless(page_of(client, url=CLOCK, period=period)).links
     assert len([link for link in links if link.startswith("/raw/")]) == count
 
 
 def test_an_address_may_be_typed_as_people_do(client: TestClient) -> None:
-    assert "1 capture" in harmless(page_of(client, url="http://서울.example/공지")).text
+    assert "1 capture" in assert_harmless(page_of(client, url="http://서울.example/공지")).text
     assert "4 or more" not in page_of(client, url="town.example")
 
 
 def test_an_address_without_captures_leads_to_its_host(client: TestClient) -> None:
-    links = harmless(page_of(client, url="https://town.example/nowhere")).links
+    links = assert_harmless(page_of(client, url="https://town.example/nowhere")).links
     assert "/history?url=https%3A%2F%2Ftown.example%2Fnowhere&match=host" in links
 
 
 def test_a_long_list_has_pages(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
-    page = harmless(page_of(client, url=CLOCK, page="1"))
+    page = assert_harmless(page_of(client, url=CLOCK, page="1"))
     assert not [link for link in page.links if "page=" in link]
     monkeypatch.setattr("webmill.serve.pages.history.PAGE", 30)
     raws: list[str] = []
     for number in ("1", "2", "3"):
-        links = harmless(page_of(client, url=CLOCK, page=number)).links
+        links = assert_harmless(page_of(client, url=CLOCK, page=number)).links
         raws += [link for link in links if link.startswith("/raw/")]
     assert len(set(raws)) == len(raws) == 72
     assert raws == sorted(raws)
@@ -95,7 +95,7 @@ def test_a_long_list_has_pages(client: TestClient, monkeypatch: pytest.MonkeyPat
 
 def test_more_captures_than_are_looked_through_is_told(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(capture_history, "MOST_LINES", 10)
-    assert "10 or more captures" in harmless(page_of(client, url=CLOCK)).text
+    assert "10 or more captures" in assert_harmless(page_of(client, url=CLOCK)).text
 
 
 # --- many addresses ---
@@ -114,7 +114,7 @@ def test_more_captures_than_are_looked_through_is_told(client: TestClient, monke
     ],
 )
 def test_wildcards_lead_to_addresses_with_counts(client: TestClient, url: str, match: str, count: int) -> None:
-    links = harmless(page_of(client, url=url, match=match)).links
+    links = assert_harmless(page_of(client, url=url, match=match)).links
     found = [link for link in links if re.match(r"/history\?url=https%3A", link) and "match" not in link]
     assert len(found) == count
 
@@ -133,7 +133,7 @@ def test_pages_of_addresses_have_every_address_once(site: Site, monkeypatch: pyt
 
 
 def test_a_list_of_addresses_tells_first_and_last(client: TestClient) -> None:
-    page = harmless(page_of(client, url="https://town.example/*"))
+    page = assert_harmless(page_of(client, url="https://town.example/*"))
     assert "https://town.example/ 4 2022-03-10 08:00 UTC 2024-04-01 10:00 UTC" in page.text
 
 
@@ -159,7 +159,7 @@ def test_addresses_without_a_host_are_passed_over_at_once(tmp_path: Path) -> Non
 
 
 def test_hosts_are_listed_in_their_own_script_and_by_pages(client: TestClient, site: Site) -> None:
-    page = harmless(page_of(client))
+    page = assert_harmless(page_of(client))
     assert "서울.example" in page.text
     assert "/history?url=town.example&match=host" in page.links
     first = addresses.list_hosts(site.index(), count=2)
@@ -175,7 +175,7 @@ def test_hosts_are_listed_in_their_own_script_and_by_pages(client: TestClient, s
 @pytest.mark.parametrize("url", ODD, ids=range(len(ODD)))
 def test_any_address_can_be_asked_for(client: TestClient, url: str) -> None:
     for match in ("", "prefix", "host", "domain"):
-        harmless(page_of(client, url=url, match=match))
+        assert_harmless(page_of(client, url=url, match=match))
 
 
 @pytest.mark.parametrize(
@@ -184,7 +184,7 @@ def test_any_address_can_be_asked_for(client: TestClient, url: str) -> None:
 def test_what_cannot_be_understood_is_refused(client: TestClient, asked: str) -> None:
     answer = client.get(f"/history?url={CLOCK}&{asked}", headers={"Accept": "text/html"})
     assert answer.status_code == 400
-    harmless(answer.text)
+    assert_harmless(answer.text)
 
 
 def test_what_strangers_archived_stays_text(tmp_path: Path, client_of: Callable[[Path], TestClient]) -> None:
@@ -193,14 +193,14 @@ def test_what_strangers_archived_stays_text(tmp_path: Path, client_of: Callable[
     run("index", tmp_path, "--name", NAME)
     with client_of(tmp_path) as client:
         assert "%3Cscript%3E" in page_of(client, url="https://harbour.example/*")
-        assert "1 capture" in harmless(page_of(client, url=url)).text
+        assert "1 capture" in assert_harmless(page_of(client, url=url)).text
 
 
 def test_where_nothing_is_indexed_the_page_names_the_command(
     tmp_path: Path, client_of: Callable[[Path], TestClient]
 ) -> None:
     with client_of(tmp_path) as client:
-        assert "webmill index" in harmless(page_of(client, url="https://town.example/")).text
+        assert "webmill index" in assert_harmless(page_of(client, url="https://town.example/")).text
 
 
 # --- the calendar ---

@@ -154,7 +154,7 @@ def test_a_crawl_that_has_begun_is_told(tmp_path: Path, client_of: Callable[[Pat
     file.write(CrawlProgress(shard=-1, pages=1234, waiting=5))
     with client_of(tmp_path) as client:
         assert figures(client)["Crawl"] == "not running"
-        assert "1,234 pages, 5 URLs wait" in client.get("/").text
+        assert "1,234 pages, 5 URLs waiting" in client.get("/").text
 
 
 # --- large and hostile indexes ---
@@ -197,7 +197,7 @@ def test_the_page_says_that_its_numbers_are_estimated(
     write_index([[*lines(range(4_000))]], tmp_path / "cc-index/collections/LARGE/indexes", lines=100)
     with client_of(tmp_path) as client:
         assert figures(client)["Captures"] == "about 4,000"
-        assert "estimated from 10 of its 40 blocks" in client.get("/").text
+        assert "estimated from a sample of 10 of 40 blocks" in client.get("/").text
 
 
 def test_many_different_times_are_told_by_day(tmp_path: Path) -> None:

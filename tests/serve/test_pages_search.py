@@ -11,7 +11,7 @@ from urllib.parse import quote
 import pytest
 from starlette.testclient import TestClient
 
-from tests.serve.board import feed, harmless, publish
+from tests.serve.published_items import assert_harmless, publish, update_search
 from tests.serve.town import SCRIPT, run
 from webmill.search.base import SearchAnswer, SearchRequest
 from webmill.search.query import parse
@@ -49,7 +49,7 @@ def board(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for day in range(1, 31)
     }  # fmt: skip
     publish(root, {**BOARD, **reports})
-    feed(root)
+    update_search(root)
     return root
 
 
@@ -75,11 +75,11 @@ def test_words_of_all_scripts_are_found_and_marked(client: TestClient, word: str
     page = client.get("/search", params={"q": word})
     assert f'lang="{language}" dir="auto">{title}</bdi>' in page.text
     assert f"<mark>{word.capitalize()}</mark>" in page.text
-    assert "1 document" in harmless(page.text).text
+    assert "1 document" in assert_harmless(page.text).text
 
 
 def test_a_hit_leads_to_document_archived_page_captures_and_original(client: TestClient) -> None:
-    found = harmless(client.get("/search", params={"q": "ferry"}).text).links
+    found = assert_harmless(client.get("/search", params={"q": "ferry"}).text).links
     assert "/documents/item?id=example%2Ctown%29%2F" in found
     assert "/web/20240401100000/https://town.example/" in found
     assert "/history?url=https%3A%2F%2Ftown.example%2F" in found
@@ -87,14 +87,14 @@ def test_a_hit_leads_to_document_archived_page_captures_and_original(client: Tes
 
 
 def test_a_word_that_is_mistyped_is_answered_with_what_was_meant(client: TestClient) -> None:
-    page = harmless(client.get("/search", params={"q": "ferrry"}).text)
-    assert "Nothing has ferrry" in page.text
+    page = assert_harmless(client.get("/search", params={"q": "ferrry"}).text)
+    assert "No results for ferrry" in page.text
     assert "/search?q=ferry" in page.links
 
 
 def test_nothing_found_says_what_to_try(client: TestClient) -> None:
-    page = harmless(client.get("/search", params={"q": "zeppelin", "language": "kor"}).text)
-    assert "Nothing found for zeppelin" in page.text
+    page = assert_harmless(client.get("/search", params={"q": "zeppelin", "language": "kor"}).text)
+    assert "No results for zeppelin" in page.text
     assert "/search?q=zeppelin" in page.links
 
 
@@ -104,7 +104,7 @@ def test_where_nothing_is_indexed_the_page_names_the_command(
     with client_of(tmp_path) as client:
         page = client.get("/search", params={"q": "a"})
         assert page.status_code == 200
-        assert "webmill search update" in harmless(page.text).text
+        assert "webmill search update" in assert_harmless(page.text).text
         answer = client.get("/api/search", params={"q": "a"})
         assert answer.status_code == 404
         assert "webmill search update" in answer.json()["message"]
@@ -114,10 +114,10 @@ def test_where_nothing_is_indexed_the_page_names_the_command(
 
 
 def test_a_count_is_a_link_that_filters_and_a_chip_takes_it_away(board_client: TestClient) -> None:
-    page = harmless(board_client.get("/search", params={"q": "report"}).text)
+    page = assert_harmless(board_client.get("/search", params={"q": "report"}).text)
     assert "30 documents, 1 to 10" in page.text
     assert "/search?q=report&facet=campus%3DSuwon" in page.links
-    fewer = harmless(board_client.get("/search?q=report&facet=campus%3DSuwon").text)
+    fewer = assert_harmless(board_client.get("/search?q=report&facet=campus%3DSuwon").text)
     assert "10 documents" in fewer.text
     assert "/search?q=report" in fewer.links
 
@@ -140,14 +140,14 @@ def test_pages_follow_on_one_another(board_client: TestClient) -> None:
         asked = {"q": "report", "sort": "oldest", "page": str(page)}
         ids += [hit["id"] for hit in board_client.get("/api/search", params=asked).json()["hits"]]
     assert ids == [f"report/{day:02d}" for day in range(1, 31)]
-    second = harmless(board_client.get("/search?q=report&page=2").text)
+    second = assert_harmless(board_client.get("/search?q=report&page=2").text)
     assert "30 documents, 11 to 20" in second.text
     assert {"/search?q=report", "/search?q=report&page=3"} <= set(second.links)
 
 
 def test_a_page_behind_the_last_leads_back(board_client: TestClient) -> None:
-    page = harmless(board_client.get("/search?q=report&page=900").text)
-    assert "There are only 30 documents" in page.text
+    page = assert_harmless(board_client.get("/search?q=report&page=900").text)
+    assert "There are only 30 results" in page.text
     assert "/search?q=report" in page.links
 
 
@@ -158,12 +158,12 @@ def test_a_page_behind_the_last_leads_back(board_client: TestClient) -> None:
 def test_any_text_is_a_query(client: TestClient, query: str) -> None:
     page = client.get("/search", params={"q": query})
     assert page.status_code == 200
-    harmless(page.text)
+    assert_harmless(page.text)
     assert client.get("/api/search", params={"q": query}).status_code == 200
 
 
 def test_what_strangers_publish_stays_text(board_client: TestClient) -> None:
-    page = harmless(board_client.get("/search", params={"q": "harbour"}).text)
+    page = assert_harmless(board_client.get("/search", params={"q": "harbour"}).text)
     assert "4 documents" in page.text
     assert SCRIPT in page.text
     assert "elttil <b>bold</b>" in page.text
@@ -172,7 +172,7 @@ def test_what_strangers_publish_stays_text(board_client: TestClient) -> None:
 
 
 def test_only_addresses_of_the_web_become_links(board_client: TestClient) -> None:
-    found = harmless(board_client.get("/search", params={"q": "harbour"}).text).links
+    found = assert_harmless(board_client.get("/search", params={"q": "harbour"}).text).links
     assert not [link for link in found if link.startswith(("javascript", "data"))]
 
 
@@ -185,7 +185,7 @@ def test_what_is_no_address_of_the_web_has_no_original(url: str) -> None:
 
 def test_filters_that_strangers_named_stay_text(board_client: TestClient) -> None:
     page = board_client.get("/search", params={"q": "harbour", "facet": f"campus={END}"})
-    assert "1 document" in harmless(page.text).text
+    assert "1 document" in assert_harmless(page.text).text
 
 
 @pytest.mark.parametrize("asked", WRONG)
@@ -235,12 +235,12 @@ def test_an_index_that_is_brought_up_to_date_or_made_anew_is_seen(
 
         assert total() == -1
         publish(tmp_path, {"a": {"title": "A lighthouse", "text": ""}})
-        feed(tmp_path)
+        update_search(tmp_path)
         assert total() == 1
         publish(tmp_path, {name: {"title": "A lighthouse", "text": ""} for name in "ab"})
         assert total() == 1
         assert "older than the live version" in client.get("/search").text
-        feed(tmp_path)
+        update_search(tmp_path)
         assert total() == 2
         publish(tmp_path, {name: {"title": "A lighthouse", "text": ""} for name in "abc"})
         run("search", "rebuild", tmp_path)
@@ -251,7 +251,7 @@ def test_an_index_that_is_damaged_is_no_fault_of_who_asks(
     tmp_path: Path, client_of: Callable[[Path], TestClient]
 ) -> None:
     publish(tmp_path, {"a": {"title": "A lighthouse", "text": ""}})
-    feed(tmp_path)
+    update_search(tmp_path)
     (tmp_path / "search" / "meta.json").write_bytes(b"{")
     with client_of(tmp_path) as client:
         answer = client.get("/api/search", params={"q": "lighthouse"})

@@ -40,11 +40,11 @@ def test_secrets_are_told_to_be_set_and_nothing_more(tmp_path: Path) -> None:
     assert "hush-hush" not in text
     assert "pass-word" not in text
     assert "(set)" in text
-    assert "for those who have the token" in text
+    assert "with the token: browsers ask for it" in text
     assert "https://a.example, https://b.example" in text
 
 
 def test_a_collection_without_a_file_of_settings_is_told_so(tmp_path: Path) -> None:
-    assert "There is no such file yet" in shown(tmp_path, Settings())
+    assert "The file does not exist yet" in shown(tmp_path, Settings())
     (tmp_path / "webmill.toml").touch()
-    assert "There is no such file yet" not in shown(tmp_path, Settings())
+    assert "The file does not exist yet" not in shown(tmp_path, Settings())

@@ -88,7 +88,7 @@ def test_the_retry_button_queues_it_again_and_leads_back(own: TestClient, root: 
     answer = own.post("/tasks/retry", data=form(own.get("/tasks").text, "/tasks/retry"), headers=HTML)
     assert answer.status_code == 200
     assert answer.history[0].status_code == 303
-    assert "1 task is queued again." in answer.text
+    assert "1 task queued for retry." in answer.text
     assert stats(root) == QueueStats(ready=1, leased=0, delayed=0, buried=0)
 
 
@@ -100,18 +100,18 @@ def test_all_of_a_queue_are_retried_by_one_button(own: TestClient, root: Path) -
                 delivery.bury("it did not work")
     (all_of_them,) = (each for each in LexborHTMLParser(own.get("/tasks").text).css("form") if each.css("[value='*']"))
     fields = {str(field.attributes["name"]): str(field.attributes["value"]) for field in all_of_them.css("input")}
-    assert "4 tasks are queued again." in own.post("/tasks/retry", data=fields, headers=HTML).text
+    assert "4 tasks queued for retry." in own.post("/tasks/retry", data=fields, headers=HTML).text
     assert stats(root).ready == 4
 
 
 def test_a_task_is_dropped_only_after_a_question(own: TestClient, root: Path) -> None:
     link = LexborHTMLParser(own.get("/tasks").text).css("a.danger")[0].attributes["href"]
     question = own.get(str(link)).text
-    assert "Forget this task for good?" in question
+    assert "Drop this task?" in question
     assert SCRIPT not in question
     assert stats(root).buried == 1
     answer = own.post("/tasks/drop", data=form(question, "/tasks/drop"), headers=HTML)
-    assert "1 task is forgotten." in answer.text
+    assert "1 task dropped." in answer.text
     assert stats(root) == QueueStats(ready=0, leased=0, delayed=0, buried=0)
 
 
@@ -144,7 +144,7 @@ def test_a_program_that_bears_the_token_needs_no_form_and_others_are_asked_for_i
         assert client.post("/tasks/retry", data=fields, auth=("me", "hush")).status_code == 403  # no stamp
         assert stats(root).buried == 1
         answer = client.post("/tasks/retry", data=fields, headers={"Authorization": "Bearer hush"})
-        assert "1 task is queued again." in answer.text
+        assert "1 task queued for retry." in answer.text
     assert stats(root).ready == 1
 
 
@@ -177,7 +177,7 @@ def test_what_is_no_small_form_is_refused(own: TestClient, root: Path, body: byt
 def test_a_task_that_is_gone_meanwhile_is_no_error(own: TestClient, root: Path) -> None:
     fields = form(own.get("/tasks").text, "/tasks/retry")
     own.post("/tasks/retry", data=fields, headers=HTML)
-    assert "0 tasks are queued again." in own.post("/tasks/retry", data=fields, headers=HTML).text
+    assert "0 tasks queued for retry." in own.post("/tasks/retry", data=fields, headers=HTML).text
     assert own.get("/tasks/drop", params={"queue": "publish", "id": "job-1"}).status_code == 404
 
 
@@ -227,14 +227,14 @@ def test_what_went_wrong_with_the_live_version_is_told(own: TestClient, root: Pa
     assert not page.css("a[href^='javascript']")
     rows = [" ".join(row.text(separator=" ").split()) for row in page.css("tr")]
     assert any("away stale 1 1 2024-01-01 00:00 UTC" in row for row in rows)
-    assert any(f"{SCRIPT} may work" in row for row in rows)
+    assert any(f"{SCRIPT} may help" in row for row in rows)
 
 
 def test_a_queue_that_is_damaged_is_told_and_the_others_are_shown(own: TestClient, root: Path) -> None:
     (root / "queue.sqlite").write_bytes(b"not a database" * 1000)
     answer = own.get("/tasks")
     assert answer.status_code == 200
-    assert "It cannot be seen" in answer.text
+    assert "The queue cannot be read" in answer.text
     assert "job-1" in answer.text
 
 

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
-from tests.serve.board import harmless, publish
+from tests.serve.published_items import assert_harmless, publish
 from tests.serve.town import SCRIPT
 from webmill.infra.storage.local import LocalStorage
 from webmill.publish import history
@@ -59,7 +59,7 @@ def names(client: TestClient) -> list[str]:
 
 def test_versions_are_listed_with_what_they_changed(client: TestClient) -> None:
     old, new = names(client)
-    page = harmless(client.get("/versions").text)
+    page = assert_harmless(client.get("/versions").text)
     assert page.text.index(new) < page.text.index(old)
     assert "2 versions kept" in page.text
     assert {f"/versions/{new}", f"/versions/diff?from={old}&to={new}"} <= set(page.links)
@@ -70,7 +70,7 @@ def test_versions_are_listed_with_what_they_changed(client: TestClient) -> None:
 
 def test_a_version_shows_its_numbers_sources_and_files(client: TestClient, town: Path) -> None:
     new = names(client)[-1]
-    page = harmless(client.get(f"/versions/{new}").text)
+    page = assert_harmless(client.get(f"/versions/{new}").text)
     assert "7 fresh, 0 stale" in page.text
     files = [link for link in page.links if link.startswith("/snapshots/")]
     assert f"/snapshots/{new}/_manifest.json" in files
@@ -86,7 +86,7 @@ def test_where_nothing_is_published_the_page_names_the_command(
     tmp_path: Path, client_of: Callable[[Path], TestClient]
 ) -> None:
     with client_of(tmp_path) as client:
-        assert "webmill publish documents" in harmless(client.get("/versions").text).text
+        assert "webmill publish documents" in assert_harmless(client.get("/versions").text).text
         assert client.get("/versions/diff").status_code == 404
 
 
@@ -98,7 +98,7 @@ def test_without_names_the_live_version_is_compared_with_the_one_before(client: 
     assert "The ferry leaves at <del>nine</del><ins>noon</ins>." in page
     assert "<ins>Die Bücherei schließt im Sommer früher.</ins>" in page
     assert "<del>This page will be removed.</del>" in page
-    assert "Everything 3 Added 1 Changed 1 Removed 1" in harmless(page).text
+    assert "All 3 Added 1 Changed 1 Removed 1" in assert_harmless(page).text
     answer = client.get("/api/versions/diff").json()
     assert [answer["from"], answer["to"]] == names(client)
     assert len(answer["differences"]) == 3
@@ -154,10 +154,10 @@ def test_counts_that_would_take_too_long_are_left_out(
 
 def test_a_long_diff_leads_to_its_next_page(board_client: TestClient) -> None:
     first, second, _ = names(board_client)
-    page = harmless(board_client.get(f"/versions/diff?from={first}&to={second}").text)
+    page = assert_harmless(board_client.get(f"/versions/diff?from={first}&to={second}").text)
     (following,) = [link for link in page.links if "after=" in link]
     assert SCRIPT in page.text
-    assert "First page" in harmless(board_client.get(following).text).text
+    assert "First page" in assert_harmless(board_client.get(following).text).text
 
 
 @pytest.mark.parametrize(
@@ -165,13 +165,13 @@ def test_a_long_diff_leads_to_its_next_page(board_client: TestClient) -> None:
     [
         ("text/zh", "图书馆在<del>暑</del><ins>寒</ins>假期间提前关门。"),
         ("text/lines", "line <del>50"),
-        ("text/large", "Too large to be compared: both as they are."),
-        ("text/huge", "too large to be compared"),
+        ("text/large", "Too large to compare; both versions are shown."),
+        ("text/huge", "too large to compare"),
         ("text/script", "<del>before </del><ins>after </ins>&lt;script&gt;"),
         ("notice/003", "campus"),
         ("new/1", "<ins>A &lt;script&gt;"),
-        ("notice/001", "Nothing changed"),
-        ("nothing", "Nothing changed"),
+        ("notice/001", "No changes"),
+        ("nothing", "No changes"),
     ],
 )
 def test_what_changed_in_one_document(board_client: TestClient, id_: str, seen: str) -> None:
@@ -179,9 +179,9 @@ def test_what_changed_in_one_document(board_client: TestClient, id_: str, seen: 
     page = board_client.get("/versions/diff", params={"from": old, "to": new, "id": id_})
     assert page.status_code == 200
     assert seen in page.text
-    harmless(page.text)
+    assert_harmless(page.text)
     if id_ == "text/lines":
-        assert "lines without a change" in page.text
+        assert "unchanged lines" in page.text
 
 
 @pytest.mark.parametrize(

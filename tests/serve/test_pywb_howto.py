@@ -6,7 +6,7 @@ import json
 import re
 from pathlib import Path
 
-from tests.serve.running import serving
+from tests.serve.server_process import serving
 from tests.serve.town import NAME, visits
 from tests.unit.index.test_pywb_reads_our_zipnum import get, wayback
 

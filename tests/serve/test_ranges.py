@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from starlette.testclient import TestClient
 
-from tests.serve.hand_made import collection, response, revisit, served
+from tests.serve.warc_fixtures import collection, response, revisit, serve_both_origins
 from webmill.pipeline.archived import PIECE
 from webmill.serve.capture_response import SKIPPED, slice_pieces
 
@@ -57,7 +57,7 @@ def records() -> Iterator[bytes]:
 @pytest.fixture(scope="module")
 def origins(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, TestClient]]:
     root = collection(tmp_path_factory.mktemp("film"), records())
-    with served(root) as (own, replay):
+    with serve_both_origins(root) as (own, replay):
         yield {"raw": own, "web": replay}
 
 
@@ -144,7 +144,7 @@ def test_damage_behind_the_range_does_not_matter_and_damage_within_breaks_the_an
     data = bytearray(archive.read_bytes())
     data[-2000:-1000] = bytes(1000)
     archive.write_bytes(data)
-    with served(root) as (own, _):
+    with serve_both_origins(root) as (own, _):
         answer = own.get(f"/raw/{WHEN}/{SITE}/film", headers={"Range": "bytes=5-9"})
         assert (answer.status_code, answer.content) == (206, FILM[5:10])
         with pytest.raises(RuntimeError, match="already started"):  # the connection breaks

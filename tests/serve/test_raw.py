@@ -14,9 +14,9 @@ import zstandard
 from starlette.testclient import TestClient
 from warcio.archiveiterator import ArchiveIterator  # type: ignore[import-untyped]
 
-from tests.serve.asking import asking
+from tests.serve.asgi_client import asgi_client
 from tests.serve.conftest import site_of
-from tests.serve.hand_made import collection, record, response, revisit, served
+from tests.serve.warc_fixtures import collection, record, response, revisit, serve_both_origins
 from webmill.pipeline.archived import PIECE, open_capture
 from webmill.pipeline.captures import nearest
 from webmill.serve.app import application
@@ -92,7 +92,7 @@ def records() -> Iterator[bytes]:
 
 @pytest.fixture(scope="module")
 def clients(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[TestClient, TestClient]]:
-    with served(collection(tmp_path_factory.mktemp("made"), records())) as clients:
+    with serve_both_origins(collection(tmp_path_factory.mktemp("made"), records())) as clients:
         yield clients
 
 
@@ -226,7 +226,7 @@ def test_for_the_head_of_a_large_body_no_more_is_read(tmp_path: Path) -> None:
     site = site_of(
         collection(tmp_path, [response(f"{SITE}/large", WHEN, LARGE, head=(("Content-Type", "video/mp4"),))])
     )
-    with asking(application(site)) as ask:
+    with asgi_client(application(site)) as ask:
         answer = ask(f"/raw/{WHEN}/{SITE}/large", method="HEAD")
     assert (answer.status, answer["content-type"], answer.body) == (200, "video/mp4", b"")
     assert answer["content-length"] == str(len(LARGE))
@@ -261,7 +261,7 @@ def test_a_damaged_record_is_not_found_and_the_disk_not_told_of(tmp_path: Path) 
     url = f"{SITE}/damaged"
     root = collection(tmp_path, [response(url, WHEN, b"x" * 1000)])
     (file,) = (root / "crawl-data").rglob("*.warc.gz")
-    with served(root) as (own, _):
+    with serve_both_origins(root) as (own, _):
         for damage in (bytes(file.stat().st_size), b""):
             file.write_bytes(damage)
             answer = own.get(f"/raw/{WHEN}/{url}")

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.serve.cdx_samples import put_index
-from tests.serve.hand_made import response, served
+from tests.serve.warc_fixtures import response, serve_both_origins
 
 WHEN, SECRET = "20240101000000", b"not for strangers"
 RECORD = response("https://site.example/", WHEN, SECRET)
@@ -53,7 +53,7 @@ def test_no_line_of_an_index_leads_out_of_the_archive(tmp_path: Path, listener: 
         line = json.dumps({"url": f"https://site.example/{name}", "mime": "text/html", **fields})
         lines.append(f"example,site)/{name} {WHEN} {line}\n".encode())
     put_index(root, sorted(lines))
-    with served(root) as (own, replay):
+    with serve_both_origins(root) as (own, replay):
         for form in ("", "warc_"):
             assert own.get(f"/raw/{WHEN}{form}/https://site.example/good").status_code == 200
         assert SECRET in own.get(f"/raw/{WHEN}/https://site.example/good").content

@@ -16,7 +16,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from tests.serve.conftest import ADDRESS, REPLAY, site_of
-from tests.serve.hand_made import HTML, collection, response, served
+from tests.serve.warc_fixtures import HTML, collection, response, serve_both_origins
 from webmill.infra.storage.local import LocalStorage
 from webmill.serve.app import replay_application
 from webmill.serve.replay.origin import PER_CLIENT, WAITING_PER_CLIENT
@@ -101,7 +101,7 @@ def records() -> Iterator[bytes]:
 
 @pytest.fixture(scope="module")
 def clients(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Clients]:
-    with served(collection(tmp_path_factory.mktemp("made"), records())) as clients:
+    with serve_both_origins(collection(tmp_path_factory.mktemp("made"), records())) as clients:
         yield clients
 
 
@@ -220,7 +220,7 @@ def test_an_answer_that_nothing_had_changed_is_passed_over(replay: TestClient, o
     for client in (own, replay):
         answer = client.get("/web/2023/https://ever.example/")
         assert answer.status_code == 404
-        assert "says only that nothing had changed" in answer.text
+        assert "only says “not modified”" in answer.text
 
 
 def test_the_place_on_a_page_that_a_redirect_leads_to_is_kept(replay: TestClient) -> None:

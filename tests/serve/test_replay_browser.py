@@ -11,8 +11,8 @@ import pytest
 from playwright.sync_api import Browser, Error, Frame, expect
 
 from tests.serve.browser import DEADLINE, NewTab, Origins, Tab, Trap, needs_browser, serving
-from tests.serve.hand_made import HTML, collection, response
 from tests.serve.town import PIXEL, SCRIPT
+from tests.serve.warc_fixtures import HTML, collection, response
 
 pytestmark = needs_browser
 
@@ -196,7 +196,7 @@ def test_a_link_to_a_new_window_stays_in_the_frame_and_a_picture_is_no_page(new_
     shown(tab, made, "https://good.example/")
     expect(inner.locator("body")).to_have_attribute("data-module", "read")
     inner.locator("#picture").click()
-    expect(banner).to_have_text("This is a file of the archive that you followed a link to.")
+    expect(banner).to_have_text("You followed a link to an archived file.")
 
 
 def test_a_title_of_markup_stays_text(new_tab: NewTab, origins: Origins) -> None:

@@ -30,7 +30,7 @@ from warcio.archiveiterator import ArchiveIterator
 from tests.pipeline.cc_commands import cc
 from tests.pipeline.cc_pages import rows
 from tests.serve import town as town_of_this
-from tests.serve.running import DEADLINE, Running, eventually, read_all, serving
+from tests.serve.server_process import DEADLINE, RunningServer, read_all, serving, wait_until_true
 from webmill.cli.main import webmill
 from webmill.cli.serve_processes import ServerPlan, index_live_version
 from webmill.errors import WebmillError
@@ -43,7 +43,7 @@ pytestmark = [
 
 
 @pytest.fixture(scope="module")
-def two(town: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+def two(town: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
     """Two processes, as in production."""
     folder = tmp_path_factory.mktemp("two")
     flags = ("--processes", "2", "--rate", "0", "--no-feed", "--access-log", str(folder / "access.log"))
@@ -57,7 +57,7 @@ def get(address: str, **headers: str) -> tuple[int, bytes]:
         return answer.status, answer.read()
 
 
-def test_one_line_says_where_it_is(two: Running, town: Path) -> None:
+def test_one_line_says_where_it_is(two: RunningServer, town: Path) -> None:
     said = two.errors.read_text().splitlines()
     assert said == [
         f"serving {town} at {two.address}/ (archived pages at http://127.0.0.1:{two.replay_port}/; Ctrl-C stops)"
@@ -65,55 +65,55 @@ def test_one_line_says_where_it_is(two: Running, town: Path) -> None:
     assert get(f"{two.address}/healthz")[0] == 200
 
 
-def test_both_origins_are_apart(two: Running) -> None:
+def test_both_origins_are_apart(two: RunningServer) -> None:
     with two.connect(two.replay_port) as connection:
         connection.sendall(b"GET /latest.json HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n")
         assert read_all(connection).startswith(b"HTTP/1.1 404 ")
     assert two.get("/latest.json").startswith(b"HTTP/1.1 200 ")
 
 
-def delivered(server: Running) -> float:
+def delivered(server: RunningServer) -> float:
     text = server.get("/metrics").decode()
     return float(re.findall(r'requests_total{kind="delivery",status="2xx"} (\S+)', text)[0])
 
 
-def deliver(server: Running, count: int) -> float:
+def deliver(server: RunningServer, count: int) -> float:
     """How many there were then. An answer may be here before it is counted."""
     before = delivered(server)
     for _ in range(count):
         assert server.get("/latest.json").startswith(b"HTTP/1.1 200 ")
-    eventually(lambda: delivered(server) >= before + count, "the numbers")
+    wait_until_true(lambda: delivered(server) >= before + count, "the numbers")
     return before + count
 
 
-def test_any_process_tells_the_numbers_of_all(two: Running) -> None:
+def test_any_process_tells_the_numbers_of_all(two: RunningServer) -> None:
     count = deliver(two, 40)
     (told,) = {delivered(two) for _ in range(10)}
     assert told >= count
     assert len(two.workers()) == 2
 
 
-def test_a_process_that_is_killed_is_replaced_and_its_numbers_stay(two: Running) -> None:
+def test_a_process_that_is_killed_is_replaced_and_its_numbers_stay(two: RunningServer) -> None:
     count = deliver(two, 10)
     before = two.workers()
     os.kill(before[0], signal.SIGKILL)
-    after = eventually(lambda: len(set(two.workers()) - set(before)) == 1 and two.workers(), "another process")
+    after = wait_until_true(lambda: len(set(two.workers()) - set(before)) == 1 and two.workers(), "another process")
     assert before[0] not in after
-    eventually(lambda: len(two.workers()) == 2, "two processes")
+    wait_until_true(lambda: len(two.workers()) == 2, "two processes")
     assert deliver(two, 10) >= count + 10
     assert "died and is started again" in two.errors.read_text()
 
 
-def test_the_access_log_has_a_line_for_each_request(two: Running) -> None:
+def test_the_access_log_has_a_line_for_each_request(two: RunningServer) -> None:
     two.get("/version?marked", headers="User-Agent: test\r\n")
     log = Path(two.errors).with_name("access.log")
-    line = eventually(
+    line = wait_until_true(
         lambda: next((one for one in log.read_text().splitlines() if "/version?marked" in one), None), "a line"
     )
     assert (json.loads(line)["status"], json.loads(line)["agent"]) == (200, "test")
 
 
-def test_warcio_reads_a_record_by_its_place_in_the_index(two: Running, town: Path) -> None:
+def test_warcio_reads_a_record_by_its_place_in_the_index(two: RunningServer, town: Path) -> None:
     for line in (town / "cdxj").glob("*.cdxj").__next__().read_text().splitlines()[:5]:
         fields = json.loads(line.split(" ", 2)[2])
         first = int(fields["offset"])
@@ -124,14 +124,14 @@ def test_warcio_reads_a_record_by_its_place_in_the_index(two: Running, town: Pat
         assert record.rec_headers.get_header("WARC-Target-URI") == fields["url"]
 
 
-def test_warcio_reads_a_whole_file_as_it_comes(two: Running, town: Path) -> None:
+def test_warcio_reads_a_whole_file_as_it_comes(two: RunningServer, town: Path) -> None:
     path = next(iter(sorted(town.glob("crawl-data/*/segments/*/warc/*.warc.gz"))))
     with urllib.request.urlopen(f"{two.address}/{path.relative_to(town)}", timeout=DEADLINE) as stream:
         kinds = [record.rec_type for record in ArchiveIterator(stream)]
     assert kinds.count("response") > 10
 
 
-def test_a_second_webmill_reads_it_as_it_reads_common_crawl(two: Running, tmp_path: Path) -> None:
+def test_a_second_webmill_reads_it_as_it_reads_common_crawl(two: RunningServer, tmp_path: Path) -> None:
     out = tmp_path / "out"
     flags = ("--crawl", town_of_this.NAME, "--domain", "town.example", "--status", "200", "--mime", "text/html")
     ran = cc("run", *flags, "--base-url", two.address, "--out", out, "--format", "jsonl", "--rate", "0", "--no-metrics")
@@ -139,11 +139,11 @@ def test_a_second_webmill_reads_it_as_it_reads_common_crawl(two: Running, tmp_pa
     assert {"https://town.example/", "https://town.example/news"} <= {row["url"] for row in rows(out)}
 
 
-def test_no_process_is_left_when_the_parent_is_killed(two: Running) -> None:
+def test_no_process_is_left_when_the_parent_is_killed(two: RunningServer) -> None:
     """The last that asks these two."""
     two.process.kill()
     two.process.wait()
-    eventually(lambda: not accepts(two.port), "the end of all")
+    wait_until_true(lambda: not accepts(two.port), "the end of all")
 
 
 def test_a_download_that_runs_is_finished_when_the_server_is_stopped(town: Path, tmp_path: Path) -> None:
@@ -155,7 +155,7 @@ def test_a_download_that_runs_is_finished_when_the_server_is_stopped(town: Path,
         connection.sendall(b"GET /crawl-data/large.gz HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
         begun = connection.recv(1000)
         server.process.send_signal(signal.SIGTERM)
-        eventually(lambda: not accepts(server.port), "no new connection")
+        wait_until_true(lambda: not accepts(server.port), "no new connection")
         rest = read_all(connection)
         assert begun.startswith(b"HTTP/1.1 200 ")
         assert len(begun + rest) - (begun + rest).index(b"\r\n\r\n") - 4 == 48 << 20
@@ -222,7 +222,7 @@ def test_what_stops_it_from_starting_is_a_sentence(town: Path, tmp_path: Path) -
             (("--port", str(port)), f"port {port} of 127.0.0.1 is taken: choose another with --port"),
             (("--port", "0", "--replay-port", str(port)), "choose another with --replay-port"),
             (("--port", "0", "--certificate", str(tmp_path / "no.pem")), "not a matching certificate and key"),
-            (("--port", "0", "--certificate", str(tmp_path / "none.pem")), "no file"),
+            (("--port", "0", "--certificate", str(tmp_path / "none.pem")), "does not exist"),
             (("--port", "0", "--key", "x.pem"), "--key needs --certificate"),
             (("--port", "0", "--address", "archive.example"), "is not an origin"),
             (
@@ -299,7 +299,7 @@ def test_strangers_are_warned_of(town: Path, tmp_path: Path) -> None:
             stderr=out,
         )
     try:
-        eventually(lambda: "serving" in errors.read_text(), "a server")
+        wait_until_true(lambda: "serving" in errors.read_text(), "a server")
         assert "with --token" in errors.read_text()
         port = int(re.findall(r":(\d+)/ \(", errors.read_text())[0])
         with socket.create_connection(("127.0.0.1", port), timeout=DEADLINE) as connection:
@@ -351,7 +351,7 @@ def test_search_is_fed_with_what_is_published(unsearched: Path, tmp_path: Path) 
 def test_search_is_fed_while_it_is_served(unsearched: Path, tmp_path: Path) -> None:
     with serving(unsearched, tmp_path / "errors"):
         meta = unsearched / "search" / "meta.json"
-        eventually(lambda: meta.is_file() and cursor(unsearched) == live(unsearched), "an index")
+        wait_until_true(lambda: meta.is_file() and cursor(unsearched) == live(unsearched), "an index")
 
 
 def cursor(root: Path) -> str:

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults.matrix import record, seed
-from tests.serve.running import DEADLINE, Running, eventually, read_all, serving
+from tests.serve.server_process import DEADLINE, RunningServer, read_all, serving, wait_until_true
 
 pytestmark = [
     pytest.mark.crash,
@@ -53,13 +53,13 @@ def root(town: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def server(root: Path) -> Iterator[Running]:
+def server(root: Path) -> Iterator[RunningServer]:
     with serving(root, root.with_name("errors"), "--processes", "2", "--rate", "0", "--no-feed") as running:
-        eventually(lambda: len(workers(running)) == 2, "two processes")
+        wait_until_true(lambda: len(workers(running)) == 2, "two processes")
         yield running
 
 
-def workers(server: Running) -> list[int]:
+def workers(server: RunningServer) -> list[int]:
     try:
         return server.workers()
     except OSError:  # one of them ended while we looked
@@ -71,13 +71,13 @@ def truth_of(root: Path) -> dict[str, str]:
     return {f"/{path.relative_to(root)}": hashlib.sha256(path.read_bytes()).hexdigest() for path in paths}
 
 
-def kill_some(server: Running, dice: random.Random, *, every: bool) -> int:
+def kill_some(server: RunningServer, dice: random.Random, *, every: bool) -> int:
     """How many; there are as many again then."""
-    both = eventually(lambda: len(found := workers(server)) == 2 and found, "two processes")
+    both = wait_until_true(lambda: len(found := workers(server)) == 2 and found, "two processes")
     victims = both if every else [dice.choice(both)]
     for victim in victims:
         os.kill(victim, signal.SIGKILL)
-    eventually(lambda: len(set(workers(server)) - set(victims)) == 2, "two other processes")
+    wait_until_true(lambda: len(set(workers(server)) - set(victims)) == 2, "two other processes")
     return len(victims)
 
 
@@ -100,7 +100,7 @@ def ask_on(port: int, answers: Answers, stop: threading.Event, dice: random.Rand
     connection.close()
 
 
-def test_what_was_sent_whole_is_right_and_what_was_cut_says_so(root: Path, server: Running) -> None:
+def test_what_was_sent_whole_is_right_and_what_was_cut_says_so(root: Path, server: RunningServer) -> None:
     dice, answers, kills = random.Random(seed(3)), Answers(truth_of(root)), 0
     stop, small = threading.Event(), Answers(answers.truth)
     asking = threading.Thread(target=ask_on, args=(server.port, small, stop, random.Random(seed(4))))
@@ -120,7 +120,7 @@ def test_what_was_sent_whole_is_right_and_what_was_cut_says_so(root: Path, serve
             for reader in readers:
                 reader.close()
         before = small.whole
-        eventually(lambda: small.whole > before + 20, "answers after the last kill")
+        wait_until_true(lambda: small.whole > before + 20, "answers after the last kill")
     finally:
         stop.set()
         asking.join()
@@ -136,7 +136,7 @@ def numbers(answers: Answers) -> tuple[int, int, int]:
     return answers.whole, len(answers.wrong), answers.cut
 
 
-def test_who_does_not_look_at_the_length_takes_a_torn_answer_for_a_whole_one(root: Path, server: Running) -> None:
+def test_who_does_not_look_at_the_length_takes_a_torn_answer_for_a_whole_one(root: Path, server: RunningServer) -> None:
     """The negative control."""
     answers = Answers(truth_of(root))
     readers = [server.connect() for _ in range(READERS)]

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.serve.board import feed, publish
 from tests.serve.browser import DEADLINE, NewTab, Origins, needs_browser, serving
+from tests.serve.published_items import publish, update_search
 from tests.serve.test_pages_browser import Watched, keep_picture, problems
 from tests.serve.town import SCRIPT
 
@@ -112,7 +112,7 @@ def retry_a_task(page: Page) -> None:
     page.get_by_role("navigation", name="Main").get_by_role("link", name="Tasks").click()
     expect(page.get_by_role("row", name="job-1")).to_contain_text(SCRIPT)
     page.get_by_role("button", name="Retry job-1").click()
-    expect(page.get_by_role("status")).to_have_text("1 task is queued again.")
+    expect(page.get_by_role("status")).to_have_text("1 task queued for retry.")
 
 
 class Looked(Watched):
@@ -162,7 +162,7 @@ def test_what_strangers_publish_does_nothing(new_tab: NewTab, tmp_path: Path) ->
     }
     publish(tmp_path, {f"a{end}": {"title": "before", "text": "harbour"}})
     publish(tmp_path, {f"a{end}": hostile, f"b{end}": {**hostile, "url": f"https://board.example/{end}"}})
-    feed(tmp_path)
+    update_search(tmp_path)
     with serving(tmp_path) as served:
         watched = Watched(new_tab(), served.address)
         watched.page.on("dialog", lambda dialog: watched.said.append(f"a dialog: {dialog.message}"))

@@ -54,10 +54,10 @@ class CaptureAddress(msgspec.Struct, frozen=True, kw_only=True):
 
 def read_address(request: Request) -> CaptureAddress:
     """Return the requested capture, or raise BadInput (bad_address, bad_url, scheme, url_too_long)."""
-    asked = parse_address(sent_path(request))
-    if asked is None:
+    address = parse_address(sent_path(request))
+    if address is None:
         raise BadInput("not the address of a capture; write /web/TIMESTAMP/URL", reason="bad_address")
-    return asked
+    return address
 
 
 def sent_path(request: Request) -> bytes:

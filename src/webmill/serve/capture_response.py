@@ -150,10 +150,10 @@ def ranged_capture_response(
     if size is None:
         return capture_response(archived, pieces, [*headers, ("Accept-Ranges", "none")], threads=threads)
     headers = [*headers, ("Accept-Ranges", "bytes")]
-    asked = drop_range_unless_get(dict(request.scope["headers"]), request.method)
+    request_headers = drop_range_unless_get(dict(request.scope["headers"]), request.method)
     part = part or ArchivedRange(0, size, str(size))
     try:
-        wanted = parse_range(asked, part.known, etag=b"")
+        wanted = parse_range(request_headers, part.known, etag=b"")
         start, end = part.within(wanted) if wanted else (0, 0)
     except UnsatisfiableRange:
         archived.close()

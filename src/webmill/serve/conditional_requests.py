@@ -15,37 +15,37 @@ class UnsatisfiableRange(Exception):
     """A range that starts past the end."""
 
 
-def precondition_fails(asked: Mapping[bytes, bytes], etag: bytes, modified: datetime | None) -> bool:
+def precondition_fails(request_headers: Mapping[bytes, bytes], etag: bytes, modified: datetime | None) -> bool:
     """Return whether If-Match or If-Unmodified-Since names another version than this (412)."""
-    if b"if-match" in asked:
-        tags = asked[b"if-match"]
+    if b"if-match" in request_headers:
+        tags = request_headers[b"if-match"]
         return tags.strip() != b"*" and (b"", etag) not in _TAG.findall(tags)
-    since = _date(asked.get(b"if-unmodified-since"))
+    since = _date(request_headers.get(b"if-unmodified-since"))
     return bool(since and modified and modified.replace(microsecond=0) > since)
 
 
-def is_not_modified(asked: Mapping[bytes, bytes], etag: bytes, modified: datetime | None = None) -> bool:
+def is_not_modified(request_headers: Mapping[bytes, bytes], etag: bytes, modified: datetime | None = None) -> bool:
     """Return whether the client already has this version by If-None-Match or If-Modified-Since (304)."""
-    if b"if-none-match" in asked:
-        tags = asked[b"if-none-match"]
+    if b"if-none-match" in request_headers:
+        tags = request_headers[b"if-none-match"]
         return tags == etag or tags.strip() == b"*" or any(tag == etag for _, tag in _TAG.findall(tags))
-    since = _date(asked.get(b"if-modified-since"))
+    since = _date(request_headers.get(b"if-modified-since"))
     return bool(since and modified and modified.replace(microsecond=0) <= since)
 
 
-def drop_range_unless_get(asked: Mapping[bytes, bytes], method: str) -> Mapping[bytes, bytes]:
+def drop_range_unless_get(request_headers: Mapping[bytes, bytes], method: str) -> Mapping[bytes, bytes]:
     """Return the headers without Range unless the method is GET (14.2)."""
-    if method == "GET" or b"range" not in asked:
-        return asked
-    return {name: value for name, value in asked.items() if name != b"range"}
+    if method == "GET" or b"range" not in request_headers:
+        return request_headers
+    return {name: value for name, value in request_headers.items() if name != b"range"}
 
 
 def parse_range(
-    asked: Mapping[bytes, bytes], size: int, *, etag: bytes, modified: datetime | None = None
+    request_headers: Mapping[bytes, bytes], size: int, *, etag: bytes, modified: datetime | None = None
 ) -> tuple[int, int] | None:
     """Return start and end (exclusive) of the requested range, or None for all. `UnsatisfiableRange`: past the end."""
-    match = _RANGE.fullmatch(asked.get(b"range", b""))
-    if not match or not (match[1] or match[2]) or not _is_same(asked.get(b"if-range"), etag, modified):
+    match = _RANGE.fullmatch(request_headers.get(b"range", b""))
+    if not match or not (match[1] or match[2]) or not _is_same(request_headers.get(b"if-range"), etag, modified):
         return None
     first, last = match[1], match[2]
     if not first:

@@ -12,7 +12,7 @@ from starlette.types import Receive, Scope, Send
 from webmill.errors import BadInput, NotFound, WebmillError
 from webmill.infra.storage.base import Stat, check_key
 from webmill.serve.conditional_requests import drop_range_unless_get
-from webmill.serve.file_response import StoredFile, file_threads, send_file
+from webmill.serve.file_response import ServedFile, file_threads, send_file
 from webmill.serve.responses import HEADERS_KEY, READ_ONLY_REFUSAL, data_headers, send_error, send_refusal
 from webmill.serve.site import Site
 
@@ -29,22 +29,22 @@ class CrawlData:
         self._headers = [*data_headers(site).items(), (b"cache-control", b"public, no-cache")]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        asked = drop_range_unless_get(scope.get(HEADERS_KEY) or dict(scope["headers"]), scope["method"])
+        request_headers = drop_range_unless_get(scope.get(HEADERS_KEY) or dict(scope["headers"]), scope["method"])
         if scope["method"] not in ("GET", "HEAD"):
-            await send_refusal(send, asked, 405, *READ_ONLY_REFUSAL)
+            await send_refusal(send, request_headers, 405, *READ_ONLY_REFUSAL)
             return
         try:
             stat = await self._threads.run(scope, receive, partial(self._find, scope["path"]))
-            file = StoredFile(
+            file = ServedFile(
                 storage=self._site.files,
                 stat=stat,
                 etag=b'"' + stat.etag.strip('"').encode() + b'"',
                 headers=[*self._headers, (b"content-type", type_of(stat.key))],
                 threads=self._threads,
             )
-            await send_file(scope, receive, send, asked, file)
+            await send_file(scope, receive, send, request_headers, file)
         except WebmillError as error:
-            await send_error(send, asked, error, self._site.root)
+            await send_error(send, request_headers, error, self._site.root)
 
     def _find(self, path: str) -> Stat:
         try:

@@ -34,7 +34,7 @@ def file_threads() -> BoundedThreads:
     )
 
 
-class StoredFile(Struct, frozen=True, kw_only=True):
+class ServedFile(Struct, frozen=True, kw_only=True):
     """A file of a storage to send. `headers` are those without length, range and validators."""
 
     storage: Readable
@@ -44,22 +44,24 @@ class StoredFile(Struct, frozen=True, kw_only=True):
     threads: BoundedThreads
 
 
-async def send_file(scope: Scope, receive: Receive, send: Send, asked: Mapping[bytes, bytes], file: StoredFile) -> None:
-    """Answer with the file, a range of it, 304, 412 or 416, as the request headers `asked` want it."""
+async def send_file(
+    scope: Scope, receive: Receive, send: Send, request_headers: Mapping[bytes, bytes], file: ServedFile
+) -> None:
+    """Answer with the file, a range of it, 304, 412 or 416, as the request headers `request_headers` want it."""
     stat = file.stat
     headers = [*file.headers, (b"etag", file.etag), (b"accept-ranges", b"bytes")]
     if stat.modified:
         headers.append((b"last-modified", http_date(stat.modified)))
-    if precondition_fails(asked, file.etag, stat.modified):
-        await send_refusal(send, asked, 412, CHANGED)
+    if precondition_fails(request_headers, file.etag, stat.modified):
+        await send_refusal(send, request_headers, 412, CHANGED)
         return
-    if is_not_modified(asked, file.etag, stat.modified):
+    if is_not_modified(request_headers, file.etag, stat.modified):
         await send_empty(send, 304, headers)
         return
     try:
-        wanted = parse_range(asked, stat.size, etag=file.etag, modified=stat.modified)
+        wanted = parse_range(request_headers, stat.size, etag=file.etag, modified=stat.modified)
     except UnsatisfiableRange:
-        await refuse_range(send, asked, stat.size)
+        await refuse_range(send, request_headers, stat.size)
         return
     start, end = wanted or (0, stat.size)
     headers.append((b"content-length", str(end - start).encode()))
@@ -103,10 +105,10 @@ async def send_empty(send: Send, status: int, headers: list[Header]) -> None:
     await send({"type": "http.response.body", "body": b""})
 
 
-async def refuse_range(send: Send, asked: Mapping[bytes, bytes], size: int) -> None:
+async def refuse_range(send: Send, request_headers: Mapping[bytes, bytes], size: int) -> None:
     await send_refusal(
         send,
-        asked,
+        request_headers,
         416,
         "the requested range is past the end of the file",
         [(b"content-range", f"bytes */{size}".encode())],

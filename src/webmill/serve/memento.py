@@ -53,9 +53,11 @@ class Memento:
             url = read_memento_url(request, segments=2 if name is None else 3).url
         except BadInput as error:
             return json_message(400, error.message)
-        asked = CdxRequest(url=url, query=Query(range=key_range(url)), output=OUTPUTS.get(form, "cdxj"), heavy=False)
+        cdx_request = CdxRequest(
+            url=url, query=Query(range=key_range(url)), output=OUTPUTS.get(form, "cdxj"), heavy=False
+        )
         links = OutputFormat(LINKS, lambda lines: self._links(lines, url, name)) if form == "link" else None
-        return await self._cdx.reply(request, asked, name=name, form=links)
+        return await self._cdx.reply(request, cdx_request, name=name, form=links)
 
     async def timegate(self, request: Request) -> Response:
         """Redirect to the capture nearest to `Accept-Datetime`, or to now."""

@@ -33,7 +33,7 @@ from webmill.serve.file_cache import CachedFile, EncodedFile, FileCache
 from webmill.serve.file_response import (
     CHANGED,
     PIECE,
-    StoredFile,
+    ServedFile,
     content_range,
     file_threads,
     refuse_range,
@@ -80,10 +80,10 @@ class PublishedFiles:
         )  # key and etag of files too large for the cache
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        asked = drop_range_unless_get(scope.get(HEADERS_KEY) or dict(scope["headers"]), scope["method"])
+        request_headers = drop_range_unless_get(scope.get(HEADERS_KEY) or dict(scope["headers"]), scope["method"])
         is_head = scope["method"] == "HEAD"
         if scope["method"] != "GET" and not is_head:
-            await send_refusal(send, asked, 405, *READ_ONLY_REFUSAL)
+            await send_refusal(send, request_headers, 405, *READ_ONLY_REFUSAL)
             return
         path: str = scope["path"]
         try:
@@ -91,34 +91,38 @@ class PublishedFiles:
             if kept is None or kept.fresh_until < time.monotonic():  # type: ignore[union-attr]  # no LargeFile is cached
                 kept = await self._load_once(scope, path)
             if isinstance(kept, LargeFile):
-                await send_file(scope, receive, send, asked, self._stored(kept))
+                await send_file(scope, receive, send, request_headers, self._stored(kept))
                 return
-            coding = IDENTITY if b"range" in asked else choose_coding(asked.get(b"accept-encoding", b""))
+            coding = (
+                IDENTITY if b"range" in request_headers else choose_coding(request_headers.get(b"accept-encoding", b""))
+            )
             variant = kept.variants.get(coding) or await self._encode(scope, path, kept, coding)
         except WebmillError as error:
-            await self._refuse(send, asked, path, error)
+            await self._refuse(send, request_headers, path, error)
             return
-        if not CONDITIONS.isdisjoint(asked):
-            await self._send_conditionally(send, asked, variant)
+        if not CONDITIONS.isdisjoint(request_headers):
+            await self._send_conditionally(send, request_headers, variant)
         elif len(variant.body) > PIECE and not is_head:
             await self._send_body(send, variant, 200, variant.start["headers"], 0, len(variant.body))
         else:
             await send(variant.start)
             await send(variant.end)
 
-    async def _send_conditionally(self, send: Send, asked: Mapping[bytes, bytes], variant: EncodedFile) -> None:
+    async def _send_conditionally(
+        self, send: Send, request_headers: Mapping[bytes, bytes], variant: EncodedFile
+    ) -> None:
         size = len(variant.body)
         headers: list[Header] = variant.start["headers"]
-        if precondition_fails(asked, variant.etag, None):
-            await send_refusal(send, asked, 412, CHANGED)
+        if precondition_fails(request_headers, variant.etag, None):
+            await send_refusal(send, request_headers, 412, CHANGED)
             return
-        if is_not_modified(asked, variant.etag):
+        if is_not_modified(request_headers, variant.etag):
             await send_empty(send, 304, [header for header in headers if header[0] != b"content-length"])
             return
         try:
-            wanted = parse_range(asked, size, etag=variant.etag)
+            wanted = parse_range(request_headers, size, etag=variant.etag)
         except UnsatisfiableRange:
-            await refuse_range(send, asked, size)
+            await refuse_range(send, request_headers, size)
             return
         if not wanted:
             await self._send_body(send, variant, 200, headers, 0, size)
@@ -136,8 +140,8 @@ class PublishedFiles:
             piece = variant.body[at : min(at + PIECE, end)]
             await send({"type": "http.response.body", "body": piece, "more_body": at + PIECE < end})
 
-    def _stored(self, large: LargeFile) -> StoredFile:
-        return StoredFile(
+    def _stored(self, large: LargeFile) -> ServedFile:
+        return ServedFile(
             storage=self._storage,
             stat=large.stat,
             etag=f'"{large.file.sha256}"'.encode(),
@@ -207,20 +211,20 @@ class PublishedFiles:
         if len(self._verified) > MOST_VERIFIED:
             self._verified.popitem(last=False)
 
-    async def _refuse(self, send: Send, asked: Mapping[bytes, bytes], path: str, error: WebmillError) -> None:
+    async def _refuse(self, send: Send, request_headers: Mapping[bytes, bytes], path: str, error: WebmillError) -> None:
         if isinstance(error, BadInput):
             log.error("published file is damaged", extra={"path": path[:200], "why": str(error)})
             self._site.metrics.count(DAMAGED)
             await send_refusal(
                 send,
-                asked,
+                request_headers,
                 500,
                 "the stored file is damaged and was not sent; `webmill publish verify` names the damage",
             )
         elif isinstance(error, NotFound):
-            await send_refusal(send, asked, 404, NOT_PUBLISHED)
+            await send_refusal(send, request_headers, 404, NOT_PUBLISHED)
         else:
-            await send_error(send, asked, error, self._site.root)
+            await send_error(send, request_headers, error, self._site.root)
 
 
 CONDITIONS = frozenset(

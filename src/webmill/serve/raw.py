@@ -56,29 +56,29 @@ _MAGIC = ((b"\x1f\x8b", ".warc.gz"), (b"\x28\xb5\x2f\xfd", ".warc.zst"), (b"WARC
 
 def routes(site: Site, threads: BoundedThreads) -> list[BaseRoute]:
     def raw(request: Request) -> Response:
-        asked = read_address(request)
-        if asked.modifier not in ("", RECORD_MODIFIER):
+        address = read_address(request)
+        if address.modifier not in ("", RECORD_MODIFIER):
             raise BadInput(
-                f"unknown modifier {asked.modifier}; write /raw/TIMESTAMP/URL or /raw/TIMESTAMPwarc_/URL",
+                f"unknown modifier {address.modifier}; write /raw/TIMESTAMP/URL or /raw/TIMESTAMPwarc_/URL",
                 reason="bad_address",
             )
         index = site.index()
-        found = next(nearest(index, asked.url, moment=asked.moment), None)
+        found = next(nearest(index, address.url, moment=address.moment), None)
         if found is None:
-            raise NotFound(f"not in this archive: {asked.url}")
+            raise NotFound(f"not in this archive: {address.url}")
         capture = found.capture
-        if capture.timestamp != asked.timestamp:
-            there = raw_address(capture.timestamp, asked.url, modifier=asked.modifier)
+        if capture.timestamp != address.timestamp:
+            there = raw_address(capture.timestamp, address.url, modifier=address.modifier)
             return RedirectResponse(there, 302, headers=NO_STORE)
-        if asked.modifier:
+        if address.modifier:
             return _record(site, capture, threads)
-        return _payload(site, open_capture(index, site.files, capture), asked, request, threads)
+        return _payload(site, open_capture(index, site.files, capture), address, request, threads)
 
     return [Route("/raw/{rest:archived}", threads.endpoint(raw))]
 
 
 def _payload(
-    site: Site, archived: Archived, asked: CaptureAddress, request: Request, threads: BoundedThreads
+    site: Site, archived: Archived, address: CaptureAddress, request: Request, threads: BoundedThreads
 ) -> Response:
     kind, charset = parse_content_type(archived.content_type)
     headers: HeaderPairs = [
@@ -88,9 +88,9 @@ def _payload(
             "Content-Disposition",
             "inline"
             if kind in SAFE_INLINE_TYPES
-            else f'attachment; filename="{_file_name(asked.url, archived.capture)}"',
+            else f'attachment; filename="{_file_name(address.url, archived.capture)}"',
         ),
-        *memento_headers(site, archived, asked.url),
+        *memento_headers(site, archived, address.url),
         *_archive_headers(archived),
     ]
     return ranged_capture_response(archived, archived.content(), headers, request=request, threads=threads)

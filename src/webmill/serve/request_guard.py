@@ -215,10 +215,10 @@ class CorsPolicy:
         self._origins = frozenset(origin.rstrip("/").lower().encode() for origin in origins)
         self._is_open = "*" in origins
 
-    def is_preflight(self, asked: dict[bytes, bytes]) -> bool:
+    def is_preflight(self, request_headers: dict[bytes, bytes]) -> bool:
         """Return whether this is a preflight request of an allowed origin."""
-        is_allowed = self._is_open or asked.get(b"origin") in self._origins
-        return is_allowed and b"access-control-request-method" in asked
+        is_allowed = self._is_open or request_headers.get(b"origin") in self._origins
+        return is_allowed and b"access-control-request-method" in request_headers
 
     def headers(self, origin: bytes | None) -> tuple[Header, ...]:
         exposed = (b"access-control-expose-headers", EXPOSED_HEADERS.encode())

@@ -165,11 +165,11 @@ def log_server_error(error: WebmillError) -> None:
         log.warning("request failed", extra={"why": str(error)})
 
 
-async def send_error(send: Send, asked: Mapping[bytes, bytes], error: WebmillError, root: Path) -> None:
+async def send_error(send: Send, request_headers: Mapping[bytes, bytes], error: WebmillError, root: Path) -> None:
     log_server_error(error)
     headers = [(name.lower().encode(), value.encode()) for name, value in headers_of(error).items()]
     more = [header for header in headers if header[0] != b"cache-control"]
-    await send_refusal(send, asked, status_of(error), message_of(error, root), more)
+    await send_refusal(send, request_headers, status_of(error), message_of(error, root), more)
 
 
 def minimal_page(title: str, message: str) -> str:
@@ -178,10 +178,10 @@ def minimal_page(title: str, message: str) -> str:
 
 
 async def send_refusal(
-    send: Send, asked: Mapping[bytes, bytes], status: int, message: str, more: Iterable[Header] = ()
+    send: Send, request_headers: Mapping[bytes, bytes], status: int, message: str, more: Iterable[Header] = ()
 ) -> None:
     """Send an error without Starlette: refusals should cost little."""
-    if b"text/html" in asked.get(b"accept", b""):
+    if b"text/html" in request_headers.get(b"accept", b""):
         text, kind = minimal_page(HTTPStatus(status).phrase, message), b"text/html; charset=utf-8"
     else:
         text, kind = json.dumps({"message": message}), b"application/json"

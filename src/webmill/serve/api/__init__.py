@@ -1,1 +1,1 @@
-"""What the pages show, read from a collection, and the same as JSON (docs/reference/serve-api.md)."""
+"""What the pages show, read from a collection, and the JSON API (docs/reference/serve-api.md)."""

@@ -1,4 +1,4 @@
-"""Which addresses and hosts an index has: from one to the next by looking up the key behind it, never all at once."""
+"""Lists the addresses and hosts of an index by jumping from key to key, without reading it all."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from webmill.index.lookup.indexes import CaptureIndex
 from webmill.index.lookup.query import url_range
 from webmill.index.order import urlkey
 
-MOST_LINES = 100_000  # that are looked through for one page
+MOST_LINES = 100_000  # read for one listing
 PAGE = 100
 HOSTS = 30
-_END = b"\xff"  # above all keys, which are ASCII
+_END = b"\xff"  # sorts after all keys, which are ASCII
 
 
 class ListedAddress(msgspec.Struct, frozen=True, kw_only=True):
-    """`first` and `last`: its captures, 14 digits. `is_cut`: it has more of them than were counted."""
+    """An address with the timestamps of its first and last capture. `is_cut`: it has more captures than counted."""
 
     url: str
     count: int
@@ -30,7 +30,7 @@ class ListedAddress(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AddressList(msgspec.Struct, frozen=True):
-    """`after`: what the next page begins behind; empty at the end."""
+    """One part of a listing. `after` is where the next part continues; empty at the end."""
 
     addresses: list[ListedAddress]
     after: str = ""
@@ -39,7 +39,7 @@ class AddressList(msgspec.Struct, frozen=True):
 def list_addresses(
     index: CaptureIndex, url: str, *, match: MatchType | None = None, after: str = "", count: int = PAGE
 ) -> AddressList:
-    """As `url_range`: `example.org/a*`, `*.example.org`, or by `match`."""
+    """Return the addresses that match `url` as in `url_range`: `example.org/a*`, `*.example.org`, or by `match`."""
     wanted = url_range(url, match)
     start = max(wanted.start, after.encode(errors="replace") + b"!") if after else wanted.start
     found: list[ListedAddress] = []
@@ -50,7 +50,7 @@ def list_addresses(
             return AddressList(found, key)
         first = last = next(group)
         number = 1
-        for line in group:  # noqa: B031  what `next` left of it
+        for line in group:  # noqa: B031  the rest after `next`
             number, last = number + 1, line
         seen += number
         key = key_of(first).decode("ascii", "replace")
@@ -61,7 +61,7 @@ def list_addresses(
 def _address(first: bytes, last: bytes, *, count: int, is_cut: bool) -> ListedAddress:
     try:
         url = parse(last).text("url")
-    except BadInput:  # a damaged line still has its key
+    except BadInput:  # a damaged line still has a key
         url = key_of(last).decode("ascii", "replace")
     return ListedAddress(url=url, count=count, first=_time(first), last=_time(last), is_cut=is_cut)
 
@@ -71,7 +71,7 @@ def _time(line: bytes) -> str:
 
 
 class HostList(msgspec.Struct, frozen=True):
-    """In the order of the index: by their names from the end. `after` as in `AddressList`."""
+    """Hosts in index order (by reversed name). `after` as in `AddressList`."""
 
     hosts: list[str]
     after: str = ""
@@ -83,11 +83,11 @@ def list_hosts(index: CaptureIndex, *, after: str = "", count: int = HOSTS) -> H
     last = ""
     while line := next(index.lines(KeyRange(start, _END)), None):
         key, bracket, _ = key_of(line).partition(b")")
-        if not bracket:  # no address of a host: dns:…, urn:…, of which there may be as many as pages
+        if not bracket:  # not a host: dns:…, urn:…, possibly as many as pages
             scheme, colon, _ = key.partition(b":")
-            start = scheme + b";" if colon else key + b"!"  # next behind them all; behind the key
+            start = scheme + b";" if colon else key + b"!"  # skip them all, or this key
             continue
-        start = key + b"*"  # next behind the host
+        start = key + b"*"  # skip the rest of the host
         if len(found) == count:
             return HostList(found, last)
         last = key.decode("ascii", "replace")
@@ -96,6 +96,6 @@ def list_hosts(index: CaptureIndex, *, after: str = "", count: int = HOSTS) -> H
 
 
 def _host(key: str) -> str:
-    """`com,example:8080` as `example.com:8080`."""
+    """Return `com,example:8080` as `example.com:8080`."""
     name, colon, port = key.partition(":")
     return ".".join(reversed(name.split(","))) + colon + port

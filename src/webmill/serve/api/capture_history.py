@@ -1,4 +1,4 @@
-"""The captures of an address over time. An index is sorted by address, then by time: they lie together."""
+"""The captures of one address over time. They are adjacent in an index, which is sorted by address and time."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ from webmill.index.lookup.indexes import CaptureIndex
 from webmill.index.lookup.query import url_range
 from webmill.model import check_position
 
-MOST_LINES = 200_000  # that are looked through for one page
+MOST_LINES = 200_000  # read for one request
 PAGE = 100
 
 
 class HistoryLine(msgspec.Struct, frozen=True, kw_only=True):
-    """A line of a history, damaged ones too. `change` tells a capture from the one before: first, same, changed."""
+    """A capture, or a damaged line. `change` compares it with the one before: first, same, changed."""
 
     url: str
     timestamp: str
     status: str = ""
     mime: str = ""
-    size: int | None = None  # as archived
+    size: int | None = None  # compressed, in the archive
     change: str = ""
 
 
 class History(msgspec.Struct, frozen=True, kw_only=True):
-    """`days` are of all time: captures by day, 20240131. `total` is of the period that was asked for."""
+    """Captures of an address. `days` counts all by day (20240131), `total` those of the requested period."""
 
     days: Counter[str]
     captures: list[HistoryLine]
     total: int
-    is_cut: bool  # there are more than were looked through
+    is_cut: bool  # there are more than were read
 
     @property
     def years(self) -> dict[str, int]:
@@ -45,7 +45,7 @@ class History(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_history(index: CaptureIndex, url: str, *, period: str = "", start: int = 0, count: int = PAGE) -> History:
-    """`period`: 2024, 202401, 20240131; empty is all time. `captures` begin with number `start` of it."""
+    """Return the captures of a URL from number `start` on. `period`: 2024, 202401, 20240131; empty for all."""
     first, last = (earliest(period).encode(), latest(period).encode()) if period else (b"", b"\xff")
     days: Counter[str] = Counter()
     captures: list[HistoryLine] = []
@@ -70,7 +70,7 @@ def _parse_line(line: bytes, before: bytes) -> HistoryLine:
         capture = parse(line)
     except BadInput as error:
         timestamp = prefix_of(line).rpartition(b" ")[2].decode("ascii", "replace")
-        return HistoryLine(url="", timestamp=timestamp, mime=f"a damaged line: {error.reason}")
+        return HistoryLine(url="", timestamp=timestamp, mime=f"damaged line: {error.reason}")
     return HistoryLine(
         url=capture.text("url"),
         timestamp=capture.timestamp,

@@ -1,4 +1,4 @@
-"""Which capture of an address to show when only the address is known."""
+"""Finds the newest capture of addresses."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ log = logging.getLogger(__name__)
 
 
 def newest_captures(site: Site, urls: Iterable[str]) -> dict[str, CaptureRef]:
-    """By address; those without a good capture are left out."""
+    """Return the newest capture of each address, without addresses that have no readable one."""
     keys = {url: surt(url) for url in urls if url}
     try:
         found = newest_of_keys(site.index(), keys.values())
-    except NotFound:  # what can be searched need not be archived here
+    except NotFound:  # searchable documents need not be archived here
         return {}
-    except WebmillError as error:  # what was found is worth showing without it
-        log.warning("captures cannot be looked up", extra={"why": str(error)})
+    except WebmillError as error:  # show the hits without their captures
+        log.warning("cannot look up captures", extra={"why": str(error)})
         return {}
     return {url: found[key] for url, key in keys.items() if key in found}

@@ -1,4 +1,4 @@
-"""What pages and JSON read from: opened once for a process."""
+"""What pages and JSON read from: versions and search engine, opened once per process."""
 
 from __future__ import annotations
 
@@ -25,6 +25,8 @@ Answer: TypeAlias = "Callable[[ContentReader, Request], Response]"
 
 
 class ContentReader:
+    """Gives endpoints access to versions and search."""
+
     def __init__(self, site: Site, threads: BoundedThreads, *, search_threads: BoundedThreads) -> None:
         self.site = site
         self.published = PublishedVersions(site.versions)
@@ -34,21 +36,21 @@ class ContentReader:
         weakref.finalize(self, engine.close)  # with the application, or at the end of the process
 
     def endpoint(self, answer: Answer) -> Callable[[Request], Awaitable[Response]]:
-        """In a thread: everything here waits for a disk, or computes."""
+        """Return an endpoint that runs `answer` in a thread: it blocks or computes."""
         return self._endpoint(answer, self._threads)
 
     def search_endpoint(self, answer: Answer) -> Callable[[Request], Awaitable[Response]]:
-        """For what asks the search engine."""
+        """Return such an endpoint in the threads of the search engine."""
         return self._endpoint(answer, self._search_threads)
 
     def _endpoint(self, answer: Answer, threads: BoundedThreads) -> Callable[[Request], Awaitable[Response]]:
-        async def asked(request: Request) -> Response:
+        async def run_answer(request: Request) -> Response:
             try:
                 return await threads.run(request.scope, request.receive, partial(answer, self, request))
             except BadInput as error:
-                if not error.source:  # of the request
+                if not error.source:  # the request is wrong, not a file
                     raise
-                log.error("what is stored is damaged", extra={"why": str(error)})
-                raise Unavailable(f"what is stored here is damaged: {error.message}") from error
+                log.error("stored data is damaged", extra={"why": str(error)})
+                raise Unavailable(f"stored data is damaged: {error.message}") from error
 
-        return asked
+        return run_answer

@@ -1,4 +1,4 @@
-"""What changed between any two versions, a page at a time. Shards that both have are not read."""
+"""What changed between two versions, part by part. Shards that both share are not read."""
 
 from __future__ import annotations
 
@@ -16,10 +16,12 @@ from webmill.publish.types import ItemIndex, PublishedItem, Version
 from webmill.serve.api.published import NOTHING_PUBLISHED, PublishedVersions
 
 PAGE = 25
-MOST_ITEMS = 20_000  # items that one page may cost
+MOST_ITEMS = 20_000  # read for one request
 
 
 class ItemPair(msgspec.Struct, frozen=True):
+    """An item in the old and in the new version."""
+
     change: Change
     old: PublishedItem | None
     new: PublishedItem | None
@@ -32,7 +34,9 @@ class ItemPair(msgspec.Struct, frozen=True):
 
 
 class Differences(msgspec.Struct, frozen=True, kw_only=True):
-    """`after`: where the next page begins; None at the end. `counts`: of all changes; None when they are too many."""
+    """Changes between two versions. `after`: where the next part continues, None at the end. `counts`: of all changes,
+    None if they are too many to count.
+    """
 
     old: Version
     new: Version
@@ -42,7 +46,7 @@ class Differences(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def choose_versions(published: PublishedVersions, old: str, new: str) -> tuple[str, str]:
-    """Of those that are not named: the live one, and the one before it."""
+    """Return the two names; an empty new one is the live version, an empty old one the version before."""
     every = [version.version for version in published.versions()]
     if not every:
         raise NotFound(NOTHING_PUBLISHED)
@@ -56,7 +60,7 @@ def choose_versions(published: PublishedVersions, old: str, new: str) -> tuple[s
 def find_differences(
     published: PublishedVersions, old: str, new: str, *, change: str = "", after: str = "", limit: int = PAGE
 ) -> Differences:
-    """`change`: only those. A page that would take too long to fill is shorter, or empty, with a next one."""
+    """Return the changes after id `after`, of kind `change` if given. A part that takes too long is shorter."""
     before, now = published.find(old), published.find(new)
     indexes = published.index(before), published.index(now)
     pairs: list[ItemPair] = []
@@ -77,7 +81,7 @@ def find_differences(
 
 
 def find_difference(published: PublishedVersions, old: str, new: str, id_: str) -> ItemPair | None:
-    """Of one item; None when it is the same in both."""
+    """Return the change of one item, or None if it is the same in both versions."""
     was, now = (find_item(published.storage, published.index(published.find(name)), id_) for name in (old, new))
     return _pair(was, now)
 
@@ -96,7 +100,7 @@ def _pair(was: PublishedItem | None, now: PublishedItem | None) -> ItemPair | No
 
 
 def _from(index: ItemIndex, after: str) -> ItemIndex:
-    """Without the shards that lie before this id."""
+    """Return the index without the shards before this id."""
     if not after or not index.shards:
         return index
     at = bisect_right(index.shards, after, key=lambda shard: shard.first)
@@ -106,7 +110,7 @@ def _from(index: ItemIndex, after: str) -> ItemIndex:
 def _counts(
     published: PublishedVersions, before: Version, now: Version, old: ItemIndex, new: ItemIndex
 ) -> dict[str, int] | None:
-    """Noted when a version was made, of the one before it; else counted, when they are not too many."""
+    """Return the number of changes per kind: as recorded for consecutive versions, else counted."""
     if published.manifest(now).parent == before.version:
         noted = published.counts(now)
         return {change: getattr(noted, change) for change in CHANGES}

@@ -1,4 +1,4 @@
-"""The documents of a version: pages of their list, and one of them with all that is known of it."""
+"""The documents of a version: listings, and one document with its metadata and history."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from webmill.serve.api.published import PublishedVersions
 
 PAGE = 50
 LONGEST_ID = 4_000
-MOST_VERSIONS = 20  # versions, for those that changed an item
-LARGEST = 4 << 20  # bytes of content that a page takes
+MOST_VERSIONS = 20  # searched for changes of an item
+LARGEST = 4 << 20  # bytes of content that a page shows
 
 
 class Listing(msgspec.Struct, frozen=True, kw_only=True):
-    """`total` is of all that was asked for; `number` is the place of the first item shown, from 0."""
+    """Items of a version. `total` counts all matches; `number` is the position of the first one listed, from 0."""
 
     version: Version
     items: list[PublishedItem]
@@ -33,7 +33,7 @@ class Listing(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ItemChange(msgspec.Struct, frozen=True):
-    """What a version did to an item."""
+    """How a version changed an item."""
 
     version: Version
     what: str  # added, changed, relabelled, removed
@@ -41,13 +41,13 @@ class ItemChange(msgspec.Struct, frozen=True):
 
 
 class DocumentEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """`content` is what its blob holds: for documents title, text and language. None: more than a page can show."""
+    """A document. `content` is its decoded blob (title, text, language…); None if too large to show."""
 
     version: Version
     item: PublishedItem
     content: dict[str, Any] | None
     changes: list[ItemChange]  # the newest first
-    is_cut: bool  # there are older versions than were looked at
+    is_cut: bool  # older versions were not searched
 
     @property
     def title(self) -> str:
@@ -75,7 +75,7 @@ def list_items(
     start: int = 0,
     count: int = PAGE,
 ) -> Listing:
-    """`facet` is NAME=VALUE. `NotFound`: no such version; `BadInput`: no such facet."""
+    """Return the items that match a prefix and a facet NAME=VALUE. `NotFound`: no such version or facet."""
     chosen = published.find(version)
     facets = published.facets(chosen)
     items = ItemLookup(published.storage, published.index(chosen, _key_of(facets, facet)))
@@ -86,7 +86,7 @@ def list_items(
 
 
 def _part(items: ItemLookup, prefix: str) -> tuple[int, int]:
-    """The first reading of what was typed that finds something."""
+    """Return the bounds of the first interpretation of `prefix` that matches something."""
     part = 0, 0
     for span in id_ranges(prefix):
         part = items.bounds(span)
@@ -102,13 +102,13 @@ def _key_of(facets: dict[str, list[FacetValue]], facet: str) -> str:
     for known in facets.get(name, ()):
         if known.value == value:
             return known.key
-    raise NotFound(f"no documents with {facet[:200]} in this version")
+    raise NotFound(f"this version has no documents with {facet[:200]}")
 
 
 def find_entry(published: PublishedVersions, id_: str, *, version: str = "") -> DocumentEntry:
-    """`NotFound` when the version has no such item."""
+    """Return a document of a version, or raise `NotFound`."""
     if len(id_) > LONGEST_ID:
-        raise BadInput(f"an id of {len(id_)} characters", reason="bad_id")
+        raise BadInput(f"the id has {len(id_):,} characters; at most {LONGEST_ID:,} are allowed", reason="bad_id")
     chosen = published.find(version)
     item = find_item(published.storage, published.index(chosen), id_)
     if not item:
@@ -124,30 +124,30 @@ def find_entry(published: PublishedVersions, id_: str, *, version: str = "") -> 
 
 
 def content_of(published: PublishedVersions, item: PublishedItem) -> dict[str, Any] | None:
-    """None: more than `LARGEST`. `NotFound` or `BadInput` when its blob is gone or damaged."""
+    """Return the content of an item; None if larger than `LARGEST`. `NotFound`, `BadInput`: blob missing or damaged."""
     if _size(published, item.hash) > LARGEST:
         return None
     try:
         return msgspec.json.decode(read_blob(published.storage, item.hash), type=dict[str, Any])
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise BadInput(f"its content cannot be read: {error}", reason="bad_blob", source=item.hash) from error
+        raise BadInput(f"the content cannot be decoded: {error}", reason="bad_blob", source=item.hash) from error
 
 
 def _size(published: PublishedVersions, hash_: str) -> int:
     try:
         return published.storage.stat(blob_key(hash_)).size
     except NotFound:
-        return 0  # gc may have put it aside, where it can still be read
+        return 0  # gc may have moved it aside, where it can still be read
 
 
 def changes_of(published: PublishedVersions, id_: str, versions: list[Version]) -> list[ItemChange]:
-    """Of the newest versions; one shard of each is read."""
+    """Return the changes of an item in the newest versions. One shard per version is read."""
     newest = versions[-MOST_VERSIONS - 1 :]
     changes: list[ItemChange] = []
     was: PublishedItem | None = None
     for number, version in enumerate(newest):
         now = find_item(published.storage, published.index(version), id_)
-        is_known = number > 0 or len(versions) <= MOST_VERSIONS  # else nobody looked at the version before it
+        is_known = number > 0 or len(versions) <= MOST_VERSIONS  # otherwise the version before is unknown
         if is_known and (what := _what(was, now)):
             changes.append(ItemChange(version, what, now.hash if now else ""))
         was = now

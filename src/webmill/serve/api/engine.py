@@ -1,4 +1,4 @@
-"""One search engine for all requests of a process, opened when first asked, and again when its index was replaced."""
+"""One search engine per process, opened on first use and reopened when its index is replaced."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ FileStamp = tuple[int, int, int] | None
 
 
 class SharedEngine:
-    """`place` is a file that is replaced with the index; None: the engine itself sees what changes.
+    """A search engine shared by all requests. `place` is a file that changes with the index, if the engine needs one.
 
-    An engine that was replaced is closed when its last query is done.
+    A replaced engine is closed when its last query is done.
     """
 
     def __init__(self, open_engine: Callable[[], SearchEngine], place: Path | None = None) -> None:
@@ -26,54 +26,54 @@ class SharedEngine:
         self._kept: _BorrowedEngine | None = None
 
     def search(self, request: SearchRequest) -> tuple[SearchAnswer, str | None]:
-        """And the cursor: up to which version everything is indexed. `NotFound`: nothing is indexed yet."""
-        with self._lent() as engine:
+        """Return the answer and the version that the index is up to. `NotFound`: nothing is indexed yet."""
+        with self._borrow() as engine:
             return engine.search(request), engine.cursor()
 
     def close(self) -> None:
         with self._lock:
             kept, self._kept = self._kept, None
         if kept:
-            self._give_back(kept)
+            self._release(kept)
 
     @contextmanager
-    def _lent(self) -> Iterator[SearchEngine]:
+    def _borrow(self) -> Iterator[SearchEngine]:
         try:
-            lent = self._take()
+            borrowed = self._acquire()
             try:
-                yield lent.engine
+                yield borrowed.engine
             finally:
-                self._give_back(lent)
-        except BadInput as error:  # its files are damaged: no fault of whoever asks
+                self._release(borrowed)
+        except BadInput as error:  # its files are damaged: not the client's fault
             raise Unavailable(error.message) from error
 
-    def _take(self) -> _BorrowedEngine:
+    def _acquire(self) -> _BorrowedEngine:
         replaced: _BorrowedEngine | None = None
         with self._lock:
-            mark = self._mark()
-            if self._kept is None or self._kept.mark != mark:
-                fresh = _BorrowedEngine(self._open(), mark)
+            stamp = self._file_stamp()
+            if self._kept is None or self._kept.stamp != stamp:
+                fresh = _BorrowedEngine(self._open(), stamp)
                 replaced, self._kept = self._kept, fresh
             taken = self._kept
             taken.users += 1
         if replaced:
-            self._give_back(replaced)
+            self._release(replaced)
         return taken
 
     def _open(self) -> SearchEngine:
         try:
             return self._open_engine()
         except NotFound:
-            raise NotFound("nothing can be searched here yet: `webmill search update`") from None
+            raise NotFound("there is no search index here yet; run `webmill search update`") from None
 
-    def _give_back(self, lent: _BorrowedEngine) -> None:
+    def _release(self, borrowed: _BorrowedEngine) -> None:
         with self._lock:
-            lent.users -= 1
-            is_last = lent.users == 0
+            borrowed.users -= 1
+            is_last = borrowed.users == 0
         if is_last:
-            lent.engine.close()
+            borrowed.engine.close()
 
-    def _mark(self) -> FileStamp:
+    def _file_stamp(self) -> FileStamp:
         try:
             stat = self._place.stat() if self._place else None
         except OSError:
@@ -82,7 +82,7 @@ class SharedEngine:
 
 
 class _BorrowedEngine:
-    """An engine, and how many hold it: whoever keeps it for the next query is one of them."""
+    """An engine with the number of its users; `SharedEngine` itself is one."""
 
-    def __init__(self, engine: SearchEngine, mark: FileStamp) -> None:
-        self.engine, self.mark, self.users = engine, mark, 1
+    def __init__(self, engine: SearchEngine, stamp: FileStamp) -> None:
+        self.engine, self.stamp, self.users = engine, stamp, 1

@@ -1,4 +1,4 @@
-"""The items of an index by their place in it: any page of millions costs a few shards."""
+"""Items of a version by position: any part of millions costs a few shards."""
 
 from __future__ import annotations
 
@@ -18,13 +18,15 @@ _ADDRESS = re.compile(r"https?://|\*\.|[^/\s,()]+\.[^/\s,()]", re.IGNORECASE)
 
 
 class IdRange(msgspec.Struct, frozen=True):
-    """Ids with `start <= id < end`, in the order of UTF-8; an empty `end` is none."""
+    """Ids with `start <= id < end` in UTF-8 order; an empty `end` is unbounded."""
 
     start: bytes = b""
     end: bytes = b""
 
 
 class ItemLookup:
+    """Finds the items of an index by position and by id."""
+
     def __init__(self, storage: Readable, index: ItemIndex) -> None:
         self._storage = storage
         self._items = index.items or ()
@@ -35,7 +37,7 @@ class ItemLookup:
         return self._ends[-1] if self._ends else len(self._items)
 
     def read(self, start: int, count: int) -> list[PublishedItem]:
-        """From this place on; fewer at the end."""
+        """Return up to `count` items from position `start` on."""
         if not self._shards:
             return list(self._items[start : start + count])
         found: list[PublishedItem] = []
@@ -47,7 +49,7 @@ class ItemLookup:
         return found[skip : skip + count]
 
     def position_of(self, key: bytes) -> int:
-        """How many ids are below it."""
+        """Return how many ids sort before `key`."""
         if not self._shards:
             return bisect_left(self._items, key, key=_key)
         at = bisect_right(self._shards, key, key=lambda shard: shard.first.encode()) - 1
@@ -57,12 +59,12 @@ class ItemLookup:
         return before + bisect_left(read_shard(self._storage, self._shards[at]), key, key=_key)
 
     def bounds(self, span: IdRange) -> tuple[int, int]:
-        """The places that the span begins and ends at."""
+        """Return the positions where the range starts and ends."""
         return self.position_of(span.start), self.position_of(span.end) if span.end else len(self)
 
 
 def id_ranges(text: str) -> list[IdRange]:
-    """What a person may mean by the beginning of something: ids as they are, or addresses (`*.example.org` too)."""
+    """Return the ranges that a typed prefix may mean: of ids, or of addresses (also `*.example.org`)."""
     if not text:
         return [IdRange()]
     raw = text.encode(errors="replace")

@@ -1,4 +1,4 @@
-"""The JSON that programs get. These names are promised (docs/reference/serve-api.md): a field may come, none goes."""
+"""The JSON that programs get. Field names are stable (docs/reference/serve-api.md): new ones may come, none goes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from webmill.serve.responses import NO_STORE
 
 
 class CaptureReply(CaptureRef, frozen=True, kw_only=True):
-    """Where a capture lies, and the addresses of the page and its bytes on this server."""
+    """The location of a capture, and its URLs on this server."""
 
     replay: str
     raw: str
@@ -32,7 +32,7 @@ class SearchReply(msgspec.Struct, frozen=True, kw_only=True):
     offset: int
     limit: int
     suggestion: str
-    hits: list[msgspec.Struct]  # `HitReply`: whatever column of a document is shown is part of it
+    hits: list[msgspec.Struct]  # `HitReply`: all shown columns of a document
     facets: dict[str, list[FacetCount]]
     behind: str
 
@@ -100,10 +100,10 @@ def json_response(value: msgspec.Struct) -> Response:
 
 def search_reply(found: FoundHits) -> SearchReply:
     return SearchReply(
-        query=found.asked.q,
+        query=found.params.q,
         total=found.answer.total,
-        offset=found.asked.offset,
-        limit=found.asked.limit,
+        offset=found.params.offset,
+        limit=found.params.limit,
         suggestion=found.answer.suggestion,
         hits=[make_hit_reply(hit, capture=_capture(found.capture_of(hit))) for hit in found.answer.hits],
         facets=found.answer.facets,

@@ -1,4 +1,4 @@
-"""Where things are on this server."""
+"""URLs of pages on this server."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def timemap(url: str) -> str:
 
 
 def original(url: str) -> str:
-    """Where it is on the live web; empty for what is no address there: `javascript:` is never a link."""
+    """Return the URL on the live web, or nothing if it is not http(s): `javascript:` is never a link."""
     return quote(url, safe=_KEPT, errors="replace") if _WEB.match(url) else ""
 
 
@@ -33,13 +33,13 @@ def blob(hash_: str) -> str:
 
 
 def with_query(path: str, values: list[tuple[str, str]]) -> str:
-    """Empty values are left out."""
-    asked = urlencode([(name, value) for name, value in values if value], errors="replace")
-    return f"{path}?{asked}" if asked else path
+    """Return the path with a query string; empty values are left out."""
+    query = urlencode([(name, value) for name, value in values if value], errors="replace")
+    return f"{path}?{query}" if query else path
 
 
 def readable_url(url: str) -> str:
-    """For eyes, not for a browser: names and paths in their own script."""
+    """Return a URL for people, with host and path in their own script."""
     scheme, separator, rest = url.partition("://")
     if not separator:
         return url

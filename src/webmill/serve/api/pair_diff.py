@@ -15,13 +15,16 @@ from webmill.serve.api.documents import content_of
 from webmill.serve.api.published import PublishedVersions
 from webmill.serve.api.text_diff import DiffPiece, compare_texts
 
-ON_A_PAGE = 200_000  # characters that are compared for one page of many items
-SHOWN = 20_000  # characters of each of two texts that are too large to be compared
-BEGINNING = 400  # characters of what was added or removed
+ON_A_PAGE = 200_000  # characters compared for a list of items
+SHOWN = 20_000  # characters shown of texts too large to compare
+BEGINNING = 400  # characters shown of an added or removed text
+
+
+TOO_MANY = "not compared here, to keep the page short"
 
 
 class FieldDiff(msgspec.Struct, frozen=True, kw_only=True):
-    """`pieces` is None when both texts are too large to be compared: then `old` and `new` are their beginnings."""
+    """The change of one field. `pieces` is None if too large to compare; `old` and `new` are then the beginnings."""
 
     name: str
     pieces: list[DiffPiece] | None
@@ -30,7 +33,7 @@ class FieldDiff(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PairDiff(msgspec.Struct, frozen=True, kw_only=True):
-    """`problem`: why there is nothing to see."""
+    """The changed fields of an item. `problem`: why they cannot be shown."""
 
     pair: ItemPair
     fields: list[FieldDiff] = []
@@ -38,7 +41,7 @@ class PairDiff(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PairComparer:
-    """Of the items of one page: `budget` is what all of them may cost together, in characters."""
+    """Compares items; all together may cost `budget` characters."""
 
     def __init__(self, published: PublishedVersions, *, budget: int) -> None:
         self._published = published
@@ -46,15 +49,15 @@ class PairComparer:
 
     def compare(self, pair: ItemPair) -> PairDiff:
         if self._budget <= 0:
-            return PairDiff(pair=pair, problem="more on a page of its own")
+            return PairDiff(pair=pair, problem=TOO_MANY)
         try:
             old, new = (self._values(item) for item in (pair.old, pair.new))
         except NotFound:
-            return PairDiff(pair=pair, problem="its content is gone")
+            return PairDiff(pair=pair, problem="its content no longer exists")
         except BadInput as error:
             return PairDiff(pair=pair, problem=f"its content cannot be read: {error.message}")
         if old is None or new is None:
-            return PairDiff(pair=pair, problem="too large to be compared")
+            return PairDiff(pair=pair, problem="too large to compare")
         if not (pair.old and pair.new):
             old, new = _beginning(old), _beginning(new)
         names = [name for name in _in_order(old, new) if old.get(name, "") != new.get(name, "")]
@@ -69,28 +72,28 @@ class PairComparer:
         return FieldDiff(name=name, pieces=pieces)
 
     def _values(self, item: PublishedItem | None) -> dict[str, str] | None:
-        """Content, facets and metadata by their names, as text. None: the content is too large.
+        """Return content, facets and metadata by name, as text; None if the content is too large.
 
-        Where a page was first seen changes with its content, and says nothing more.
+        Where a page was first seen changes with its content, so it is left out.
         """
         if item is None:
             return {}
         content = content_of(self._published, item)
         if content is None:
             return None
-        said = {name: value for name, value in item.metadata.items() if name not in FIRST_SEEN}
-        beside = {**said, **item.facets, "source": item.source}
+        metadata = {name: value for name, value in item.metadata.items() if name not in FIRST_SEEN}
+        beside = {**metadata, **item.facets, "source": item.source}
         return {name: _text(value) for name, value in {**beside, **content}.items()}
 
 
 def _beginning(values: dict[str, str]) -> dict[str, str]:
-    """Enough to know what was added or removed."""
+    """Return the beginning of the text of an added or removed item."""
     text = values.get("text", "")
     return {"text": text[:BEGINNING] + " …" * (len(text) > BEGINNING)} if text else {}
 
 
 def _in_order(old: dict[str, str], new: dict[str, str]) -> list[str]:
-    """What people look at first."""
+    """Return the field names, title and text first."""
     first = {"title": 0, "text": 1}
     return sorted(old.keys() | new.keys(), key=lambda name: (first.get(name, 2), name))
 

@@ -1,4 +1,4 @@
-"""The versions of a site, read and never written. What a version holds does not change: a little of it is kept."""
+"""Reads the published versions of a site, with a small cache: the content of a version never changes."""
 
 from __future__ import annotations
 
@@ -19,76 +19,76 @@ from webmill.publish.version_items import SourceStatus
 
 T = TypeVar("T")
 
-NOTHING_PUBLISHED = "nothing is published here yet: `webmill publish documents`"
+NOTHING_PUBLISHED = "nothing is published here yet; run `webmill publish documents`"
 KEPT = 64  # files of versions, decoded
 KEPT_ROWS = 200_000  # items and shards in them
 
 
 class PublishedVersions:
-    """May be used by many threads."""
+    """The published versions. Thread-safe."""
 
     def __init__(self, storage: Storage) -> None:
         self.storage = storage
         self._lock = threading.Lock()
         self._kept: OrderedDict[tuple[str, str], tuple[object, int]] = OrderedDict()
 
-    # --- which there are ---
+    # --- versions ---
 
     def versions(self) -> list[Version]:
-        """The oldest first; empty before the first publication."""
+        """Return all versions, oldest first."""
         last = history.read_last_record(self.storage)
         return history.versions_at(self.storage, last) if last else []
 
     def live(self) -> Version:
-        """`NotFound` before the first publication."""
+        """Return the live version, or raise `NotFound` if nothing is published."""
         try:
             return history.live_version(self.storage)
         except NotFound:
             raise NotFound(NOTHING_PUBLISHED) from None
 
     def find(self, name: str) -> Version:
-        """By its name; an empty one is the live version's."""
+        """Return a version by name; an empty name is the live version."""
         if not name:
             return self.live()
         check_version(name)
         for version in self.versions():
             if version.version == name:
                 return version
-        raise NotFound(f"no version {name}: there is none of this name, or it was removed")
+        raise NotFound(f"there is no version {name}; it may have been removed")
 
-    # --- what is in one ---
+    # --- files of a version ---
 
     def manifest(self, version: Version) -> VersionManifest:
-        return self._file(version, "", lambda: read_manifest(self.storage, version), rows=lambda one: len(one.files))
+        return self._cached(version, "", lambda: read_manifest(self.storage, version), rows=lambda one: len(one.files))
 
     def index(self, version: Version, key: str = ALL_ITEMS) -> ItemIndex:
-        return self._file(version, key, lambda: read_version_index(self.storage, version, key), rows=_rows)
+        return self._cached(version, key, lambda: read_version_index(self.storage, version, key), rows=_rows)
 
     def counts(self, version: Version) -> VersionStats:
-        return self._decoded(version, STATS, VersionStats)
+        return self._read_json(version, STATS, VersionStats)
 
     def facets(self, version: Version) -> dict[str, list[FacetValue]]:
-        return self._decoded(version, "meta/facets.json", dict[str, list[FacetValue]])
+        return self._read_json(version, "meta/facets.json", dict[str, list[FacetValue]])
 
     def sources(self, version: Version) -> list[SourceStatus]:
-        return self._decoded(version, "meta/sources.json", list[SourceStatus])
+        return self._read_json(version, "meta/sources.json", list[SourceStatus])
 
     def problems(self, version: Version) -> list[PublishProblem]:
-        return self._decoded(version, "aux/errors.json", list[PublishProblem])
+        return self._read_json(version, "aux/errors.json", list[PublishProblem])
 
-    def _decoded(self, version: Version, key: str, type_: type[T]) -> T:
+    def _read_json(self, version: Version, key: str, type_: type[T]) -> T:
         def read() -> T:
             return decode(read_file(self.storage, version, key), type_, source=key)
 
-        return self._file(version, key, read, rows=_length)
+        return self._cached(version, key, read, rows=_length)
 
-    def _file(self, version: Version, key: str, read: Callable[[], T], *, rows: Callable[[T], int]) -> T:
+    def _cached(self, version: Version, key: str, read: Callable[[], T], *, rows: Callable[[T], int]) -> T:
         name = (version.version, key)
         with self._lock:
             if name in self._kept:
                 self._kept.move_to_end(name)
                 return cast("T", self._kept[name][0])
-        value = read()  # two threads may do so at once; the same comes of it
+        value = read()  # two threads may read at once; the result is the same
         with self._lock:
             self._kept[name] = value, rows(value)
             while len(self._kept) > 1 and (len(self._kept) > KEPT or self._kept_rows() > KEPT_ROWS):
@@ -104,7 +104,7 @@ def _rows(index: ItemIndex) -> int:
 
 
 def _length(value: object) -> int:
-    """Of a listing; of facets, all their values."""
+    """Return the number of rows; of facets, of all their values."""
     if isinstance(value, dict):
         return sum(map(len, value.values()))
     return len(value) if isinstance(value, list) else 1

@@ -1,4 +1,4 @@
-"""/api/…: what the pages show, for programs. Captures have an interface of their own: the CDX API."""
+"""The JSON API, /api/…: what the pages show, for programs. Captures have the CDX API instead."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Searching: what is asked for, found, and where its capture is."""
+"""Searches documents and finds the captures of the hits."""
 
 from __future__ import annotations
 
@@ -18,41 +18,43 @@ MOST_FACETS = 8
 
 
 class FoundHits(msgspec.Struct, frozen=True, kw_only=True):
-    """`behind`: the live version when the index is not up to it."""
+    """The answer to a search. `behind`: the live version, if the index is older."""
 
-    asked: SearchParams
+    params: SearchParams
     answer: SearchAnswer
     captures: dict[str, CaptureRef]  # by the hit's address
     behind: str = ""
 
     def capture_of(self, hit: Hit) -> CaptureRef | None:
-        """Return the newest capture of its page here."""
+        """Return the newest capture of the hit here."""
         return self.captures.get(hit.document.url)
 
     @property
     def reachable(self) -> int:
-        """Hits that can be paged to."""
+        """Return how many hits can be paged through."""
         return min(self.answer.total, MAX_OFFSET)
 
 
 class DocumentSearch:
+    """Searches the documents of a site."""
+
     def __init__(self, site: Site, engine: SharedEngine, published: PublishedVersions) -> None:
         self._site, self._engine, self._published = site, engine, published
 
-    def find(self, asked: SearchParams) -> FoundHits:
-        """`NotFound`: nothing is indexed yet."""
-        answer, cursor = self._engine.search(asked.request(count=self.countable()))
+    def find(self, params: SearchParams) -> FoundHits:
+        """Return the hits. `NotFound`: nothing is indexed yet."""
+        answer, cursor = self._engine.search(params.request(count=self.facet_names()))
         captures = newest_captures(self._site, (hit.document.url for hit in answer.hits))
-        return FoundHits(asked=asked, answer=answer, captures=captures, behind=self._behind(cursor))
+        return FoundHits(params=params, answer=answer, captures=captures, behind=self._behind(cursor))
 
-    def countable(self) -> tuple[str, ...]:
-        """Language and site, and the facets that the live version was published with."""
+    def facet_names(self) -> tuple[str, ...]:
+        """Return the facets to count: language, site, and those of the live version."""
         try:
             facets = self._published.facets(self._published.live())
-        except WebmillError:  # an index may be here without its versions
+        except WebmillError:  # an index may be here without versions
             return ALWAYS
-        own = [name for name in facets if name not in ("language", "domain")]  # these are language and site
-        return (*ALWAYS, *own[:MOST_FACETS])
+        others = [name for name in facets if name not in ("language", "domain")]  # these are language and site
+        return (*ALWAYS, *others[:MOST_FACETS])
 
     def _behind(self, cursor: str | None) -> str:
         try:

@@ -1,4 +1,4 @@
-"""What a query string asks of the search: read strictly for programs, leniently for people."""
+"""The query string of a search: strict for programs, lenient for people."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from webmill.search.base import DEFAULT_LIMIT, MAX_HITS, MAX_OFFSET, SearchFilte
 from webmill.search.query import MAX_QUERY, parse
 from webmill.serve.api.links import with_query
 
-MOST_VALUES = 20  # chosen of one kind
+MOST_VALUES = 20  # per filter
 LONGEST_VALUE = 300
 
 Sort: TypeAlias = Literal["relevance", "newest", "oldest"]
@@ -22,7 +22,7 @@ SORTS: tuple[Sort, ...] = get_args(Sort)
 
 
 class SearchParams(msgspec.Struct, frozen=True, kw_only=True):
-    """`problems`: what was asked for and could not be understood; the rest is answered."""
+    """The parameters of a search. `problems`: what was ignored because it could not be understood."""
 
     q: str = ""
     languages: tuple[str, ...] = ()
@@ -52,7 +52,7 @@ class SearchParams(msgspec.Struct, frozen=True, kw_only=True):
         )
 
     def values(self) -> list[tuple[str, str]]:
-        """As a query string has them, without the place in the answer."""
+        """Return the parameters as in the query string, without offset and limit."""
         return [
             ("q", self.q),
             *(("language", value) for value in self.languages),
@@ -67,11 +67,11 @@ class SearchParams(msgspec.Struct, frozen=True, kw_only=True):
         return with_query(path, [*self.values(), ("page", str(page) if page > 1 else "")])
 
     def chosen(self) -> list[tuple[str, str]]:
-        """Filters by the name of their field: `language`, `site`, `facet`."""
+        """Return the active filters with their field: `language`, `site`, `facet`."""
         return [(name, value) for name, value in self.values() if name in ("language", "site", "facet")]
 
     def toggled(self, field: str, value: str) -> SearchParams:
-        """With this filter, or without it when it was chosen."""
+        """Return the search with this filter added, or removed if it was active."""
         name = {"language": "languages", "site": "sites", "facet": "facets"}[field]
         before: tuple[str, ...] = getattr(self, name)
         after = tuple(each for each in before if each != value) if value in before else (*before, value)
@@ -99,17 +99,17 @@ def read_search_params(params: QueryParams) -> SearchParams:
     )
 
 
-def require_valid(asked: SearchParams) -> SearchParams:
-    """`BadInput` for what was not understood."""
-    if asked.problems:
-        raise BadInput("; ".join(asked.problems), reason="bad_query")
-    return asked
+def require_valid(params: SearchParams) -> SearchParams:
+    """Raise `BadInput` if anything could not be understood."""
+    if params.problems:
+        raise BadInput("; ".join(params.problems), reason="bad_query")
+    return params
 
 
 def _values(params: QueryParams, name: str, problems: list[str]) -> tuple[str, ...]:
     found = dict.fromkeys(value for value in params.getlist(name) if value)
     if len(found) > MOST_VALUES or any(len(value) > LONGEST_VALUE for value in found):
-        problems.append(f"{name}: at most {MOST_VALUES} values of {LONGEST_VALUE} characters")
+        problems.append(f"{name}: at most {MOST_VALUES} values of up to {LONGEST_VALUE} characters")
         return ()
     return tuple(found)
 
@@ -117,7 +117,7 @@ def _values(params: QueryParams, name: str, problems: list[str]) -> tuple[str, .
 def _is_named(value: str, problems: list[str]) -> bool:
     name, equals, _ = value.partition("=")
     if not (name and equals):
-        problems.append("a facet is NAME=VALUE")
+        problems.append("facet must be NAME=VALUE")
     return bool(name and equals)
 
 
@@ -126,7 +126,7 @@ def _sort(text: str, problems: list[str]) -> Sort:
         if text == known:
             return known
     if text:
-        problems.append(f"sort is one of {', '.join(SORTS)}")
+        problems.append(f"sort must be one of {', '.join(SORTS)}")
     return "relevance"
 
 
@@ -135,7 +135,7 @@ def _number(params: QueryParams, name: str, problems: list[str], *, default: int
     if not text:
         return default
     if not (text.isascii() and text.isdigit()) or len(text) > 9 or not low <= int(text) <= high:
-        problems.append(f"{name} is a number from {low:,} to {high:,}")
+        problems.append(f"{name} must be a number from {low:,} to {high:,}")
         return default
     return int(text)
 
@@ -146,7 +146,7 @@ def _day(text: str, problems: list[str]) -> str:
     try:
         return date.fromisoformat(text).isoformat()
     except ValueError:
-        problems.append(f"not a day like 2024-01-31: {text[:40]}")
+        problems.append(f"{text[:40]} is not a date; write 2024-01-31")
         return ""
 
 

@@ -1,7 +1,7 @@
-"""What changed in a text, by words: bounded, since nobody knows how long two texts are and how alike.
+"""A word diff of two texts in bounded time.
 
-Lines are compared first, then the words of lines that were replaced. Scripts without spaces between words are compared
-by characters. `difflib` takes the square of what it compares: what is too long for it is shown as a whole, old and new.
+Lines are compared first, then the words of replaced lines. Scripts without spaces between words are compared by
+character. `difflib` takes quadratic time: what is too long for it is shown as removed and added as a whole.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ import msgspec
 from webmill.search.segmentation import BIGRAM_SCRIPTS
 
 LONGEST = 400_000  # characters of both texts together
-MOST_LINES = 1_500  # that differ, of each
-MOST_WORDS = 1_500  # in lines that were replaced, of each
+MOST_LINES = 1_500  # that differ, per text
+MOST_WORDS = 1_500  # in replaced lines, per text
 CONTEXT = 2  # lines around a change
 
 Kind = Literal["same", "gone", "new", "left out"]
@@ -25,14 +25,14 @@ _WORD = re.compile(rf"(?:[{BIGRAM_SCRIPTS}]|[^\W{BIGRAM_SCRIPTS}]+|\S)\s*|\s+") 
 
 
 class DiffPiece(msgspec.Struct, frozen=True):
-    """`left out`: lines that did not change; the text says how many."""
+    """A run of text. `left out` stands for unchanged lines; its text says how many."""
 
     kind: Kind
     text: str
 
 
 def compare_texts(old: str, new: str) -> list[DiffPiece] | None:
-    """None: too large to be compared."""
+    """Return the diff, or None if the texts are too large."""
     if len(old) + len(new) > LONGEST:
         return None
     was, now = old.splitlines(keepends=True), new.splitlines(keepends=True)
@@ -76,7 +76,7 @@ def _words(was: str, now: str) -> Iterator[DiffPiece]:
 
 
 def _common(old: Sequence[str], new: Sequence[str]) -> tuple[int, int]:
-    """How many are the same at the beginning, and at the end of what follows."""
+    """Return the lengths of the common prefix and of the common suffix behind it."""
     most = min(len(old), len(new))
     head = next((at for at in range(most) if old[at] != new[at]), most)
     most -= head
@@ -85,7 +85,7 @@ def _common(old: Sequence[str], new: Sequence[str]) -> tuple[int, int]:
 
 
 def merge_neighbours(pieces: Sequence[DiffPiece]) -> list[DiffPiece]:
-    """Without empty ones, and neighbours of one kind as one."""
+    """Return the pieces without empty ones, adjacent ones of one kind merged."""
     found: list[DiffPiece] = []
     for piece in pieces:
         if found and found[-1].kind == piece.kind:
@@ -96,7 +96,7 @@ def merge_neighbours(pieces: Sequence[DiffPiece]) -> list[DiffPiece]:
 
 
 def collapse_unchanged(pieces: Sequence[DiffPiece]) -> list[DiffPiece]:
-    """Of long stretches that are the same, only the lines next to a change."""
+    """Return the pieces with long unchanged stretches reduced to the lines next to a change."""
     found: list[DiffPiece] = []
     for number, piece in enumerate(pieces):
         lines = piece.text.splitlines(keepends=True)
@@ -108,7 +108,7 @@ def collapse_unchanged(pieces: Sequence[DiffPiece]) -> list[DiffPiece]:
             continue
         if before:
             found.append(DiffPiece("same", "".join(lines[:before])))
-        found.append(DiffPiece("left out", f"{left_out:,} lines without a change"))
+        found.append(DiffPiece("left out", f"{left_out:,} unchanged lines"))
         if after:
             found.append(DiffPiece("same", "".join(lines[-after:])))
     return found

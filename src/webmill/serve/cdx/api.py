@@ -1,4 +1,4 @@
-"""`/NAME-index`, `/NAME/cdx` and `/cdx`: captures of a URL, a host, a domain, as clients of archives ask for them."""
+"""The CDX API: `/NAME-index`, `/NAME/cdx` and `/cdx`, captures of a URL, host or domain."""
 
 from __future__ import annotations
 
@@ -37,8 +37,11 @@ NO_LAST_PAGE = "Page {} invalid: First Page is 0, Last Page is 0"
 
 
 class CdxApi:
-    """Errors for clients are `{"message": …}`. What cdx_toolkit needs: 400 for a page past the end and nothing else of
-    a page (it takes 400 for "no more"), 404 where nothing was found."""
+    """Answers CDX queries. Errors are `{"message": …}`.
+
+    cdx_toolkit needs 400 for a page past the end (it takes 400 for "no more") and for no other page, and 404 for no
+    captures.
+    """
 
     def __init__(self, site: Site, limits: QueryLimits, threads: BoundedThreads) -> None:
         self._site = site
@@ -48,46 +51,46 @@ class CdxApi:
         self.rejects = BadLineLog(site.metrics)
 
     async def as_pywb(self, request: Request) -> Response:
-        return await self._answer(request, output="cdxj", found_nothing=200)
+        return await self._answer(request, output="cdxj", empty_status=200)
 
     async def as_common_crawl(self, request: Request) -> Response:
-        return await self._answer(request, output="text", found_nothing=404)
+        return await self._answer(request, output="text", empty_status=404)
 
-    async def _answer(self, request: Request, *, output: Output, found_nothing: int) -> Response:
+    async def _answer(self, request: Request, *, output: Output, empty_status: int) -> Response:
         try:
-            asked = await self._read(request, output)
+            cdx_request = await self._read(request, output)
         except BadInput as error:
             return json_message(400, error.message)
-        if asked.output == "json":  # where nothing at all is no JSON either
-            found_nothing = 404
-        return await self.reply(request, asked, name=request.path_params.get("name"), found_nothing=found_nothing)
+        if cdx_request.output == "json":  # an empty body is not JSON
+            empty_status = 404
+        return await self.reply(request, cdx_request, name=request.path_params.get("name"), empty_status=empty_status)
 
     async def reply(
         self,
         request: Request,
-        asked: CdxRequest,
+        cdx_request: CdxRequest,
         *,
         name: str | None,
         form: OutputFormat | None = None,
-        found_nothing: int = 404,
+        empty_status: int = 404,
     ) -> Response:
-        """Unavailable when too many ask at once."""
-        form = form or self._form_of(asked)
+        """Answer a query in `form`. Unavailable: too many heavy queries."""
+        form = form or self._form_of(cdx_request)
         gzip = accepts_coding(request.headers.get("accept-encoding", "").encode("latin-1"), "gzip")
-        begin = partial(self._begin, asked, name, form, gzip=gzip)
+        begin = partial(self._begin, cdx_request, name, form, gzip=gzip)
         with ExitStack() as held:
-            if asked.heavy:
+            if cdx_request.heavy:
                 held.enter_context(await self._slots.acquire(client_of(request.scope)))
                 if await request.is_disconnected():
                     raise ClientDisconnected
             try:
                 first, chunks = await self._threads.run(request.scope, request.receive, begin)
             except WebmillError as error:
-                return error_response(error, page=asked.page)
+                return error_response(error, page=cdx_request.page)
             if request.method == "HEAD":
                 chunks.stop()
-            if not chunks.found and found_nothing != 200:
-                return json_message(found_nothing, f"No Captures found for: {asked.url}")
+            if not chunks.found and empty_status != 200:
+                return json_message(empty_status, f"No Captures found for: {cdx_request.url}")
             return stream_response(
                 first,
                 chunks,
@@ -96,60 +99,63 @@ class CdxApi:
                 on_end=held.pop_all().close,
                 threads=self._threads,
             )
-        raise AssertionError  # no exception is kept back by what is held
+        raise AssertionError  # the context managers suppress no exception
 
     async def _read(self, request: Request, output: Output) -> CdxRequest:
-        """A pattern may take a tenth of a second to compile: not in the event loop's thread."""
+        """Read the parameters; in a thread if a filter must be compiled, which may take a tenth of a second."""
         read = partial(read_params, request.query_params.multi_items(), output=output)
         if "filter" not in request.query_params:
             return read()
         return await self._threads.run(request.scope, request.receive, read)
 
     def _begin(
-        self, asked: CdxRequest, name: str | None, form: OutputFormat, *, gzip: bool
+        self, cdx_request: CdxRequest, name: str | None, form: OutputFormat, *, gzip: bool
     ) -> tuple[bytes, LineChunks]:
         watch = Stopwatch(self._limits.seconds)
-        chunks = LineChunks(self._lines(self._site.index(name), asked, form, watch), watch, gzip=gzip)
+        chunks = LineChunks(self._lines(self._site.index(name), cdx_request, form, watch), watch, gzip=gzip)
         return chunks.next(), chunks
 
-    def _form_of(self, asked: CdxRequest) -> OutputFormat:
-        media_type = "application/json" if asked.show == "page count" else MEDIA_TYPES[asked.output]
+    def _form_of(self, cdx_request: CdxRequest) -> OutputFormat:
+        media_type = "application/json" if cdx_request.show == "page count" else MEDIA_TYPES[cdx_request.output]
         return OutputFormat(
-            media_type, partial(format_lines, output=asked.output, fields=asked.fields, on_reject=self.rejects)
+            media_type,
+            partial(format_lines, output=cdx_request.output, fields=cdx_request.fields, on_reject=self.rejects),
         )
 
-    def _lines(self, index: CaptureIndex, asked: CdxRequest, form: OutputFormat, watch: Stopwatch) -> Iterator[bytes]:
-        """A generator: nothing is read before a thread asks for the first line."""
-        wanted = asked.query.range
-        if asked.show == "page count":
-            count = count_pages(index, wanted, size=asked.page_size)
+    def _lines(
+        self, index: CaptureIndex, cdx_request: CdxRequest, form: OutputFormat, watch: Stopwatch
+    ) -> Iterator[bytes]:
+        """Yield the lines. A generator: nothing is read before a thread needs the first line."""
+        wanted = cdx_request.query.range
+        if cdx_request.show == "page count":
+            count = count_pages(index, wanted, size=cdx_request.page_size)
             yield b'{"pages": %d, "pageSize": %d, "blocks": %d}\n' % (count.pages, count.size, count.blocks)
             return
-        if asked.show == "blocks":
-            page = page_of(index, wanted, number=asked.page or 0, size=asked.page_size)
-            yield from format_blocks(islice(page.blocks(), asked.query.limit), asked.output)
+        if cdx_request.show == "blocks":
+            page = page_of(index, wanted, number=cdx_request.page or 0, size=cdx_request.page_size)
+            yield from format_blocks(islice(page.blocks(), cdx_request.query.limit), cdx_request.output)
             return
-        if asked.page is not None:
-            index = page_of(index, wanted, number=asked.page, size=asked.page_size)
-        yield from form.write(run_query(TimedIndex(index, watch), asked.query, on_reject=self.rejects))
+        if cdx_request.page is not None:
+            index = page_of(index, wanted, number=cdx_request.page, size=cdx_request.page_size)
+        yield from form.write(run_query(TimedIndex(index, watch), cdx_request.query, on_reject=self.rejects))
 
 
 @dataclass(frozen=True)
 class OutputFormat:
-    """How lines are written to a client."""
+    """The format of the lines for a client."""
 
     media_type: str
     write: Callable[[Iterable[bytes]], Iterable[bytes]]
 
 
 def error_response(error: WebmillError, *, page: int | None = None) -> Response:
-    """422 for what would fail again: clients take 400 for the end of all pages, and try again after 5xx."""
-    if isinstance(error, NotFound):  # no index: one that is damaged is `Unavailable`
+    """Return an error response; 422 if it would fail again, since clients take 400 for the last page and retry 5xx."""
+    if isinstance(error, NotFound):  # there is no index; a damaged one is `Unavailable`
         return json_message(400, NO_LAST_PAGE.format(page)) if page else json_message(404, str(error))
     if isinstance(error, BadInput):
         return json_message(400 if error.reason == "bad_page" else 422, error.message)
     if isinstance(error, Conflict):
-        raise Unavailable("the index was just replaced: ask again", retry_after=1) from error
+        raise Unavailable("the index was just replaced; try again", retry_after=1) from error
     raise error
 
 

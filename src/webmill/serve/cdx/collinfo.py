@@ -1,4 +1,4 @@
-"""`/collinfo.json`: the crawls here, as Common Crawl's index server lists its own."""
+"""`/collinfo.json`: the list of crawls, in the format of Common Crawl's index server."""
 
 from __future__ import annotations
 
@@ -18,35 +18,35 @@ from webmill.infra.storage.base import Stat
 from webmill.serve.served_index import EVERYTHING
 from webmill.serve.site import Site, is_indexed
 
-FEW_BLOCKS = 50  # an index that is read whole for its first and last capture; of a larger one each block's first line
+FEW_BLOCKS = 50  # up to this size every line is read for the period; of larger indexes the first line of each block
 
 Period = tuple[str, str]
 
 
 class Collinfo:
-    """What an index says is read once for each state of it (inode, time of change, size), also when it is damaged."""
+    """Lists the crawls. The period of an index is read once per version of its files, also when it is damaged."""
 
     def __init__(self, site: Site) -> None:
         self._site = site
-        self._lock = Lock()  # of many who ask after a change, one reads
+        self._lock = Lock()  # one thread reads after a change
         self._periods: dict[str, tuple[Stat, Period | None]] = {}  # by crawl
 
     def reply(self, _: Request) -> Response:
         return JSONResponse(self._crawls(), headers={"Cache-Control": "max-age=60"})
 
     def _crawls(self) -> list[dict[str, str]]:
-        """The newest first; none that is not indexed."""
+        """Return the indexed crawls, newest first."""
         with self._lock:
-            found = [self._described(crawl) for crawl in self._site.crawls() if is_indexed(crawl)]
+            found = [self._describe(crawl) for crawl in self._site.crawls() if is_indexed(crawl)]
         return sorted(found, key=lambda crawl: crawl.get("to", ""), reverse=True)
 
-    def _described(self, crawl: Collection) -> dict[str, str]:
+    def _describe(self, crawl: Collection) -> dict[str, str]:
         name = crawl.name
         address = f"{self._site.address}/{quote(name)}"
         about = {"id": name, "name": name, "timegate": f"{address}/timegate/", "cdx-api": f"{address}-index"}
         try:
             period = self._period(crawl)
-        except WebmillError:  # it has just gone, or its disk does not answer
+        except WebmillError:  # just removed, or its disk does not answer
             period = None
         return about | {"from": _iso(period[0]), "to": _iso(period[1])} if period else about
 
@@ -59,7 +59,7 @@ class Collinfo:
 
 
 def _try_read_period(generation: Generation) -> Period | None:
-    """None when it is damaged: that is told where it is asked."""
+    """Return the period, or None if the index is damaged: queries report that."""
     try:
         return read_period(generation)
     except (BadInput, NotFound):
@@ -81,6 +81,6 @@ def read_period(generation: Generation) -> Period | None:
 
 
 def _iso(timestamp: str) -> str:
-    """As Common Crawl writes it. Digits that are no date stay what they are."""
+    """Return the timestamp in the format of Common Crawl, also if it is not a date."""
     year, month, day, hour, minute, second = timestamp[:4], *(timestamp[at : at + 2] for at in range(4, 14, 2))
     return f"{year}-{month}-{day}T{hour}:{minute}:{second}"

@@ -1,4 +1,4 @@
-"""What one query may cost, and how many may run at once."""
+"""Limits of CDX queries: time per query, and how many heavy ones run at once."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from webmill.index.lookup.indexes import CaptureIndex
 
 @dataclass(frozen=True, kw_only=True)
 class QueryLimits:
-    seconds: float = 30.0  # of reading and filtering for one answer; waiting for its client is not counted
-    heavy: int = 16  # answers of more than one URL at once; a slow client holds one while it reads
-    heavy_each: int = 8  # of these for one address
-    patience: float = 5.0  # seconds that a query waits for others to end, before it is told to come back
+    seconds: float = 30.0  # of reading and filtering per query, without waiting for the client
+    heavy: int = 16  # concurrent queries for more than one URL, also while a slow client reads
+    heavy_each: int = 8  # of these per client
+    patience: float = 5.0  # seconds that a query waits for a slot before it is refused
 
 
 @dataclass
 class Stopwatch:
-    """Counts the time between `start` and `stop`, and knows when it is up."""
+    """Sums the time between `start` and `stop` and checks it against a limit."""
 
     limit: float
     clock: Callable[[], float] = time.monotonic
@@ -42,12 +42,12 @@ class Stopwatch:
 
     def check(self) -> None:
         if self._spent + self.clock() - self._since > self.limit:
-            message = f"this takes more than {self.limit:.0f} seconds: ask for less, or for pages (page=0, 1, …)"
+            message = f"the query took more than {self.limit:.0f} seconds: narrow it down, or use pages (page=0, 1, …)"
             raise BadInput(message, reason="too_long")
 
 
 class TimedIndex:
-    """The same index, but it looks at the watch before each block: also a filter that keeps nothing ends."""
+    """An index that checks the time before each block, so that filters without matches end, too."""
 
     def __init__(self, index: CaptureIndex, watch: Stopwatch) -> None:
         self._index = index
@@ -64,7 +64,7 @@ class TimedIndex:
 
 @dataclass
 class HeavyQuerySlots:
-    """At most so many heavy answers at once. Only the event loop's thread counts them: no lock."""
+    """Slots for heavy queries. Used by the event loop's thread alone, so it needs no lock."""
 
     limits: QueryLimits
     taken: Counter[str] = field(default_factory=Counter)  # by client
@@ -73,11 +73,11 @@ class HeavyQuerySlots:
         return self.taken.total() < self.limits.heavy and self.taken[client] < self.limits.heavy_each
 
     async def acquire(self, client: str) -> AbstractContextManager[None]:
-        """To be left by whoever gets it. Unavailable when none got free in time."""
+        """Return a slot as a context manager. Unavailable: none was free in time."""
         end = time.monotonic() + self.limits.patience
         while not self._is_free(client):
             if time.monotonic() >= end:
-                raise Unavailable("too many long queries at once: come back later", retry_after=self.limits.patience)
+                raise Unavailable("too many long queries at once; try again later", retry_after=self.limits.patience)
             await anyio.sleep(0.02)
         self.taken[client] += 1
         return self._hold(client)

@@ -1,4 +1,4 @@
-"""Index lines as a client wants them: CDXJ, one JSON object a line, or columns of text."""
+"""Index lines in the requested format: CDXJ, one JSON object per line, or columns of text."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ _CONTROLS = re.compile("[\x00-\x1f\x7f\x85\u2028\u2029]")
 def format_lines(
     lines: Iterable[bytes], output: Output, fields: tuple[str, ...], *, on_reject: Reject | None = None
 ) -> Iterable[bytes]:
-    """Without `fields` CDXJ and text are the lines as they are. Else a line that is none is left out, and `on_reject`
-    is told; without one, it is raised.
+    """Return the lines in the format; CDXJ and text without `fields` are unchanged. Otherwise a bad line is left out
+    and passed to `on_reject`, or raised without one.
     """
     if output == "json":
         return _write_lines(lines, partial(_json_of, fields=fields) if fields else whole_json, on_reject)
@@ -50,7 +50,7 @@ def _write_lines(lines: Iterable[bytes], write: Callable[[bytes], bytes], on_rej
 
 
 def whole_json(line: bytes) -> bytes:
-    """Key and timestamp before the line's own JSON, which is checked, but not taken apart: most answers are this."""
+    """Return the line as JSON: key and timestamp are put into its JSON, which is checked but not decoded (hot path)."""
     plain = _PLAIN.match(line)
     if plain is None:
         return _encode(_members(parse(line)))
@@ -64,7 +64,7 @@ def whole_json(line: bytes) -> bytes:
 
 
 def format_blocks(blocks: Iterable[ZipnumBlock], output: Output) -> Iterator[bytes]:
-    """What `showPagedIndex` gives: lines of the summary."""
+    """Yield lines of the summary, for `showPagedIndex`."""
     for block in blocks:
         if output != "json":
             yield format_summary_line(block)
@@ -86,7 +86,7 @@ def _cdxj_of(line: bytes, *, fields: tuple[str, ...]) -> bytes:
 
 
 def _text_of(line: bytes, *, fields: tuple[str, ...]) -> bytes:
-    """A value that would end the line, or begin another, is escaped; a missing one is `-`."""
+    """Return the fields as text; line breaks are escaped, a missing value is `-`."""
     capture = parse(line)
     members = _members(capture)
     words = (capture.text(name) if name in capture.fields else str(members.get(name, "-")) for name in fields)
@@ -101,7 +101,7 @@ def _encode(members: object) -> bytes:
     try:
         return msgspec.json.encode(members) + b"\n"
     except UnicodeEncodeError as error:  # a lone surrogate
-        raise BadInput("a field is no text", reason="bad_json") from error
+        raise BadInput("a field is not valid Unicode", reason="bad_json") from error
 
 
 def _escape(match: re.Match[str]) -> str:

@@ -1,4 +1,4 @@
-"""What a CDX request asks for: its parameters, read strictly, by the names of pywb, Common Crawl and the Archive."""
+"""The parameters of a CDX request, read strictly, with the names of pywb, Common Crawl and the Internet Archive."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _OFF = frozenset({"", "0", "false", "f", "off"})
 
 
 class CdxRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """`page` None is all pages; `heavy` is what may read more than the blocks of one URL."""
+    """A CDX query. `page` None: all pages. `heavy`: it may read more than the blocks of one URL."""
 
     url: str
     query: Query
@@ -45,7 +45,7 @@ class CdxRequest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_params(params: Params, *, output: Output) -> CdxRequest:
-    """BadInput says what is wrong. Parameters that nobody here knows are ignored, empty ones are not there."""
+    """Return the query. BadInput says what is wrong; unknown and empty parameters are ignored."""
     one: dict[str, str] = {}
     many: dict[str, list[str]] = {name: [] for name in _REPEATED}
     for name, value in params:
@@ -71,11 +71,11 @@ def read_params(params: Params, *, output: Output) -> CdxRequest:
 
 def _match(one: dict[str, str]) -> tuple[str, MatchType]:
     url = one.get("url", "")
-    said = one.get("matchType")
-    url, wildcard = split_url_pattern(url) if said is None else (url, None)
+    stated = one.get("matchType")
+    url, wildcard = split_url_pattern(url) if stated is None else (url, None)
     if not url:
         raise BadInput('The "url" param is required: a URL, *.HOST or URL*', reason="no_url")
-    return url, _choice("matchType", said or wildcard or "exact", MATCH_TYPES)
+    return url, _choice("matchType", stated or wildcard or "exact", MATCH_TYPES)
 
 
 def _query(
@@ -88,7 +88,7 @@ def _query(
     sort = _sort(one)
     limit = _read_number("limit", one.get("limit", "0")) or DEFAULT_LIMIT
     if sort != "forward" and limit > MOST_SORTED:
-        raise BadInput(f"limit is at most {MOST_SORTED} for what must be sorted", reason="bad_limit")
+        raise BadInput(f"limit must be at most {MOST_SORTED} for a sorted query", reason="bad_limit")
     return Query(
         range=key_range(url, match_type),
         start=earliest(start) if start else None,
@@ -104,15 +104,15 @@ def _query(
 
 
 def _sort(one: dict[str, str]) -> Sort:
-    """`closest=` is what sorts by it, and wins; `sort=closest` alone says nothing: pywb sends it with every query."""
-    said = _choice("sort", one.get("sort", "forward"), SORTS)
+    """Return the order. `closest=` wins; `sort=closest` alone means nothing: pywb sends it with every query."""
+    stated = _choice("sort", one.get("sort", "forward"), SORTS)
     if "closest" in one:
         return "closest"
-    return "reverse" if said == "reverse" or _is_on(one, "reverse") else "forward"
+    return "reverse" if stated == "reverse" or _is_on(one, "reverse") else "forward"
 
 
 def _moment(text: str) -> str:
-    """The end of a period: what pywb takes `closest=2021` for."""
+    """Return the end of a period, as pywb understands `closest=2021`."""
     return from_datetime(datetime.now(UTC)) if text == "now" else latest(text)
 
 
@@ -134,11 +134,11 @@ def _read_number(name: str, text: str, *, least: int = 0) -> int:
 
 def _limit_repeats(texts: list[str]) -> tuple[str, ...]:
     if len(texts) > MOST_REPEATS:
-        raise BadInput(f"more than {MOST_REPEATS} of one kind", reason="too_many_params")
+        raise BadInput(f"at most {MOST_REPEATS} values of one parameter are allowed", reason="too_many_params")
     return tuple(text for text in texts if text)
 
 
 def _choice(name: str, text: str, known: Mapping[str, T]) -> T:
     if text not in known:
-        raise BadInput(f"{name}={text[:40]} not supported: it is one of {', '.join(known)}", reason="bad_choice")
+        raise BadInput(f"{name}={text[:40]} not supported: use one of {', '.join(known)}", reason="bad_choice")
     return known[text]

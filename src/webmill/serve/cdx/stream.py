@@ -1,4 +1,4 @@
-"""Answers that may be long: made in threads, some hundred lines at a time, never held whole."""
+"""Streams long responses: made in threads, a few hundred lines at a time, never held whole."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from starlette.types import Receive, Scope, Send
 from webmill.serve.cdx.limits import Stopwatch
 from webmill.serve.threads import BoundedThreads
 
-LINES_AT_ONCE = 500  # a thread is asked once for so many: a hop costs more than many lines
-WORTH_PACKING = 1024  # bytes
+LINES_AT_ONCE = 500  # per switch to a thread, which costs more than many lines
+MIN_GZIP_BYTES = 1024
 LEVEL = 1
 
 
 class LineChunks:
-    """Lines in pieces, as gzip if that is wanted and worth it. `watch` runs while they are made."""
+    """Lines in chunks, compressed if accepted and worth it. `watch` runs while they are made."""
 
     def __init__(self, lines: Iterable[bytes], watch: Stopwatch, *, gzip: bool) -> None:
         self._lines = iter(lines)
@@ -31,11 +31,11 @@ class LineChunks:
         self.found = False  # any line at all
 
     @property
-    def is_packed(self) -> bool:
+    def is_compressed(self) -> bool:
         return self._coder is not None
 
     def next(self) -> bytes:
-        """After the last one `ended` is true. A packed one may be empty: what is in it comes with a later one."""
+        """Return the next chunk; after the last one `ended` is true. A compressed chunk may be empty."""
         self._watch.start()
         try:
             part = list(islice(self._lines, LINES_AT_ONCE))
@@ -44,18 +44,18 @@ class LineChunks:
         self.ended = len(part) < LINES_AT_ONCE
         self.found |= bool(part)
         data = b"".join(part)
-        if not self._begun and self._gzip and len(data) >= WORTH_PACKING:
+        if not self._begun and self._gzip and len(data) >= MIN_GZIP_BYTES:
             self._coder = isal_zlib.compressobj(level=LEVEL, wbits=31)
         self._begun = True
-        return self._packed(data) if self._coder is not None else data
+        return self._compress(data) if self._coder is not None else data
 
     def stop(self) -> None:
-        """For those who want no more than the beginning."""
+        """End after the current chunk."""
         self._lines = iter(())
 
-    def _packed(self, data: bytes) -> bytes:
-        packed: bytes = self._coder.compress(data)
-        return packed + bytes(self._coder.flush()) if self.ended else packed
+    def _compress(self, data: bytes) -> bytes:
+        compressed: bytes = self._coder.compress(data)
+        return compressed + bytes(self._coder.flush()) if self.ended else compressed
 
 
 def stream_response(
@@ -67,9 +67,9 @@ def stream_response(
     on_end: Callable[[], None],
     threads: BoundedThreads,
 ) -> Response:
-    """Short answers whole, with their length; of others `first` and then the rest. `on_end` is called once, always."""
+    """Return a short response as a whole, a long one as a stream. `on_end` is always called, once."""
     headers = {**headers, "Content-Type": media_type}
-    if chunks.is_packed:
+    if chunks.is_compressed:
         headers["Content-Encoding"] = "gzip"
     if chunks.ended:
         on_end()
@@ -78,7 +78,7 @@ def stream_response(
 
 
 class StreamedLines(StreamingResponse):
-    """Fails midway rather than end early: a client that got all of it knows that it has all."""
+    """A streamed response that breaks off on errors, so that no client takes a part for the whole."""
 
     def __init__(
         self,

@@ -1,1 +1,1 @@
-"""The pages people look at: rendered here, readable without JavaScript."""
+"""The web pages for people: rendered on the server, usable without JavaScript."""

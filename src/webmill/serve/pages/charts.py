@@ -1,7 +1,7 @@
-"""Plots as the server draws them: shapes in SVG that stretch with the page, words beside them in HTML.
+"""Charts drawn on the server: stretchable SVG shapes with HTML labels beside them.
 
-Text inside a picture that scales would be too small on a phone. A picture is one image to a screen reader; the same
-numbers are in a table under it.
+Text inside a scaled image would be too small on a phone. A chart is one image to a screen reader; its numbers are in a
+table below it.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from webmill.errors import BadInput
 from webmill.formats.timestamps import earliest, to_datetime
 from webmill.serve.pages.filters import format_count
 
-WIDTH, HEIGHT = 1000.0, 100.0  # of a picture's own units
-FILL = 0.78  # of a column's place
-WIDEST = 60.0  # a column, when there are few
-LONGEST = timedelta(days=366 * 150)  # shown of a time; what is older has a wrong date
+WIDTH, HEIGHT = 1000.0, 100.0  # SVG units
+FILL = 0.78  # of the space of a column
+WIDEST = 60.0  # column width, if there are few
+LONGEST = timedelta(days=366 * 150)  # time span shown; older dates are wrong
 
 
 class ChartPoint(msgspec.Struct, frozen=True):
@@ -37,7 +37,7 @@ class ChartColumn(msgspec.Struct, frozen=True):
 
 
 class ColumnChart(msgspec.Struct, frozen=True, kw_only=True):
-    """Columns over time. `heights`: what the axis says, from the top down."""
+    """Columns over time. `heights` are the labels of the y axis from the top down, `places` those of the x axis."""
 
     title: str
     summary: str
@@ -99,7 +99,7 @@ def bar_chart(
     style: Callable[[str], str] = lambda _: "series-1",
     link: Callable[[str], str] = lambda _: "",
 ) -> list[ChartBar]:
-    """The most frequent, the rest as one."""
+    """Return bars of the most frequent values, and one for the rest."""
     total = sum(counts.values()) or 1
     ranked = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
     shown, rest = ranked[:most], sum(value for _, value in ranked[most:])
@@ -125,14 +125,14 @@ def bar_chart(
 
 
 def style_of_status(status: str) -> str:
-    """`200` and `2xx` alike."""
+    """Return the style of a status such as `200` or `2xx`."""
     return f"s{status[0]}-fill" if status[:1] in ("2", "3", "4", "5") else "series-6"
 
 
 def line_chart(
     title: str, values: Sequence[tuple[float, float]], *, over: float, format_value: Callable[[float], str]
 ) -> LineChart:
-    """How something went lately: seconds ago and value, the oldest first; the picture is `over` seconds wide."""
+    """Return a line of (seconds ago, value), oldest first, over a width of `over` seconds."""
     top = round_up_axis(max((value for _, value in values), default=0.0))
     places = [(WIDTH * (1 - age / over), HEIGHT - HEIGHT * value / top) for age, value in values]
     points = [f"{x:.1f},{y:.1f}" for x, y in places]
@@ -149,7 +149,7 @@ def line_chart(
 
 
 def round_up_axis(value: float) -> float:
-    """The top of an axis: 1, 2 or 5 and zeros, at or above the value; never 0."""
+    """Return the top of an axis: 1, 2 or 5 times a power of ten, at or above the value; never 0."""
     if value <= 0 or not math.isfinite(value):
         return 1.0
     power = 10.0 ** math.floor(math.log10(value))
@@ -158,18 +158,18 @@ def round_up_axis(value: float) -> float:
 
 def _summary(points: Sequence[ChartPoint], format_value: Callable[[float], str]) -> str:
     if not points:
-        return "Nothing to show."
+        return "No data."
     most = max(points, key=lambda point: point.value)
     if len(points) == 1:
         return f"{most.label}: {format_value(most.value)}."
-    return f"From {points[0].label} to {points[-1].label}; the most is {format_value(most.value)}, {most.label}."
+    return f"From {points[0].label} to {points[-1].label}; the maximum is {format_value(most.value)}, {most.label}."
 
 
 # --- time ------------------------------------------------------------------------------------------------------------
 
 
 def bucket_by_time(values: Mapping[str, float]) -> list[ChartPoint]:
-    """By minutes, hours, days, months or years: a good number of columns, also those where nothing was."""
+    """Return points per minute, hour, day, month or year, so that their number is reasonable; empty ones included."""
     moments = sorted((moment, value) for key, value in values.items() if (moment := _moment(key)))
     if not moments:
         return []
@@ -184,7 +184,7 @@ def bucket_by_time(values: Mapping[str, float]) -> list[ChartPoint]:
 
 
 def _moment(key: str) -> datetime | None:
-    """Of minutes, hours or days; archives also hold days that no calendar has."""
+    """Return the time of a key, or None: archives also contain dates that do not exist."""
     try:
         return to_datetime(earliest(key))
     except BadInput:
@@ -210,7 +210,7 @@ _STEPS = (
 
 
 def _labels(first: datetime, last: datetime, form: str) -> Iterable[str]:
-    """In order; steps shorter than a unit give a label again, which a dictionary takes once."""
+    """Yield the labels in order. Steps are shorter than a unit, so labels may repeat."""
     step = next(length for sign, length in _STEPS if sign in form)
     moment = first
     while moment < last:

@@ -1,6 +1,5 @@
-"""/crawl: a running crawl as it goes. What was seen before travels in the page's own address, not in this process.
-
-So any process of a server can answer the next turn, and the curve grows without a script, too.
+"""/crawl: the live state of a crawl. Earlier points of the curve travel in the URL of the page, not in this process, so
+that any process can answer the next request, and the curve works without JavaScript, too.
 """
 
 from __future__ import annotations
@@ -23,17 +22,17 @@ from webmill.serve.pages.render import render
 from webmill.serve.site import Site
 from webmill.serve.threads import BoundedThreads
 
-EVERY = 2  # seconds between turns
+EVERY = 2  # seconds between refreshes
 KEPT = 60  # points of the curve
-CURVE = 60.0  # seconds that it is wide at least
-LATELY = 10.0  # seconds over which a speed is measured
-STALE = 20.0  # seconds without a word from a crawl that runs
+CURVE = 60.0  # minimum width in seconds
+LATELY = 10.0  # seconds over which speed is measured
+STALE = 20.0  # seconds without an update from a running crawl
 ROWS = 10
 _POINT = re.compile(r"([0-9]{1,10}(?:\.[0-9])?):([0-9]{1,15}):([0-9]{1,18})")
 
 
 class ProgressPoint(msgspec.Struct, frozen=True):
-    """What a crawl had done at a time."""
+    """The progress of a crawl at a point in time."""
 
     time: float
     pages: int
@@ -41,7 +40,7 @@ class ProgressPoint(msgspec.Struct, frozen=True):
 
 
 class CrawlSpeed(msgspec.Struct, frozen=True):
-    """`is_average`: of the whole run, since nothing later is known."""
+    """Pages and bytes a second. `is_average`: over the whole run, as recent points are unknown."""
 
     pages: float
     bytes: float
@@ -80,7 +79,7 @@ def routes(site: Site, threads: BoundedThreads) -> list[BaseRoute]:
 
 
 def nodes_of(site: Site) -> list[CrawlStatus]:
-    """The crawl of this folder, or each of its nodes that has it; none before the first."""
+    """Return the status of each node of the crawl in this folder; none before the first crawl."""
     folder = site.root / "frontier"
     try:
         return [read_status(folder, slot=slot) for slot in node_slots(folder)]
@@ -89,16 +88,16 @@ def nodes_of(site: Site) -> list[CrawlStatus]:
 
 
 def pages_of(nodes: Sequence[CrawlStatus], total: CrawlProgress) -> int:
-    """Nodes of one crawl each know the pages of all."""
+    """Return the pages of all nodes; each node of a cluster knows the total."""
     known = [node.total.nodes.pages for node in nodes if node.total.nodes]
     return max([*known, total.pages])
 
 
-# --- what was seen before --------------------------------------------------------------------------------------------
+# --- earlier points --------------------------------------------------------------------------------------------
 
 
 def parse_past(text: str) -> list[ProgressPoint]:
-    """`TIME:PAGES:BYTES,…`: the first as it was, others as what was added. Nothing, when it is not of our making."""
+    """Parse `TIME:PAGES:BYTES,…`: the first point absolute, the others as differences. Nothing if malformed."""
     seen: list[ProgressPoint] = []
     for part in text[:4096].split(","):
         found = _POINT.fullmatch(part)
@@ -125,7 +124,7 @@ def format_past(past: Sequence[ProgressPoint]) -> str:
 
 
 def append_now(past: list[ProgressPoint], nodes: Sequence[CrawlStatus], total: CrawlProgress) -> list[ProgressPoint]:
-    """A run that began after the last point has nothing to do with it."""
+    """Return the points with the current one; points of an earlier run are dropped."""
     now = ProgressPoint(round(max(node.time for node in nodes), 1), total.pages, total.bytes)
     if past and (past[-1].pages > now.pages or past[-1].bytes > now.bytes or past[-1].time > now.time):
         past = []
@@ -139,7 +138,7 @@ def curve_of(rates: Sequence[tuple[float, float]]) -> charts.LineChart:
 
 
 def rates_of(past: Sequence[ProgressPoint]) -> list[tuple[float, float]]:
-    """Seconds before the last point, and pages a second then."""
+    """Return (seconds before the last point, pages a second) pairs."""
     return [
         (past[-1].time - after.time, (after.pages - before.pages) / (after.time - before.time))
         for before, after in pairwise(past)

@@ -1,4 +1,4 @@
-"""/documents: what a version holds, by pages; /documents/item: one document with all that is known of it."""
+"""/documents: the documents of a version; /documents/item: one document with its metadata and history."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from webmill.serve.pages.language import lang_of
 from webmill.serve.pages.paging import make_pager, page_count
 from webmill.serve.pages.render import render
 
-FACET_VALUES = 12  # of each facet, those with most documents
+FACET_VALUES = 12  # per facet, those with most documents
 SHOWN_TEXT = 100_000  # characters
 SHOWN_VALUE = 2_000
-TIMES = frozenset({"captured", *(column.name for column in columns() if column.is_time)})  # the first is of before
+TIMES = frozenset({"captured", *(column.name for column in columns() if column.is_time)})  # `captured` is an older name
 
 
 class ItemRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,8 +70,8 @@ def documents(reader: ContentReader, request: Request) -> Response:
         return render(reader.site, request, "documents_none.html")
 
     def address(*, facet: str = facet, page: int = 1) -> str:
-        asked = [("prefix", prefix), ("facet", facet), ("version", version), ("page", str(page) if page > 1 else "")]
-        return links.with_query("/documents", asked)
+        query = [("prefix", prefix), ("facet", facet), ("version", version), ("page", str(page) if page > 1 else "")]
+        return links.with_query("/documents", query)
 
     chosen_name, _, chosen_value = facet.partition("=")
     return render(
@@ -121,7 +121,7 @@ def item(reader: ContentReader, request: Request) -> Response:
     version = read_text(request, "version")
     id_ = read_text(request, "id")
     if not id_:
-        raise BadInput("which document? Its id is missing", reason="bad_query")
+        raise BadInput("the id of a document is missing", reason="bad_query")
     entry = find_entry(reader.published, id_, version=version)
     capture = newest_captures(reader.site, [entry.url]).get(entry.url)
     return render(
@@ -152,7 +152,7 @@ def facet_address(name: str, value: str, version: str) -> str:
 
 
 def values_of(entry: DocumentEntry) -> list[tuple[str, str]]:
-    """What else is known: metadata, and content but title and text."""
+    """Return the other metadata and content fields, without title and text."""
     known = {**entry.item.metadata, **(entry.content or {})}
     beside = {name: value for name, value in known.items() if name not in ("title", "text", "url", *entry.item.facets)}
     return [(name, _shown(name, value)) for name, value in sorted(beside.items()) if value is not None]
@@ -166,13 +166,13 @@ def _shown(name: str, value: object) -> str:
 
 
 def _changes(entry: DocumentEntry) -> list[tuple[ItemChange, str]]:
-    """Each with the address of what it changed, where that can be compared with the version before."""
+    """Return each change with the URL of its diff, if there is a version before to compare with."""
     following = [*entry.changes[1:], None]
     rows = []
     for change, before in zip(entry.changes, following, strict=True):
         can_compare = before is not None and change.what in ("changed", "relabelled")
-        asked = [("from", before.version.version if before else ""), ("to", change.version.version)]
+        query = [("from", before.version.version if before else ""), ("to", change.version.version)]
         rows.append(
-            (change, links.with_query("/versions/diff", [*asked, ("id", entry.item.id)]) if can_compare else "")
+            (change, links.with_query("/versions/diff", [*query, ("id", entry.item.id)]) if can_compare else "")
         )
     return rows

@@ -1,4 +1,4 @@
-"""What went wrong, as a page: what happened, and what can be done."""
+"""The error page: what happened and what to do about it."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from webmill.serve.pages.render import render
 from webmill.serve.site import Site
 
 ADVICE = {
-    400: "Something in the address or the form was not understood. Go back, and look at what was entered.",
-    403: "Open the page with the button again, and press it there: a button is good for one run of the server.",
-    404: "Look for it in the search, or in the captures of its address.",
-    405: "This address takes another kind of request. Go back to the page that led here.",
-    409: "Something changed while this was done. Load the page again and look before you repeat it.",
-    413: "What was sent is larger than the server takes.",
-    429: "Too many requests came from your address. Wait a little, then load the page again.",
-    503: "Wait a little, then load the page again. If it stays so, the server's log says more.",
+    400: "Part of the address or the form is not valid. Go back and check what you entered.",
+    403: "Reload the page with the button and press it again. Buttons stop working when the server restarts.",
+    404: "Try the search, or look up the captures of its address.",
+    405: "This address does not accept this kind of request. Go back to the previous page.",
+    409: "The data changed in the meantime. Reload the page and check before you try again.",
+    413: "The request is larger than the server accepts.",
+    429: "Too many requests came from your address. Wait a moment, then reload the page.",
+    503: "Wait a moment, then reload the page. If it does not help, check the log of the server.",
 }
 NOTHING = "There is nothing at this address."
 
 
 def wants_page(request: Request) -> bool:
-    """Whether a person asks: browsers name text/html, programs do not."""
+    """Return whether a browser sent this: browsers accept text/html, programs do not."""
     return "text/html" in request.headers.get("accept", "")
 
 
@@ -37,7 +37,7 @@ def error_page(site: Site, request: Request, *, status: int, message: str) -> Re
         code=status,
         phrase=phrase_of(status),
         message=message if message != phrase_of(status) else NOTHING if status == 404 else "",
-        advice=ADVICE.get(status, "The server's log says more. Load the page again, or go back to the overview."),
+        advice=ADVICE.get(status, "Reload the page, or check the log of the server."),
     )
 
 

@@ -1,4 +1,4 @@
-"""How the pages speak of numbers, times and strangers' addresses."""
+"""Jinja filters for numbers, times and untrusted text."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from webmill.errors import BadInput
 from webmill.formats.timestamps import to_datetime
 
 _HIDDEN = {"Cc", "Cf", "Cs", "Zl", "Zp"}
-_JOINERS = "\n\t\u200c\u200d"  # the last two are letters' business in Persian, Hindi and emoji
+_JOINERS = "\n\t\u200c\u200d"  # the last two are needed for Persian, Hindi and emoji
 
 
 def format_count(number: float) -> str:
-    """12,345"""
+    """Return 12,345."""
     return f"{number:,.0f}"
 
 
 def format_size(number: float) -> str:
-    """1.2 MB, in thousands as disks are sold."""
+    """Return 1.2 MB, in decimal units."""
     for unit in ("B", "KB", "MB", "GB"):
         if number < 999.5:
             return f"{number:.0f} {unit}" if unit == "B" or number >= 100 else f"{number:.1f} {unit}"
@@ -31,7 +31,7 @@ def format_size(number: float) -> str:
 
 
 def format_minute(when: datetime | str | float, form: str = "%Y-%m-%d %H:%M UTC") -> str:
-    """2024-04-01 10:00 UTC; digits that are no date stay as they are."""
+    """Return 2024-04-01 10:00 UTC; what is not a date is returned unchanged."""
     try:
         if isinstance(when, str):
             found = to_datetime(when) if when.isdigit() else datetime.fromisoformat(when)
@@ -44,12 +44,12 @@ def format_minute(when: datetime | str | float, form: str = "%Y-%m-%d %H:%M UTC"
 
 
 def format_second(when: datetime | str | float) -> str:
-    """2024-04-01 10:00:59 UTC: where several are of one minute."""
+    """Return 2024-04-01 10:00:59 UTC."""
     return format_minute(when, "%Y-%m-%d %H:%M:%S UTC")
 
 
 def format_duration(seconds: float) -> str:
-    """3 minutes: the largest unit that fits."""
+    """Return a duration in the largest unit that fits: 3 minutes."""
     for unit, length in (("day", 86400), ("hour", 3600), ("minute", 60)):
         if seconds >= length:
             return pluralize(int(seconds // length), unit)
@@ -57,12 +57,12 @@ def format_duration(seconds: float) -> str:
 
 
 def pluralize(number: int, noun: str) -> str:
-    """1 file, 2 files"""
+    """Return 1 file, 2 files."""
     return f"{number:,} {noun}{'' if number == 1 else 'es' if noun.endswith('ch') else 's'}"
 
 
 def safe_link(url: str) -> str:
-    """The address when it may be linked; never `javascript:` and its kin."""
+    """Return the URL if it may be linked: only http and https."""
     try:
         parts = urlsplit(url)
     except ValueError:
@@ -71,14 +71,14 @@ def safe_link(url: str) -> str:
 
 
 def strip_invisible(text: str) -> str:
-    """A stranger's words without what turns or hides text: control and bidi characters."""
+    """Return untrusted text without control and bidi characters."""
     if text.isprintable():
         return text
     return "".join(letter for letter in text if letter in _JOINERS or category(letter) not in _HIDDEN)
 
 
 def mark_code(text: str) -> Markup:
-    """Words of ours in which `code` is marked so."""
+    """Return our own text with `code` marked up."""
     parts = text.split("`")
     return Markup("").join(
         Markup("<code>{}</code>").format(part) if place % 2 else part for place, part in enumerate(parts)

@@ -1,4 +1,4 @@
-"""/history: the captures of an address as a calendar and a list; the addresses below it; the hosts there are."""
+"""/history: captures of an address as calendar and list; addresses below it; all hosts."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from webmill.serve.pages.paging import make_pager, page_count
 from webmill.serve.pages.render import render
 
 LONGEST_URL = 8_192
-MATCHES = {"exact": "this address", "prefix": "all that begin with it", "host": "its host", "domain": "its domain"}
+MATCHES = {"exact": "this address", "prefix": "all addresses below it", "host": "its host", "domain": "its domain"}
 _PERIOD = re.compile("[0-9]{4}(?:[0-9]{2}(?:[0-9]{2})?)?")
 
 
 class CaptureRow(msgspec.Struct, frozen=True):
-    """A capture with where it is; empty where a damaged line does not tell."""
+    """A capture with its URLs, which are empty for a damaged line."""
 
     capture: HistoryLine
     replay: str
@@ -63,8 +63,8 @@ def history(reader: ContentReader, request: Request) -> Response:
 
 
 def address_of(url: str, *, match: str = "", period: str = "", page: int = 1, after: str = "") -> str:
-    asked = [("url", url), ("match", match), ("period", period), ("page", str(page) if page > 1 else "")]
-    return links.with_query("/history", [*asked, ("after", after)])
+    query = [("url", url), ("match", match), ("period", period), ("page", str(page) if page > 1 else "")]
+    return links.with_query("/history", [*query, ("after", after)])
 
 
 # --- one address ---
@@ -74,9 +74,7 @@ def _captures(reader: ContentReader, request: Request, index: CaptureIndex, url:
     period = period_of(read_text(request, "period"))
     page = read_number(request, "page", default=1, low=1, high=MOST_LINES // PAGE)
     found = read_history(index, url, period=period, start=(page - 1) * PAGE, count=PAGE)
-    if (
-        not period and len(found.years) > 1
-    ):  # the calendar of all time would be long: the last year is what is asked most
+    if not period and len(found.years) > 1:  # show the last year by default
         period = max(found.years)
         found = read_history(index, url, period=period, start=(page - 1) * PAGE, count=PAGE)
     year = period[:4] or max(found.years, default="")
@@ -115,7 +113,7 @@ def _captures(reader: ContentReader, request: Request, index: CaptureIndex, url:
 def period_of(text: str) -> str:
     digits = text.replace("-", "")
     if digits and not _PERIOD.fullmatch(digits):
-        raise BadInput("period is a year, a month or a day: 2024, 2024-01, 2024-01-31", reason="bad_timestamp")
+        raise BadInput("period must be a year, a month or a day: 2024, 2024-01, 2024-01-31", reason="bad_timestamp")
     return digits
 
 
@@ -131,7 +129,7 @@ def _row(capture: HistoryLine) -> CaptureRow:
 def _addresses(reader: ContentReader, request: Request, index: CaptureIndex, url: str, match: str) -> Response:
     kind: MatchType | None = next((each for each in get_args(MatchType) if each == match), None)
     if split_url_pattern(url)[1] is not None:
-        kind = None  # what is typed says it itself
+        kind = None  # the pattern decides
     after = read_text(request, "after", longest=LONGEST_URL)
     found = list_addresses(index, url, match=kind, after=after)
     return render(

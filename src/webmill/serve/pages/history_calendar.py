@@ -1,4 +1,4 @@
-"""A year of captures as twelve tables of weeks."""
+"""The calendar of a year of captures."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _calendar = calendar.Calendar()  # weeks begin on Monday
 
 
 class CalendarDay(msgspec.Struct, frozen=True):
-    """`number` 0 is a day of another month. `heat` 0: no capture."""
+    """A cell of the calendar. `number` 0: a day of another month; `heat` 0: no captures."""
 
     number: int
     count: int = 0
@@ -32,7 +32,7 @@ class CalendarMonth(msgspec.Struct, frozen=True):
 
 
 def calendar_of(year: str, days: Mapping[str, int], address_of: Callable[[str], str]) -> list[CalendarMonth]:
-    """`days`: captures by day, 20240131. Empty for what is no year of the calendar."""
+    """Return the months of a year. `days`: captures by day (20240131). Empty if `year` is not a valid year."""
     if not (len(year) == 4 and year.isascii() and year.isdigit() and int(year) > 0):
         return []
 
@@ -51,12 +51,12 @@ def calendar_of(year: str, days: Mapping[str, int], address_of: Callable[[str], 
 
 
 def heat_of(count: int) -> int:
-    """1, 2 to 3, 4 to 7, 8 and more."""
+    """Return 1 for one capture, 2 for 2 or 3, 3 for 4 to 7, 4 for more."""
     return min(HEATS, count.bit_length())
 
 
 def period_name(period: str) -> str:
-    """`20240131` as `31 January 2024`."""
+    """Return `20240131` as `31 January 2024`."""
     if len(period) < 6 or not 1 <= int(period[4:6]) <= len(MONTHS):
         return period
     month = f"{MONTHS[int(period[4:6]) - 1]} {period[:4]}"

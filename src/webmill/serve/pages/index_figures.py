@@ -1,4 +1,4 @@
-"""What an index holds, counted: every line of a small one, some blocks of a large one. The work has a bound."""
+"""Counts what an index holds: every line of a small one, a sample of blocks of a large one, in bounded time."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from webmill.index.lookup.indexes import Generation, ZipNumIndex
 from webmill.index.zipnum.writer import SUMMARY
 from webmill.infra.storage.base import Readable
 
-WHOLE_SUMMARY = 1 << 20  # bytes that are read from end to end; a larger one is looked into at some places
-KEPT = 50  # values told of each kind
-TIMES = 2000  # different minutes, above which hours are enough; and then days
+WHOLE_SUMMARY = 1 << 20  # bytes read completely; larger summaries are sampled
+KEPT = 50  # values reported per kind
+TIMES = 2000  # distinct minutes; above that hours are counted, then days
 LONGEST_VALUE = 80
 _CODE = re.compile("[1-5][0-9]{2}")
 K = TypeVar("K")
@@ -32,7 +32,7 @@ class CaptureAmount(msgspec.Struct):
 
 
 class IndexFigures(msgspec.Struct, frozen=True, kw_only=True):
-    """Of a sample the counts are those that the whole would have by it. `times`: 202404151030, or by hour or day."""
+    """Counts of an index, extrapolated if it was sampled. `times`: by minute (202404151030), hour or day."""
 
     blocks: int
     counted_blocks: int
@@ -62,7 +62,7 @@ _decoder = msgspec.json.Decoder(_CountedFields)
 
 
 def count_index(storage: Readable, *, most: int) -> IndexFigures:
-    """At most `most` blocks are read. `BadInput` when the index is damaged where we look."""
+    """Count an index, reading at most `most` blocks. `BadInput`: a block that was read is damaged."""
     generation = ZipNumIndex(storage, SUMMARY).current()
     blocks, chosen = choose_blocks(storage, generation, most=most)
     tally = _IndexTally()
@@ -73,7 +73,7 @@ def count_index(storage: Readable, *, most: int) -> IndexFigures:
 
 
 def choose_blocks(storage: Readable, generation: Generation, *, most: int) -> tuple[int, list[ZipnumBlock]]:
-    """How many blocks there are, and at most `most` of them, evenly spread."""
+    """Return the number of blocks and at most `most` of them, evenly spread."""
     if generation.stat.size <= WHOLE_SUMMARY:
         blocks = [*generation.all_blocks()]
         step = max(1.0, len(blocks) / most)
@@ -81,17 +81,17 @@ def choose_blocks(storage: Readable, generation: Generation, *, most: int) -> tu
     size = generation.stat.size
     lines = [*_lines_at(storage, generation, [size * place // most for place in range(most)])]
     if not lines:
-        raise BadInput("it has no lines", reason="bad_summary", source=SUMMARY)
+        raise BadInput("the summary has no lines", reason="bad_summary", source=SUMMARY)
     chosen = {line: parse_summary_line(line, line_number=place) for place, line in enumerate(lines, 1)}
     mean = sum(map(len, lines)) / len(lines) + 1
     return max(len(chosen), round(size / mean)), [*chosen.values()]
 
 
 def _lines_at(storage: Readable, generation: Generation, places: Iterable[int]) -> Iterator[bytes]:
-    """The first line that begins at or after each place; there may be none after the last."""
+    """Yield the first line that starts at or after each position."""
     size = generation.stat.size
     for place in places:
-        start = max(0, place - 1)  # the byte before tells whether a line begins here
+        start = max(0, place - 1)  # the byte before shows whether a line starts here
         data = storage.read(SUMMARY, start=start, length=min(2 * MAX_SUMMARY_LINE, size - start))
         begin = data.index(b"\n") + 1 if place and b"\n" in data else 0
         line, end, _ = data[begin:].partition(b"\n")
@@ -100,12 +100,12 @@ def _lines_at(storage: Readable, generation: Generation, places: Iterable[int]) 
 
 
 class _IndexTally:
-    """Values are kept as they are written and made sense of at the end: there are few different ones."""
+    """Running counts. Values are counted raw and interpreted at the end: few are distinct."""
 
     def __init__(self) -> None:
         self.captures = self.unreadable = self.bytes = 0
         self.times: dict[bytes, CaptureAmount] = {}
-        self.digits = 12  # of a timestamp that are told apart
+        self.digits = 12  # of a timestamp that are distinguished
         self.statuses: Counter[str | int | None] = Counter()
         self.types: Counter[str] = Counter()
         self.languages: Counter[str] = Counter()
@@ -129,7 +129,10 @@ class _IndexTally:
         try:
             _, timestamp, data = line.split(b" ", 2)
             fields = _decoder.decode(data)
-        except (ValueError, RecursionError):  # too few parts, no JSON (msgspec's errors are such), or too deep
+        except (
+            ValueError,
+            RecursionError,
+        ):  # too few parts, invalid JSON (msgspec raises ValueError), or nested too deeply
             self.unreadable += 1
             return
         size = parse_size(fields.length)
@@ -168,7 +171,7 @@ class _IndexTally:
 
 
 def sum_figures(parts: Iterable[IndexFigures]) -> IndexFigures:
-    """Those of several indexes as one."""
+    """Return the sum of several indexes."""
     parts = [*parts]
     times: dict[str, CaptureAmount] = {}
     for key, amount in chain.from_iterable(part.times.items() for part in parts):
@@ -190,7 +193,7 @@ def sum_figures(parts: Iterable[IndexFigures]) -> IndexFigures:
 
 
 def status_of(value: str | int | None) -> str:
-    """Three digits; a revisit has none."""
+    """Return the status of three digits, or "none" (revisits have none)."""
     text = str(value or "")
     return text if _CODE.fullmatch(text) else "none"
 
@@ -204,13 +207,13 @@ def first_language(value: str) -> str:
 
 
 def parse_size(value: str | int) -> int:
-    """Of a stranger's field: 0 when it is none, or none that a file can have."""
+    """Return the size in a field, or 0 if it is not a plausible one."""
     text = str(value)
     return int(text) if text.isascii() and text.isdigit() and len(text) < 15 else 0
 
 
 def domain_of(host: bytes) -> str:
-    """`com,example,www` is of example.com."""
+    """Return the registered domain of a host in SURT form: `com,example,www` is of example.com."""
     labels = host.decode("utf-8", "replace").partition(":")[0].split(",")
     name = ".".join(reversed(labels))[: 4 * LONGEST_VALUE]
     return registered_domain(name) or name
@@ -221,7 +224,7 @@ def _host_part(line: bytes) -> bytes:
 
 
 def _keep_most(counter: Counter[K]) -> None:
-    """A million different ones are no figures. An index is sorted: of a domain that has passed the count is whole."""
+    """Drop rare values of a large counter. Since an index is sorted, the count of a domain is complete once passed."""
     if len(counter) > 200 * KEPT:
         kept = dict(counter.most_common(20 * KEPT))
         counter.clear()

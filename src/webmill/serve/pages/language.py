@@ -1,4 +1,4 @@
-"""Languages as HTML names them, so that a browser chooses fonts and a screen reader a voice."""
+"""Language codes for the `lang` attribute, so that browsers choose the right fonts and voices."""
 
 from __future__ import annotations
 
@@ -10,6 +10,6 @@ _CODE = re.compile("[a-z]{2,3}")
 
 
 def lang_of(code: str) -> str:
-    """`kor` is `ko`; what is no code of a language is unknown (an empty `lang`)."""
+    """Return the HTML language of a code (`kor` is `ko`), or nothing for an invalid one."""
     code = code.lower()
     return codes_of(code)[0] if _CODE.fullmatch(code) else ""

@@ -1,4 +1,4 @@
-"""The live version and what is searchable of it, for pages that show how they stand."""
+"""The live version and the state of the search index, for status pages."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from webmill.serve.site import Site
 
 
 class SearchState(msgspec.Struct, frozen=True):
-    """`cursor` is the version that it was made up to."""
+    """The size of the search index; `cursor` is the version that it is up to."""
 
     count: int
     cursor: str | None
@@ -32,7 +32,7 @@ def age_of(version: Version) -> float:
 
 
 def search_state(site: Site) -> SearchState | None:
-    """None: nothing is indexed yet."""
+    """Return the state of the search index, or None without one."""
     try:
         with closing(site.open_engine()) as engine:
             return SearchState(engine.count(), engine.cursor())

@@ -1,4 +1,4 @@
-"""/: what is in the collection, in numbers and plots."""
+"""/: the overview of the collection in figures and charts."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from webmill.serve.responses import message_of
 from webmill.serve.site import Site
 from webmill.serve.threads import BoundedThreads
 
-PATIENCE = 2.0  # seconds for a first count; then the page says that it is counting
+PATIENCE = 2.0  # seconds to wait for the first count; after that the page says that it is counting
 ROWS = 10
 T = TypeVar("T")
 
@@ -50,8 +50,8 @@ def routes(site: Site, threads: BoundedThreads) -> list[BaseRoute]:
     def overview(request: Request) -> Response:
         survey = surveyor.latest(patience=PATIENCE)
         problems: list[str] = []
-        tried = partial(_try_read, problems=problems, root=site.root)
-        version = tried(lambda: live.live_version(published))
+        try_read = partial(_try_read, problems=problems, root=site.root)
+        version = try_read(lambda: live.live_version(published))
         figures = sum_figures(crawl.figures for crawl in survey.crawls if crawl.figures) if survey else None
         return render(
             site,
@@ -60,24 +60,24 @@ def routes(site: Site, threads: BoundedThreads) -> list[BaseRoute]:
             survey=survey,
             figures=figures if figures and figures.blocks else None,
             plots=plots_of(figures) if figures and figures.captures else None,
-            languages=tried(lambda: languages_of(published, figures, version)),
+            languages=try_read(lambda: languages_of(published, figures, version)),
             archive_bytes=sum(survey.archives.values()) if survey else 0,
             most_files=MOST_FILES,
             version=version,
             age=live.age_of(version) if version else 0.0,
-            search=tried(lambda: live.search_state(site)),
-            crawls=tried(lambda: nodes_of(site)) or [],
-            buried=tried(lambda: tasks.count_failed_tasks(site)) or 0,
+            search=try_read(lambda: live.search_state(site)),
+            crawls=try_read(lambda: nodes_of(site)) or [],
+            buried=try_read(lambda: tasks.count_failed_tasks(site)) or 0,
             problems=[*problems, *index_problems(survey)],
         )
 
     return [Route("/", threads.endpoint(overview))]
 
 
-def _try_read(look: Callable[[], T], *, problems: list[str], root: Path) -> T | None:
-    """One part that is damaged or out of reach leaves the others to be seen."""
+def _try_read(read: Callable[[], T], *, problems: list[str], root: Path) -> T | None:
+    """Return what `read` returns; if it fails, add the message to `problems` and return None."""
     try:
-        return look()
+        return read()
     except WebmillError as error:
         problems.append(message_of(error, root))
         return None
@@ -102,7 +102,7 @@ def plots_of(figures: IndexFigures) -> OverviewCharts:
 def languages_of(
     published: PublishedVersions, figures: IndexFigures | None, version: Version | None
 ) -> LanguageChart | None:
-    """Of the captures where they were looked for; else of the documents, when they are published by language."""
+    """Return the languages of captures where they were detected, else of published documents."""
     if figures and figures.languages:
         return LanguageChart(charts.bar_chart(figures.languages, most=ROWS), "captures")
     values = published.facets(version).get("language", []) if version else []

@@ -1,4 +1,4 @@
-"""The pages of a listing, as links: the first, the last, and those around the one that is shown."""
+"""Links to the parts of a listing: first, last, and those around the current one."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ AROUND = 2
 
 
 class PagerLink(msgspec.Struct, frozen=True):
-    """`number` 0 is a gap."""
+    """A link to one part; `number` 0 is a gap."""
 
     number: int
     address: str = ""
@@ -24,7 +24,7 @@ class Pager(msgspec.Struct, frozen=True):
 
 
 def make_pager(current: int, last: int, address_of: Callable[[int], str]) -> Pager:
-    """Numbered from 1. One page has no links."""
+    """Return the links for page `current` of `last`, from 1; none if there is only one page."""
     if last <= 1:
         return Pager([])
     wanted = sorted({1, last, *range(max(1, current - AROUND), min(last, current + AROUND) + 1)})

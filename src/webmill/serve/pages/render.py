@@ -1,4 +1,4 @@
-"""Templates to answers. Everything is escaped; no page has a script or a style of its own in it (CSP)."""
+"""Renders templates. Everything is escaped; pages have no inline script or style (CSP)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'; frame-src {replay}"
 )
-# Not `no-referrer`: a browser that keeps the referrer from us sends our own forms with `Origin: null`.
+# Not `no-referrer`: with it browsers send our own forms with `Origin: null`.
 HEADERS = {"Cache-Control": "no-store", "Referrer-Policy": "same-origin"}
 NAVIGATION = (
     ("/", "Overview"),
@@ -40,7 +40,7 @@ environment.globals.update(asset=asset, webmill_version=__version__, navigation=
 
 
 def render(site: Site, request: Request, template: str, *, status: int = 200, **values: object) -> HTMLResponse:
-    """`template` is a file of templates/ that extends base.html."""
+    """Return the page of a template in templates/ that extends base.html."""
     path = request.url.path
     text = environment.get_template(template).render(site=site, path=path, section=section_of(path), **values)
     headers = {**HEADERS, "Content-Security-Policy": POLICY.format(replay=site.replay_address)}
@@ -48,6 +48,6 @@ def render(site: Site, request: Request, template: str, *, status: int = 200, **
 
 
 def section_of(path: str) -> str:
-    """The entry of the navigation that a page belongs to."""
+    """Return the navigation entry that a page belongs to."""
     first = "/" + path.split("/")[1]
     return first if any(first == address for address, _ in NAVIGATION) else ""

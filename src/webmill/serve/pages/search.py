@@ -1,4 +1,4 @@
-"""/search: a form, what was found with its words marked, and counts to narrow it down by."""
+"""/search: the search form, hits with highlighted words, and facets to narrow them down."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class TextRun(msgspec.Struct, frozen=True):
 
 
 class HitView(msgspec.Struct, frozen=True, kw_only=True):
-    """`document` has the columns that the template shows."""
+    """A hit with its URLs; `document` has the columns that the template shows."""
 
     document: IndexedDocument
     title: list[TextRun]
@@ -44,7 +44,7 @@ class HitView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FilterChoice(msgspec.Struct, frozen=True):
-    """A filter that can be chosen, or taken away where it is."""
+    """A filter that can be added, or removed if it is active."""
 
     value: str
     address: str
@@ -58,31 +58,31 @@ def routes(reader: ContentReader) -> list[BaseRoute]:
 
 
 def search(reader: ContentReader, request: Request) -> Response:
-    asked = msgspec.structs.replace(read_search_params(request.query_params), limit=DEFAULT_LIMIT)
+    params = msgspec.structs.replace(read_search_params(request.query_params), limit=DEFAULT_LIMIT)
     try:
-        found = reader.search.find(asked)
+        found = reader.search.find(params)
     except NotFound:
         return render(reader.site, request, "search_none.html")
-    page = asked.offset // DEFAULT_LIMIT + 1
+    page = params.offset // DEFAULT_LIMIT + 1
     return render(
         reader.site,
         request,
         "search.html",
-        asked=asked,
+        params=params,
         sorts=SORTS,
         fields=QUERY_FIELDS,
         hits=[view_of(hit, found.capture_of(hit)) for hit in found.answer.hits],
         total=found.answer.total,
         reachable=found.reachable,
         suggestion=found.answer.suggestion,
-        suggested=msgspec.structs.replace(asked, q=found.answer.suggestion, offset=0).address(),
+        suggested=msgspec.structs.replace(params, q=found.answer.suggestion, offset=0).address(),
         facets=facets_of(found),
-        chips=chips_of(asked),
-        without_filters=SearchParams(q=asked.q, sort=asked.sort).address(),
-        was_cut=asked.request(count=()).query.was_cut,
+        chips=chips_of(params),
+        without_filters=SearchParams(q=params.q, sort=params.sort).address(),
+        was_cut=params.request(count=()).query.was_cut,
         behind=found.behind,
-        first=asked.offset + 1,
-        pager=make_pager(page, page_count(found.reachable, DEFAULT_LIMIT), lambda number: asked.address(page=number)),
+        first=params.offset + 1,
+        pager=make_pager(page, page_count(found.reachable, DEFAULT_LIMIT), lambda number: params.address(page=number)),
     )
 
 
@@ -111,12 +111,12 @@ def runs_of(marked: HighlightedText) -> list[TextRun]:
 
 
 def facets_of(found: FoundHits) -> list[tuple[str, list[FilterChoice]]]:
-    """Of each name its values; those without any are left out."""
+    """Return the facets that have values, by name."""
     facets = []
     for name, counts in found.answer.facets.items():
         field = name if name in NAMES else "facet"
         choices = [
-            _choice(found.asked, field, each.value if field == name else f"{name}={each.value}", count=each.count)
+            _choice(found.params, field, each.value if field == name else f"{name}={each.value}", count=each.count)
             for each in counts
         ]
         if choices:
@@ -124,18 +124,18 @@ def facets_of(found: FoundHits) -> list[tuple[str, list[FilterChoice]]]:
     return facets
 
 
-def _choice(asked: SearchParams, field: str, value: str, *, count: int) -> FilterChoice:
+def _choice(params: SearchParams, field: str, value: str, *, count: int) -> FilterChoice:
     shown = value.partition("=")[2] if field == "facet" else links.readable_host(value)
-    is_chosen = (field, value) in asked.chosen()
-    return FilterChoice(shown, asked.toggled(field, value).address(), count, is_chosen)
+    is_chosen = (field, value) in params.chosen()
+    return FilterChoice(shown, params.toggled(field, value).address(), count, is_chosen)
 
 
-def chips_of(asked: SearchParams) -> list[FilterChoice]:
+def chips_of(params: SearchParams) -> list[FilterChoice]:
     chips = []
-    for field, value in asked.chosen():
+    for field, value in params.chosen():
         name, _, shown = value.partition("=") if field == "facet" else (NAMES[field], "", links.readable_host(value))
-        chips.append(FilterChoice(shown, asked.toggled(field, value).address(), name=name))
+        chips.append(FilterChoice(shown, params.toggled(field, value).address(), name=name))
     for name, label in (("since", "From"), ("until", "Before")):
-        if day := getattr(asked, name):
-            chips.append(FilterChoice(day, msgspec.structs.replace(asked, **{name: ""}).address(), name=label))
+        if day := getattr(params, name):
+            chips.append(FilterChoice(day, msgspec.structs.replace(params, **{name: ""}).address(), name=label))
     return chips

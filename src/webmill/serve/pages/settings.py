@@ -1,4 +1,4 @@
-"""/settings: every setting as it is, what it means, and where it is set."""
+"""/settings: every setting with its value, meaning and variable."""
 
 from __future__ import annotations
 

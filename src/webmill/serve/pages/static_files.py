@@ -1,4 +1,4 @@
-"""/static/NAME-HASH.EXT: our own sheet and script. The address changes with the bytes, so they may be kept forever."""
+"""/static/NAME-HASH.EXT: our style sheets and scripts. The URL changes with the content, so they are cached forever."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from starlette.routing import BaseRoute, Route
 from webmill.errors import NotFound
 from webmill.serve.conditional_requests import is_not_modified
 
-TYPES = {  # and these files alone
+TYPES = {  # no other files are served
     "webmill.css": "text/css; charset=utf-8",
     "pages-search.css": "text/css; charset=utf-8",
     "webmill.js": "text/javascript; charset=utf-8",
@@ -42,7 +42,7 @@ class StaticFile(Struct, frozen=True):
 
 @cache
 def static_files() -> dict[str, StaticFile]:
-    """By address."""
+    """Return the static files by URL path."""
     folder = files("webmill.serve.pages") / "static"
     found = (StaticFile(name, kind, (folder / name).read_bytes()) for name, kind in TYPES.items())
     return {file.address: file for file in found}
@@ -50,14 +50,14 @@ def static_files() -> dict[str, StaticFile]:
 
 @cache
 def asset(name: str) -> str:
-    """The address of one of them, for templates."""
+    """Return the URL path of a static file, for templates."""
     return next(file.address for file in static_files().values() if file.name == name)
 
 
 async def static_file(request: Request) -> Response:
     file = static_files().get(request.url.path)
     if file is None:
-        raise NotFound(f"no file {request.url.path}")
+        raise NotFound(f"there is no file {request.url.path}")
     headers = {**FOREVER, "ETag": f'"{file.digest}"'}
     if is_not_modified(dict(request.scope["headers"]), headers["ETag"].encode()):
         return Response(status_code=304, headers=headers)

@@ -1,4 +1,4 @@
-"""What is in a collection, looked at in the background: one look at a time, and an old one until the new is there."""
+"""Surveys a collection in the background, one survey at a time; the last result is shown until the next is done."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from webmill.serve.responses import message_of
 from webmill.serve.served_index import ServedIndex
 from webmill.serve.site import Site
 
-MOST_BLOCKS = 300  # of all indexes together; a block has 3000 lines
+MOST_BLOCKS = 300  # of all indexes; a block has 3000 lines
 MOST_CRAWLS = 100
 MOST_FILES = 100_000
-FRESH_SECONDS = 30.0  # seconds until archives are looked for again; an index is counted when it changed
+FRESH_SECONDS = 30.0  # until archives are listed again; an index is counted when it changes
 
 
 class CrawlView(msgspec.Struct, frozen=True, kw_only=True):
-    """`figures` are None without an index, or when `problem` says what is wrong with it."""
+    """A crawl with its archives and figures; `figures` is None without an index, or if `problem` is set."""
 
     name: str
     etag: str = ""
@@ -46,12 +46,12 @@ class CollectionSurvey(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def archives(self) -> dict[str, int]:
-        """A file outside of every crawl's folder is counted once."""
+        """Return all archives; files outside of the crawl folders are counted once."""
         return {path: size for crawl in self.crawls for path, size in crawl.archives.items()}
 
 
 class Surveyor:
-    """One for all threads of a process."""
+    """Keeps the survey of a site up to date. Thread-safe."""
 
     def __init__(self, site: Site) -> None:
         self._site = site
@@ -60,7 +60,7 @@ class Surveyor:
         self._next: Future[CollectionSurvey] | None = None
 
     def latest(self, *, patience: float) -> CollectionSurvey | None:
-        """The newest there is within `patience` seconds; None while the first is made."""
+        """Return the newest survey available within `patience` seconds, or None while the first one runs."""
         with self._lock:
             if self._next is None and not self._is_fresh():
                 self._next = self._begin()
@@ -71,13 +71,13 @@ class Surveyor:
             return self._last
 
     def _begin(self) -> Future[CollectionSurvey]:
-        """In a thread that a server which is told to end does not wait for."""
+        """Start a survey in a daemon thread, so that the server does not wait for it when it stops."""
         future: Future[CollectionSurvey] = Future()
 
         def work() -> None:
             try:
                 self._last = made = survey_collection(self._site, before=self._last)
-            except Exception as error:  # noqa: BLE001 - told to those who wait; who comes later tries again
+            except Exception as error:  # noqa: BLE001 - raised to those who wait; later callers try again
                 self._end()
                 future.set_exception(error)
             else:
@@ -101,7 +101,7 @@ class Surveyor:
 
 
 def survey_collection(site: Site, *, before: CollectionSurvey | None) -> CollectionSurvey:
-    """What did not change since `before` is not counted again."""
+    """Return a new survey; what has not changed since `before` is not counted again."""
     known = {crawl.name: crawl for crawl in before.crawls} if before else {}
     crawls = site.crawls()
     most = max(3, MOST_BLOCKS // max(1, len(crawls)))
@@ -120,16 +120,16 @@ def view_of(crawl: Collection, index: ServedIndex, *, most: int, before: CrawlVi
     if not etag:
         return view
     try:
-        index.current()  # that it is sound as a whole: only some of it is counted
+        index.current()  # checks it as a whole; only a part is counted
         figures = count_index(LocalStorage(crawl.zipnum), most=most)
-    except WebmillError as error:  # it is told on the page; the next look tries again
+    except WebmillError as error:  # shown on the page; the next survey tries again
         return msgspec.structs.replace(view, problem=message_of(error, crawl.root))
     size = sum(size_of(path) for path in islice(crawl.zipnum.iterdir(), MOST_FILES))
     return msgspec.structs.replace(view, figures=figures, index_bytes=size)
 
 
 def etag_of(crawl: Collection) -> str:
-    """Of the index; empty without one."""
+    """Return the etag of the index, or nothing without one."""
     try:
         return LocalStorage(crawl.zipnum).stat(SUMMARY).etag
     except NotFound:
@@ -142,7 +142,7 @@ def archives_of(crawl: Collection) -> Iterator[tuple[str, int]]:
 
 
 def size_of(path: Path) -> int:
-    """0 for a file that has gone meanwhile."""
+    """Return the size of a file, or 0 if it is gone."""
     try:
         return path.stat().st_size if path.is_file() else 0
     except OSError:

@@ -1,4 +1,4 @@
-"""/tasks: what nobody could do, with its reasons, and another try."""
+"""/tasks: failed tasks with the reason, to retry or discard."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ from webmill.serve.responses import message_of
 from webmill.serve.site import Site
 from webmill.serve.threads import BoundedThreads
 
-MOST_TASKS = 200  # of a queue, on one page
-FAILED = 50  # tasks of a dataset
+MOST_TASKS = 200  # shown per queue
+FAILED = 50  # tasks shown per dataset
 DATASETS = 50
 PROBLEMS = 200
 LONGEST_BODY = 400
-ALL = "*"  # in place of an id: every buried task of a queue
+ALL = "*"  # instead of an id: every failed task of a queue
 ACTIONS = ("retry", "drop")
 
 
 class FailedTask(msgspec.Struct, frozen=True):
-    """`what`: the board of a job of ours, else how the message begins."""
+    """A failed task. `what`: the board of a publish job, else the beginning of the message. `retry`: signature."""
 
     buried: DeadLetter
     what: str
@@ -45,7 +45,7 @@ class FailedTask(msgspec.Struct, frozen=True):
 
 
 class QueueView(msgspec.Struct, frozen=True, kw_only=True):
-    """`stats` are None when nobody has begun it, or `problem` says why it cannot be seen."""
+    """A queue; `stats` is None if it does not exist, or if `problem` says why it cannot be read."""
 
     name: str
     stats: QueueStats | None = None
@@ -93,7 +93,10 @@ def routes(site: Site, threads: BoundedThreads) -> list[BaseRoute]:
         name, id_ = form.get("queue", ""), form.get("id", "")
         if not is_authorized(request, site, action=f"{action} {name} {id_}", stamp=form.get("stamp", "")):
             return error_page(
-                site, request, status=403, message="This button is not one of ours, or of an earlier run."
+                site,
+                request,
+                status=403,
+                message="The signature of this button is not valid; the server may have been restarted.",
             )
         count = await threads.run(request.scope, request.receive, partial(apply_action, site, action, name, id_))
         return RedirectResponse("/tasks?" + urlencode({"did": action, "count": count}), status_code=303)
@@ -106,7 +109,7 @@ def routes(site: Site, threads: BoundedThreads) -> list[BaseRoute]:
     ]
 
 
-# --- looking ---------------------------------------------------------------------------------------------------------
+# --- reading ---------------------------------------------------------------------------------------------------------
 
 
 def view_of(site: Site, name: str) -> QueueView:
@@ -122,7 +125,7 @@ def view_of(site: Site, name: str) -> QueueView:
 
 
 def count_failed_tasks(site: Site) -> int:
-    """Of all queues that can be seen."""
+    """Return the number of failed tasks in all queues."""
     count = 0
     for door in site.queues.values():
         try:
@@ -142,7 +145,7 @@ class NamedBoard(msgspec.Struct):
 
 
 class NamedJob(msgspec.Struct):
-    """As much of a job of `boards/` as tells which board it is of."""
+    """The part of a job of `boards/` that names its board."""
 
     board: NamedBoard
 
@@ -155,17 +158,17 @@ def task_label(body: bytes) -> str:
 
 
 def find_failed_task(site: Site, name: str, id_: str) -> FailedTask:
-    """`NotFound` also when it was retried or dropped meanwhile."""
+    """Return a failed task, or raise `NotFound`, also if it was retried or dropped meanwhile."""
     if name in site.queues:
         with site.queues[name].view() as queue:
             for buried in queue.dead_letters():
                 if buried.id == id_:
                     return failed_task(site, name, buried)
-    raise NotFound("no such failed task: it was retried or dropped meanwhile, maybe")
+    raise NotFound("there is no such failed task; it may have been retried or dropped")
 
 
 def failed_datasets(root: Path) -> Iterator[DatasetView]:
-    """Those with failed tasks, where `webmill dataset --in DIR/datasets` keeps them."""
+    """Yield the datasets below DIR/datasets that have failed tasks."""
     folder = root / "datasets"
     for path in find_folders(folder) if folder.is_dir() else ():
         try:
@@ -183,20 +186,20 @@ def failed_datasets(root: Path) -> Iterator[DatasetView]:
 
 
 def done_text(request: Request) -> str:
-    """What the button before has done. A number of strangers' choice at worst: it is shown as one."""
+    """Return what the last button did, from the URL; a forged one can only change the number."""
     did, count = request.query_params.get("did"), request.query_params.get("count", "")
     if did not in ACTIONS or not (count.isascii() and count.isdigit() and len(count) < 10):
         return ""
-    tasks = "1 task is" if count == "1" else f"{int(count):,} tasks are"
-    return f"{tasks} queued again." if did == "retry" else f"{tasks} forgotten."
+    tasks = "1 task" if count == "1" else f"{int(count):,} tasks"
+    return f"{tasks} queued for retry." if did == "retry" else f"{tasks} dropped."
 
 
-# --- doing -----------------------------------------------------------------------------------------------------------
+# --- changing ---------------------------------------------------------------------------------------------------------
 
 
 def apply_action(site: Site, action: str, name: str, id_: str) -> int:
     if name not in site.queues:
-        raise NotFound("no such queue")
+        raise NotFound("there is no such queue")
     with site.queues[name].open() as queue:
         if action == "drop":
             return queue.drop([id_])
@@ -204,16 +207,16 @@ def apply_action(site: Site, action: str, name: str, id_: str) -> int:
 
 
 async def read_form(request: Request, *, most: int) -> dict[str, str]:
-    """A form as browsers send it. `BadInput`: another type, or more than `most` bytes."""
+    """Return the fields of a form as browsers send it. `BadInput`: another type, or more than `most` bytes."""
     if request.headers.get("content-type", "").partition(";")[0].strip() != "application/x-www-form-urlencoded":
         raise BadInput("send a form (application/x-www-form-urlencoded)", reason="bad_form")
     body = bytearray()
     async for chunk in request.stream():
         body += chunk
         if len(body) > most:
-            raise BadInput(f"a form of more than {most:,} bytes", reason="too_large")
+            raise BadInput(f"the form is larger than {most:,} bytes", reason="too_large")
     try:
         fields = parse_qs(body.decode("ascii"), keep_blank_values=True, max_num_fields=20, errors="strict")
     except ValueError as error:  # UnicodeDecodeError is one
-        raise BadInput("a form that cannot be read", reason="bad_form") from error
+        raise BadInput("the form cannot be parsed", reason="bad_form") from error
     return {name: values[-1] for name, values in fields.items()}

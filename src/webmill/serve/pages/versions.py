@@ -1,4 +1,4 @@
-"""/versions: what was published and when; /versions/NAME: one of them, how it was made and what it holds."""
+"""/versions: the published versions; /versions/NAME: one version, how it was made and what it holds."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from webmill.serve.pages.paging import make_pager, page_count
 from webmill.serve.pages.render import render
 
 PAGE = 25
-SHOWN = 100  # sources, errors and files of one version; their files have all
+SHOWN = 100  # sources, errors and files listed; the files of the version have all
 
 
 class VersionRow(msgspec.Struct, frozen=True):
-    """`counts` is None when they cannot be read."""
+    """A version; `counts` is None if they cannot be read."""
 
     version: Version
     counts: VersionStats | None
-    diff: str  # with the one before it
+    diff: str  # URL of the diff with the version before
 
 
 def routes(reader: ContentReader) -> list[BaseRoute]:
@@ -98,7 +98,7 @@ def version(reader: ContentReader, request: Request) -> Response:
 
 
 def _first_files(files: tuple[ManifestEntry, ...]) -> list[ManifestEntry]:
-    """Those of facets are many, and come last."""
+    """Return the first files; those of facets are many and come last."""
     return sorted(files, key=lambda entry: (entry.key.startswith("index/") and entry.key.count("/") > 1, entry.key))[
         :SHOWN
     ]

@@ -1,4 +1,4 @@
-"""/versions/diff: what changed between any two versions, by words. With `id`: in one document."""
+"""/versions/diff: word diff of two versions; with `id`, of one document."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from webmill.serve.api.text_diff import LONGEST
 from webmill.serve.pages.language import lang_of
 from webmill.serve.pages.render import render
 
-NAMES = {"added": "Added", "changed": "Changed", "relabelled": "Other labels", "removed": "Removed"}
-CHOICES = 200  # versions that a form offers
+NAMES = {"added": "Added", "changed": "Changed", "relabelled": "Relabelled", "removed": "Removed"}
+CHOICES = 200  # versions offered in the form
 
 
 class PairDiffView(msgspec.Struct, frozen=True, kw_only=True):
@@ -28,9 +28,9 @@ class PairDiffView(msgspec.Struct, frozen=True, kw_only=True):
     title: str
     lang: str
     url: str
-    old: str  # where the document is, as it was and as it is; empty: it is not in that version
+    old: str  # URL of the document in the old and the new version, if it is there
     new: str
-    alone: str  # this difference on a page of its own
+    alone: str  # URL of this diff alone
 
 
 class ChangeTab(msgspec.Struct, frozen=True):
@@ -72,8 +72,8 @@ def diff(reader: ContentReader, request: Request) -> Response:
 
 
 def address_of(old: str, new: str, *, change: str = "", after: str = "", id_: str = "") -> str:
-    asked = [("from", old), ("to", new), ("change", change), ("after", after), ("id", id_)]
-    return links.with_query("/versions/diff", asked)
+    query = [("from", old), ("to", new), ("change", change), ("after", after), ("id", id_)]
+    return links.with_query("/versions/diff", query)
 
 
 def _one(reader: ContentReader, request: Request, old: str, new: str, id_: str) -> Response:
@@ -114,7 +114,7 @@ def _title(item: PublishedItem) -> str:
 
 def tabs_of(old: str, new: str, change: str, counts: dict[str, int] | None) -> list[ChangeTab]:
     everything = sum(counts.values()) if counts else None
-    tabs = [ChangeTab("Everything", address_of(old, new), change == "", everything)]
+    tabs = [ChangeTab("All", address_of(old, new), change == "", everything)]
     for name in CHANGES:
         count = counts[name] if counts else None
         if count != 0 or name == change:

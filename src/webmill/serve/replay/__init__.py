@@ -1,1 +1,1 @@
-"""Archived pages as they were, on an origin of their own: enough to read and to browse (docs/reference/replay.md)."""
+"""Replay of archived pages on an origin of their own (docs/reference/replay.md)."""

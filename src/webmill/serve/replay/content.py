@@ -1,4 +1,4 @@
-"""Archived content as the replay origin gives it: links rewritten, codings undone, few headers kept (V08)."""
+"""Archived content for the replay origin: links rewritten, codings undone, few headers kept (V08)."""
 
 from __future__ import annotations
 
@@ -37,35 +37,43 @@ from webmill.serve.threads import BoundedThreads
 
 log = logging.getLogger(__name__)
 
-MOST_REWRITTEN = 8 << 20  # bytes of a page or a style sheet
+MOST_REWRITTEN = 8 << 20  # bytes; larger pages and style sheets are not rewritten
 HTML, CSS = ("text/html", "application/xhtml+xml"), "text/css"
 BODILESS = (204, 205)
-NOT_SHOWN = (206, 304, 407)  # without a Range, a question and a proxy that these answer, browsers show less or nothing
-# Told to the browser as they are; Content-Type, Location and Refresh are made anew.
+NOT_SHOWN = (206, 304, 407)  # answers to a range, a condition or a proxy: browsers would not show them
+# Passed on as they are; Content-Type, Location and Refresh are rewritten.
 PASSED = ("content-language",)
-TEXTS = ("text/plain", "text/xml", "text/javascript")  # others, such as text/csv, are saved; in a frame they are read
+TEXTS = (
+    "text/plain",
+    "text/xml",
+    "text/javascript",
+)  # others, such as text/csv, would be downloaded; in a frame they are shown as text
 _SHOWN = re.compile(
     r"(?:text|audio|video)/.*|image/(?:png|jpe?g|pjpeg|gif|webp|avif|apng|bmp|svg\+xml|x-icon|vnd\.microsoft\.icon)"
     r"|application/(?:(?:.*\+)?(?:json|xml)|(?:x-)?(?:java|ecma)script)"
 )
 MOST_PASSED = 1000  # characters
-# Two bytes may mean a `<` and not be one: such pages are decoded first, and sent as UTF-8.
+# Not ASCII-compatible: such pages are decoded first and sent as UTF-8.
 _NOT_ASCII = ("utf-16le", "utf-16be", "iso-2022-jp", "replacement")
 _LOOKS_LIKE_HTML = re.compile(rb"\s*+(?:\xef\xbb\xbf)?<(?:!doctype\s++html|html|head|body|title)\b", re.IGNORECASE)
 
 
 def replay_response(
-    site: Site, archived: Archived, asked: CaptureAddress, *, is_page: bool, request: Request, threads: BoundedThreads
+    site: Site, archived: Archived, address: CaptureAddress, *, is_page: bool, request: Request, threads: BoundedThreads
 ) -> Response:
-    """`is_page`: it fills a frame, and tells our page around it what it is. The archive is closed with the answer."""
-    links = LinkRewriter(asked.timestamp_part, archived.capture.url or asked.url)
-    headers = [*memento_headers(site, archived, asked.url), *_kept_headers(archived, links)]
+    """Return the capture as a response that closes the archive. `is_page`: it fills a frame and reports itself to our
+    page around it.
+    """
+    links = LinkRewriter(address.timestamp_part, archived.capture.url or address.url)
+    headers = [*memento_headers(site, archived, address.url), *_kept_headers(archived, links)]
     if there := redirect_target(archived):
-        headers.append(("Location", add_fragment(web_address(asked.timestamp_part, there), location_header(archived))))
+        headers.append(
+            ("Location", add_fragment(web_address(address.timestamp_part, there), location_header(archived)))
+        )
     if there or archived.status in BODILESS:
         archived.close()
         return add_headers(Response(status_code=archived.status), headers)
-    report = _report_script(site, archived, asked) if is_page else ""
+    report = _report_script(site, archived, address) if is_page else ""
     kind, label = parse_content_type(archived.content_type)
     if archived.status in (200, 206) and archived.content_type and kind not in (*HTML, CSS):
         if is_page and not _SHOWN.fullmatch(kind):
@@ -95,13 +103,13 @@ def _status(archived: Archived) -> int:
 
 
 def _file_page(kind: str, report: str) -> Response:
-    """In place of what a browser saves, or shows by a plugin: the sandbox of a frame forbids both."""
-    message = f"This is a file ({kind}). Browsers do not open it here: “As archived”, above, gives it to you."
-    return HTMLResponse(minimal_page("A file of the archive", message).replace("<head>", f"<head>{report}", 1))
+    """Return a page in place of a download or plugin content, which the sandbox forbids."""
+    message = f"This is a file ({kind}) that browsers do not show here. Download it with “As archived” above."
+    return HTMLResponse(minimal_page("Archived file", message).replace("<head>", f"<head>{report}", 1))
 
 
 def _rewrite(archived: Archived, links: LinkRewriter, *, first: str) -> tuple[Iterator[bytes], str]:
-    """The content and its type. A page that is too much to rewrite is a text, to be read all the same."""
+    """Return the rewritten content and its type. A page that is too large to rewrite is sent as plain text."""
     stated = archived.content_type
     kind, label = parse_content_type(stated)
     held, rest = read_up_to(archived.content(), MOST_REWRITTEN if kind in (*HTML, CSS) or not stated else 0)
@@ -148,17 +156,17 @@ def _kept_headers(archived: Archived, links: LinkRewriter) -> HeaderPairs:
     return [*kept, *original_headers(archived.headers, passed=PASSED)]
 
 
-def _report_script(site: Site, archived: Archived, asked: CaptureAddress) -> str:
-    """A script that comes before the page's own. It tells the page around the frame what is in it now, and takes away
-    WebRTC, the one way out that no policy can close (a page that is out for it finds it again in a frame of its own).
+def _report_script(site: Site, archived: Archived, address: CaptureAddress) -> str:
+    """Return a script to insert before the page's own. It reports to the page around the frame what is shown, and
+    removes WebRTC, which no policy can block (a determined page finds it again in a frame of its own).
 
-    The stamp says that this comes from us. Only a page that fills a frame gets one, and no other page can read it: the
-    origin of each is nobody's. So an archived page cannot pass itself off as another in the banner.
+    The signature proves that the report comes from us. Only a page that fills a frame gets one, and no other page can
+    read it, since each has an opaque origin. So an archived page cannot pass itself off as another in the banner.
     """
-    shown = [archived.capture.timestamp, asked.url, site.sign(shown_action(archived.capture.timestamp, asked.url))]
-    told = json.dumps({"webmill": shown}).replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
-    closed = "delete self.RTCPeerConnection;delete self.webkitRTCPeerConnection"
-    return f"<script>{closed};top.postMessage({told},{json.dumps(site.address)})</script>"
+    shown = [archived.capture.timestamp, address.url, site.sign(shown_action(archived.capture.timestamp, address.url))]
+    message = json.dumps({"webmill": shown}).replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+    no_webrtc = "delete self.RTCPeerConnection;delete self.webkitRTCPeerConnection"
+    return f"<script>{no_webrtc};top.postMessage({message},{json.dumps(site.address)})</script>"
 
 
 def shown_action(timestamp: str, url: str) -> str:

@@ -1,4 +1,4 @@
-"""`/web/TIMESTAMP/URL` on our own origin: the archive's banner, and below it the page, from the replay origin."""
+"""`/web/TIMESTAMP/URL` on our own origin: the banner, and the archived page in a frame from the replay origin."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _TITLE_END = re.compile(r"</title(?=[\s/>])", re.IGNORECASE)
 
 
 class Banner(msgspec.Struct, frozen=True, kw_only=True):
-    """What is said of a capture."""
+    """What the banner shows of a capture."""
 
     title: str
     url: str
@@ -63,51 +63,51 @@ def routes(site: Site, threads: BoundedThreads) -> list[BaseRoute]:
         path = sent_path(request)
         if every := _calendar(path):
             return RedirectResponse(every, 302, headers=NO_STORE)
-        asked = _newest(path) or read_address(request)
+        address = _newest(path) or read_address(request)
         try:
-            archived = open_nearest(site, asked)
+            archived = open_nearest(site, address)
         except NotFound as error:
             return render(
-                site, request, "capture_missing.html", status=404, url=asked.url, reason=message_of(error, site.root)
+                site, request, "capture_missing.html", status=404, url=address.url, reason=message_of(error, site.root)
             )
         try:
-            if archived.capture.timestamp != asked.timestamp:
-                return RedirectResponse(web_address(archived.capture.timestamp, asked.url), 302, headers=NO_STORE)
+            if archived.capture.timestamp != address.timestamp:
+                return RedirectResponse(web_address(archived.capture.timestamp, address.url), 302, headers=NO_STORE)
             if there := redirect_target(archived):
-                answer: Response = RedirectResponse(web_address(asked.timestamp, there), 302, headers=NO_STORE)
+                answer: Response = RedirectResponse(web_address(address.timestamp, there), 302, headers=NO_STORE)
             else:
-                source = site.replay_address + web_address(asked.timestamp + replay_pass(site), asked.url)
-                answer = render(site, request, "frame.html", banner=_banner(site, archived, asked.url), source=source)
-            return add_headers(answer, memento_headers(site, archived, asked.url))
+                source = site.replay_address + web_address(address.timestamp + replay_pass(site), address.url)
+                answer = render(site, request, "frame.html", banner=_banner(site, archived, address.url), source=source)
+            return add_headers(answer, memento_headers(site, archived, address.url))
         finally:
             archived.close()
 
     def banner(request: Request) -> Response:
-        """For the script of the frame, when the page in it is another. The stamp is from that page."""
-        asked = parse_address(request.query_params.get("at", "").encode())
+        """Return the banner of another page, for the script of the frame. The signature comes from that page."""
+        address = parse_address(request.query_params.get("at", "").encode())
         stamp = request.query_params.get("stamp", "")
-        if asked is None or not site.is_signed(shown_action(asked.timestamp, asked.url), stamp):
-            raise BadInput("no page of ours is shown", reason="bad_stamp")
-        archived = open_nearest(site, asked)
+        if address is None or not site.is_signed(shown_action(address.timestamp, address.url), stamp):
+            raise BadInput("the signature of the archived page is not valid", reason="bad_stamp")
+        archived = open_nearest(site, address)
         try:
-            return render(site, request, "frame_banner.html", banner=_banner(site, archived, asked.url))
+            return render(site, request, "frame_banner.html", banner=_banner(site, archived, address.url))
         finally:
             archived.close()
 
     return [Route("/web/{rest:archived}", threads.endpoint(frame)), Route("/web-banner", threads.endpoint(banner))]
 
 
-# What people know from other archives.
+# Address forms that people know from other archives.
 
 
 def _calendar(path: bytes) -> str | None:
-    """Of `/web/*/URL`: all captures of it."""
-    asked = parse_address(path.replace(b"/*/", b"/1/", 1)) if path.startswith(b"/web/*/") else None
-    return address_of(asked.url) if asked else None
+    """Return the history page for `/web/*/URL`."""
+    address = parse_address(path.replace(b"/*/", b"/1/", 1)) if path.startswith(b"/web/*/") else None
+    return address_of(address.url) if address else None
 
 
 def _newest(path: bytes) -> CaptureAddress | None:
-    """`/web/URL`."""
+    """Return the newest capture for `/web/URL`."""
     rest = path.removeprefix(b"/web/")
     return parse_address(b"/web/%b/%b" % (LATEST, rest)) if _URL.match(rest) else None
 
@@ -130,7 +130,7 @@ def _banner(site: Site, archived: Archived, url: str) -> Banner:
 
 
 def _title(archived: Archived) -> str:
-    """As a browser would name the tab."""
+    """Return the title as a browser would show it."""
     if parse_content_type(archived.content_type)[0] not in HTML:
         return ""
     held, _ = read_up_to(archived.content(), TITLE_WITHIN)

@@ -1,4 +1,4 @@
-"""Where a link of an archived page leads in the archive."""
+"""Rewrites links of archived pages to lead into the archive."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _NOT_ASCII = re.compile("[^\x00-\x7f]")
 
 
 class RewriteBudget:
-    """How much longer a page may become: a short link on a page with a long base is a long address here."""
+    """Bounds how much a page may grow: a short link with a long base becomes a long URL here."""
 
     def __init__(self, left: int = 16 << 20) -> None:
         self._left = left
@@ -29,20 +29,20 @@ class RewriteBudget:
     def spend(self, length: int) -> None:
         self._left -= length
         if self._left < 0:
-            raise BadInput("too many links to rewrite", reason="rewrite_limit")
+            raise BadInput("the page has too many links to rewrite", reason="rewrite_limit")
 
 
 class LinkRewriter(msgspec.Struct, frozen=True):
-    """Of one page, style sheet or head: `base` is what its links are relative to."""
+    """Rewrites the links of one page, style sheet or header, which are relative to `base`."""
 
-    timestamp_part: str  # the timestamp and the mark that are kept
+    timestamp_part: str  # timestamp and modifier of the page, which its links keep
     base: str
     budget: RewriteBudget = msgspec.field(default_factory=RewriteBudget)
 
     def rewrite(self, href: str) -> str | None:
-        """The address in the archive, of the same time. None for what is none: a place on the page, `data:`…
+        """Return the URL in the archive at the same time, or None for fragments, `data:` and the like.
 
-        BadInput (rewrite_limit) when that would be too much for one page.
+        BadInput (rewrite_limit): the page would grow too much.
         """
         href = href.strip(SPACE)
         if not href or href.startswith("#"):
@@ -55,22 +55,22 @@ class LinkRewriter(msgspec.Struct, frozen=True):
         return add_fragment(there, href)
 
     def with_base(self, base: str) -> LinkRewriter:
-        """With the base that the page states."""
+        """Return a rewriter with the base URL that the page declares."""
         try:
             return LinkRewriter(self.timestamp_part, join(self.base, base), self.budget)
         except BadInput:
             return self
 
     def rewrite_srcset(self, value: str) -> str:
-        """A `srcset`: addresses with their sizes, between commas. An address may hold commas, but not end in one."""
-        said = value.rstrip(_BETWEEN)  # else every place in a row of commas is tried as a beginning
-        return _CANDIDATE.sub(self._candidate, said) + value[len(said) :]
+        """Rewrite a `srcset`: URLs with sizes, separated by commas. A URL may contain commas but not end in one."""
+        stripped = value.rstrip(_BETWEEN)  # otherwise the regex would try every comma of a long row
+        return _CANDIDATE.sub(self._candidate, stripped) + value[len(stripped) :]
 
     def _candidate(self, found: re.Match[str]) -> str:
         before, url, size = found.groups()
         bare = url.rstrip(",")
         there = self.rewrite(bare) or bare
-        # The size of one that ends in a comma belongs to the next, which comes by itself only if it is left.
+        # What follows a URL that ends in a comma is the next candidate.
         return (
             f"{before}{there}{url[len(bare) :]}{size}"
             if bare == url
@@ -78,7 +78,7 @@ class LinkRewriter(msgspec.Struct, frozen=True):
         )
 
     def rewrite_refresh(self, value: str) -> str | None:
-        """`5; url=there`, of a meta or of a head."""
+        """Rewrite `5; url=there` of a meta element or header."""
         found = _REFRESH.match(value)
         if not found:
             return None
@@ -88,15 +88,15 @@ class LinkRewriter(msgspec.Struct, frozen=True):
 
 
 def add_fragment(there: str, href: str) -> str:
-    """An address here with the place on the page that a link named."""
+    """Return the URL with the fragment of the original link."""
     _, mark, fragment = href.partition("#")
     return f"{there}#{quote(fragment, safe=_FRAGMENT, errors='replace')}" if mark else there
 
 
 class PageEncoding(msgspec.Struct, frozen=True):
-    """How to read pieces of a page that is held undecoded, a character for each byte; '' when it is decoded.
+    """The encoding of a page that is held undecoded, one character per byte; '' if it is decoded.
 
-    Undecoded, what is not rewritten keeps its bytes, also those that mean nothing.
+    Undecoded, everything that is not rewritten keeps its bytes, also invalid ones.
     """
 
     encoding: str = ""
@@ -105,7 +105,7 @@ class PageEncoding(msgspec.Struct, frozen=True):
         return decode_as(raw.encode("latin-1"), self.encoding) if self.encoding and not raw.isascii() else raw
 
     def decode_url(self, raw: str) -> str:
-        """Browsers send the query in the page's own encoding, and the rest in UTF-8."""
+        """Decode a URL: browsers send the query in the encoding of the page and the rest in UTF-8."""
         if self.encoding in ("", "utf-8") or raw.isascii():
             return self.decode(raw)
         path, mark, query = raw.partition("?")

@@ -1,4 +1,4 @@
-"""Which capture is shown for an address and a time, on both origins alike."""
+"""Finds the capture to show for an address and a time, on both origins."""
 
 from __future__ import annotations
 
@@ -14,21 +14,20 @@ REDIRECTS = (301, 302, 303, 307, 308)
 MOST_TRIED = 10
 
 
-def open_nearest(site: Site, asked: CaptureAddress) -> Archived:
-    """The nearest capture, to be closed; `NotFound` says why there is none.
+def open_nearest(site: Site, address: CaptureAddress) -> Archived:
+    """Return the nearest capture, to be closed by the caller; `NotFound` says why there is none.
 
-    One that leads to its own address is passed over: an index does not tell http from https, so a page that sent its
-    visitors from the one to the other would send them in circles. So is one that says no more than that a page which
-    its asker had was still the same.
+    Captures that redirect to their own address are skipped: an index does not distinguish http and https, so a redirect
+    from one to the other would loop. So are captures that only say "not modified" to a conditional request.
     """
     index = site.index()
-    why, tried = "no capture of this address is here", 0
-    for line in nearest(index, asked.url, moment=asked.moment):
-        why = "every capture at hand leads to its own address, or says only that nothing had changed"
+    why, tried = "there is no capture of this address here", 0
+    for line in nearest(index, address.url, moment=address.moment):
+        why = "every capture of this address redirects to itself or only says “not modified”"
         if line.status == "304" and not line.is_revisit:  # there may be many in a row
             continue
         archived = open_capture(index, site.files, line.capture)
-        if archived.status != 304 and not _redirects_to_itself(archived, asked):
+        if archived.status != 304 and not _redirects_to_itself(archived, address):
             return archived
         archived.close()
         tried += 1
@@ -38,7 +37,7 @@ def open_nearest(site: Site, asked: CaptureAddress) -> Archived:
 
 
 def redirect_target(archived: Archived) -> str | None:
-    """Where the server sent its visitors, if that is an address of the web."""
+    """Return the target of a redirect, if it is a web address."""
     location = location_header(archived)
     if archived.status not in REDIRECTS or not location:
         return None
@@ -49,10 +48,10 @@ def redirect_target(archived: Archived) -> str | None:
 
 
 def location_header(archived: Archived) -> str:
-    """Sent as UTF-8 or escaped; a head is read as Latin-1."""
+    """Return the Location header as UTF-8; headers are read as Latin-1."""
     return (archived.headers.get("Location") or "").encode("latin-1", "replace").decode("utf-8", "replace")
 
 
-def _redirects_to_itself(archived: Archived, asked: CaptureAddress) -> bool:
+def _redirects_to_itself(archived: Archived, address: CaptureAddress) -> bool:
     there = redirect_target(archived)
-    return there is not None and surt(there) == surt(asked.url)
+    return there is not None and surt(there) == surt(address.url)

@@ -1,4 +1,4 @@
-"""The replay origin: `/web/TIMESTAMP/URL` is what was archived, and there is nothing else here."""
+"""The replay origin: `/web/TIMESTAMP/URL` is the archived content, and there is nothing else."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from webmill.serve.site import Site
 from webmill.serve.threads import BoundedThreads
 
 FRAMES = ("iframe", "frame")
-MAX_RUNNING, MAX_WAITING = 8, 128  # a page that is rewritten takes memory, and keeps a processor busy
-PER_CLIENT, WAITING_PER_CLIENT = 6, 64  # a browser asks for six parts of a page at once
+MAX_RUNNING, MAX_WAITING = 8, 128  # rewriting a page takes memory and CPU
+PER_CLIENT, WAITING_PER_CLIENT = 6, 64  # browsers open six connections
 
 
 def routes(site: Site) -> list[BaseRoute]:
@@ -28,39 +28,39 @@ def routes(site: Site) -> list[BaseRoute]:
     )
 
     def answer(request: Request) -> Response:
-        asked = parse_address(sent_path(request))
-        return _serve_capture(site, request, asked, threads) if asked else _redirect_escaped_link(site, request)
+        address = parse_address(sent_path(request))
+        return _serve_capture(site, request, address, threads) if address else _redirect_escaped_link(site, request)
 
     async def archived(request: Request) -> Response:
         try:
             return await threads.run(request.scope, request.receive, partial(answer, request))
         except WebmillError as error:
             log_server_error(error)
-            page = minimal_page("Not shown", message_of(error, site.root))
+            page = minimal_page("Cannot show this page", message_of(error, site.root))
             return HTMLResponse(page, status_of(error), headers_of(error))
 
     return [Route("/{rest:archived}", archived)]
 
 
-def _serve_capture(site: Site, request: Request, asked: CaptureAddress, threads: BoundedThreads) -> Response:
-    goal = request.headers.get("sec-fetch-dest", "")
-    if goal == "document":  # a tab of its own: archived pages are shown below our banner, and can go nowhere else
-        return RedirectResponse(site.address + web_address(asked.timestamp, asked.url), 302)
-    archived = open_nearest(site, asked)
-    is_page = goal in FRAMES
-    return replay_response(site, archived, asked, is_page=is_page, request=request, threads=threads)
+def _serve_capture(site: Site, request: Request, address: CaptureAddress, threads: BoundedThreads) -> Response:
+    destination = request.headers.get("sec-fetch-dest", "")
+    if destination == "document":  # a tab of its own: archived pages are only shown below our banner
+        return RedirectResponse(site.address + web_address(address.timestamp, address.url), 302)
+    archived = open_nearest(site, address)
+    is_page = destination in FRAMES
+    return replay_response(site, archived, address, is_page=is_page, request=request, threads=threads)
 
 
 def _redirect_escaped_link(site: Site, request: Request) -> Response:
-    """A link that a script made, `/data.json`: where it stands tells what it is relative to, when a browser says that.
+    """Redirect a link that was not rewritten, such as `/data.json` of a script, relative to the Referer.
 
-    A page in an origin of nobody names no Referer; its modules and style sheets do.
+    Pages with an opaque origin send no Referer; their modules and style sheets do.
     """
     referer = request.headers.get("referer", "")
-    asked = None
+    address = None
     if referer.startswith(f"{site.replay_address}/web/"):
-        asked = parse_address(referer.removeprefix(site.replay_address).encode("utf-8", "replace"))
+        address = parse_address(referer.removeprefix(site.replay_address).encode("utf-8", "replace"))
     path = sent_path(request).decode("utf-8", "replace")
-    if asked is None or path.startswith("//"):
-        raise NotFound("only archived pages are here: /web/TIMESTAMP/URL")
-    return RedirectResponse(web_address(asked.timestamp_part, join(asked.url, path)), 307)
+    if address is None or path.startswith("//"):
+        raise NotFound("only archived pages are served here: /web/TIMESTAMP/URL")
+    return RedirectResponse(web_address(address.timestamp_part, join(address.url, path)), 307)

@@ -1,11 +1,11 @@
-"""The policy of the replay origin, on every answer of it (V07-V09).
+"""The security policy of the replay origin, on every response (V07-V09).
 
-What is archived runs in an origin of nobody (`sandbox` without `allow-same-origin`): no storage, no cookies, no service
-worker, no windows, no way to steer the page around it. It may load from the replay origin, and from nowhere else.
+Archived content runs in an opaque origin (`sandbox` without `allow-same-origin`): no storage, no cookies, no service
+worker, no windows, no access to the page around it. It may load from the replay origin and from nowhere else.
 
-Addresses in our frame, and those that archived pages have of each other, carry a pass. Origins of nobody cannot be told
-apart otherwise: a page with the pass may frame and read other archived pages, as it could on its own site; a page of
-another site, which does not know it, may not. And an archived page has no way to tell it.
+URLs in our frame, and links between archived pages, carry a pass, since opaque origins cannot be told apart: a page
+with the pass may frame and read other archived pages, as it could on its own site; a page of another site, which
+does not know the pass, may not. And an archived page has no way to reveal it.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ POLICY = (
 )
 ALWAYS = COMMON | {
     b"permissions-policy": PERMISSIONS,
-    b"cross-origin-resource-policy": b"cross-origin",  # an origin of nobody: all that a page is made of is of another
-    # `same-origin` would be none at all; and there is nobody else whom a page could tell.
+    b"cross-origin-resource-policy": b"cross-origin",  # with an opaque origin every resource is cross-origin
+    # `same-origin` would send none at all; and a page can reach nobody else.
     b"referrer-policy": b"no-referrer-when-downgrade",
     b"x-dns-prefetch-control": b"off",
     b"cache-control": b"no-store",
@@ -36,11 +36,13 @@ FORBIDDEN = ("set-cookie", "strict-transport-security", "service-worker-allowed"
 
 
 def replay_pass(site: Site) -> str:
-    """What stands behind the timestamp in addresses of ours."""
+    """Return the pass, which follows the timestamp in replay URLs."""
     return f"~{site.sign('replay')[:16]}"
 
 
 class ReplayPolicy:
+    """Middleware that applies the policy to every response."""
+
     def __init__(self, app: ASGIApp, site: Site) -> None:
         self._app = app
         self._passed = re.compile(f"(?:{re.escape(site.replay_address)})?/web/[0-9]+{replay_pass(site)}/")
@@ -53,22 +55,22 @@ class ReplayPolicy:
             await self._app(scope, receive, send)
             return
         request = Headers(scope=scope)
-        # A module that asks for `/other.js` asks without a pass, but says where it stands.
+        # A module that imports `/other.js` has no pass in the URL, but in its Referer.
         path = (scope.get("raw_path") or b"").decode("latin-1")
         has_pass = any(self._passed.match(place) for place in (path, request.get("referer", "")))
 
-        async def sealed(message: Message) -> None:
+        async def send_with_policy(message: Message) -> None:
             if message["type"] == "http.response.start":
-                self._seal(MutableHeaders(scope=message), request, has_pass=has_pass)
+                self._apply(MutableHeaders(scope=message), request, has_pass=has_pass)
             await send(message)
 
         if "service-worker" in request:
-            refusal = PlainTextResponse("an archived service worker stays archived", status_code=403)
-            await refusal(scope, receive, sealed)
+            refusal = PlainTextResponse("archived service workers are not run", status_code=403)
+            await refusal(scope, receive, send_with_policy)
         else:
-            await self._app(scope, receive, sealed)
+            await self._app(scope, receive, send_with_policy)
 
-    def _seal(self, headers: MutableHeaders, request: Headers, *, has_pass: bool) -> None:
+    def _apply(self, headers: MutableHeaders, request: Headers, *, has_pass: bool) -> None:
         for name in FORBIDDEN:
             del headers[name]
         headers.update(self._always)

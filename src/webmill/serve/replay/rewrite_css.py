@@ -1,6 +1,6 @@
-"""Links in style sheets: `url(…)` and `@import "…"`. All else stays as it is.
+"""Links in style sheets: `url(…)` and `@import "…"`. Everything else is kept.
 
-Every repetition is possessive, and a quote without an end is looked for once: time is linear, whatever the sheet holds.
+Every repetition is possessive, so that time is linear for any input.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ TEXT = PageEncoding()
 
 
 def rewrite_css(sheet: str, links: LinkRewriter, *, encoding: PageEncoding = TEXT) -> str:
-    def rewritten(found: re.Match[str]) -> str:
+    def rewrite(found: re.Match[str]) -> str:
         value = found["url"] or found["imported"]
         there = links.rewrite(encoding.decode_url(_ESCAPE.sub(_unescape, value[1:-1] if value[0] in "\"'" else value)))
         if there is None:
@@ -30,11 +30,11 @@ def rewrite_css(sheet: str, links: LinkRewriter, *, encoding: PageEncoding = TEX
         quoted = '"' + there.replace("\\", "%5C").replace('"', "%22") + '"'
         return f"{found['import']}{quoted}" if found["import"] else f"{found['before']}{quoted}{found['behind']}"
 
-    return _LINK.sub(rewritten, sheet)
+    return _LINK.sub(rewrite, sheet)
 
 
 def _unescape(found: re.Match[str]) -> str:
-    """Percent-encoded beyond ASCII: in an undecoded sheet a character would be taken for a byte."""
+    """Return the escaped character, percent-encoded beyond ASCII: in an undecoded sheet it would be a byte."""
     if not found[1]:
         return found[2]
     number = int(found[1], 16)

@@ -1,8 +1,8 @@
-"""Links in HTML. What is not a link stays as it is, byte for byte; scripts are not looked into.
+"""Rewrites links in HTML. Everything else is kept byte for byte; scripts are not rewritten.
 
-A lexer by HTML's own rules (13.2.5), since it must cut where browsers do; `formats.html.tokens` cuts where Common
-Crawl's extractor does. It never goes back, so time is linear: a tag, comment or element without an end is the rest of
-the page, as it is for browsers. Nothing relies on this for safety: what is missed stops at the replay origin's policy.
+A lexer by HTML's own rules (13.2.5), since it must split where browsers do; `formats.html.tokens` splits where Common
+Crawl's extractor does. It never backtracks, so time is linear: an unterminated tag, comment or element extends to the
+end of the page, as in browsers. Security does not depend on it: missed links stop at the policy of the replay origin.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _S = r"\t\n\f\r "
 _OPENING = re.compile(rf"<(?:(/?)([A-Za-z][^{_S}/>]*+)|(!--)|[!?/])")
 _CLOSE = re.compile(">")
 _COMMENT_END = re.compile(r"(?<=<!--)-?>|--!?>")
-_VALUE = rf"""(?:"[^"]*+"?|'[^']*+'?|[^{_S}>"'][^{_S}>]*+)"""  # a quote without an end takes all
+_VALUE = rf"""(?:"[^"]*+"?|'[^']*+'?|[^{_S}>"'][^{_S}>]*+)"""  # an unterminated quote takes the rest
 _ONE = rf"([^{_S}/>][^{_S}/>=]*+)(?:[{_S}]*+=[{_S}]*+({_VALUE})?+)?+"
 _ATTRIBUTE = re.compile(_ONE)
 _ATTRIBUTES = re.compile(rf"(?:[{_S}/]++|{_ONE})*+")
@@ -31,19 +31,19 @@ _URLS = frozenset(
     }
 )
 _SETS = frozenset({"srcset", "imagesrcset", "data-srcset"})
-# They would stop what was rewritten (other bytes, another origin), or tell somebody of a click.
+# They would block rewritten content (other bytes, another origin) or report clicks.
 _DROPPED = frozenset({"integrity", "crossorigin", "ping", "referrerpolicy", "manifest", "nonce"})
 _DROPPED_METAS = frozenset({"content-security-policy", "content-security-policy-report-only", "x-frame-options"})
-_OUTWARD = frozenset({"_blank", "_top", "_parent", "_new"})  # windows that a sandbox may not open or steer
-_DEEPEST = 1  # pages in attributes (srcdoc) of pages: each escape of an escape makes them longer
+_OUTWARD = frozenset({"_blank", "_top", "_parent", "_new"})  # windows that a sandbox may not open
+_DEEPEST = 1  # nesting of srcdoc pages; each level of escaping makes them longer
 TEXT = PageEncoding()
 
 
 def rewrite_html(
     page: str, links: LinkRewriter, *, encoding: PageEncoding = TEXT, first: str = "", depth: int = 0
 ) -> str:
-    """`first` is put in front of all that the page's head holds. BadInput (rewrite_limit): see `Room`."""
-    return _HtmlRewriter(page, links, encoding, first, depth).rewritten()
+    """Return the page with links rewritten and `first` at the start of its head. BadInput: see `RewriteBudget`."""
+    return _HtmlRewriter(page, links, encoding, first, depth).rewrite()
 
 
 class _HtmlRewriter:
@@ -53,7 +53,7 @@ class _HtmlRewriter:
         self._out: list[str] = []
         self._done = 0
 
-    def rewritten(self) -> str:
+    def rewrite(self) -> str:
         at = 0
         while found := _OPENING.search(self._page, at):
             at = self._tag(found) if found[2] else self._end_of_markup(found)
@@ -65,12 +65,12 @@ class _HtmlRewriter:
         self._done = end
 
     def _end_of_markup(self, found: re.Match[str]) -> int:
-        """Of a comment, a declaration, or what browsers take for a comment."""
+        """Return the end of a comment, a declaration, or what browsers treat as a comment."""
         end = (_COMMENT_END if found[3] else _CLOSE).search(self._page, found.end())
         return end.end() if end else self._unfinished(found.start())
 
     def _tag(self, found: re.Match[str]) -> int:
-        """Where to go on."""
+        """Rewrite a tag; return where to continue."""
         name = found[2].lower()
         attributes = _ATTRIBUTES.match(self._page, found.end())
         end = attributes.end() if attributes else found.end()
@@ -87,7 +87,7 @@ class _HtmlRewriter:
         return self._after_tag(name, end + 1)
 
     def _unfinished(self, start: int) -> int:
-        """What has no end is the rest of the page. Nothing may be put behind it, or it would end there."""
+        """Treat unterminated markup as the rest of the page; nothing may follow it, or it would end there."""
         self._put_first(start)
         return len(self._page)
 
@@ -97,7 +97,7 @@ class _HtmlRewriter:
             self._first = ""
 
     def _after_tag(self, name: str, at: int) -> int:
-        """Past what is no markup."""
+        """Return the end of a raw text element; rewrite style sheets."""
         if name not in RAW:
             return at
         stop = end_of_raw(self._page, name, at)
@@ -108,7 +108,7 @@ class _HtmlRewriter:
     # --- attributes -------------------------------------------------------------------------------------------------
 
     def _attributes(self, tag: str, raw: str) -> str | None:
-        """None when nothing in them is to be changed."""
+        """Return the rewritten attributes, or None if nothing changes."""
         named = self._named(raw) if tag in ("meta", "base") else {}
         out: list[str] = []
         done = 0
@@ -132,7 +132,7 @@ class _HtmlRewriter:
         return found
 
     def _attribute(self, tag: str, name: str, value: str, named: dict[str, str]) -> str | None:
-        """The new value; None when it stays."""
+        """Return the new value, or None to keep it."""
         if name in _URLS:
             links = self._own if tag == "base" else self._links
             return links.rewrite(decode_attribute(self._encoding.decode_url(_unquote(value))))
@@ -146,7 +146,7 @@ class _HtmlRewriter:
             return self._meta(named)
         if name == "srcdoc" and self._depth < _DEEPEST:
             return rewrite_html(self._decoded(value), self._links, depth=self._depth + 1)
-        if name.startswith("data-") and _unquote(value).startswith(("http://", "https://")):  # lazy images, mostly
+        if name.startswith("data-") and _unquote(value).startswith(("http://", "https://")):  # lazy images
             return self._links.rewrite(decode_attribute(self._encoding.decode_url(_unquote(value))))
         return None
 
@@ -165,5 +165,5 @@ def _unquote(value: str) -> str:
 
 
 def _escape_attribute(value: str) -> str:
-    """For between double quotes, in ASCII: right in every encoding that a page can have here."""
+    """Escape for double quotes, in ASCII: valid in every encoding that a page can have here."""
     return html.escape(value, quote=True).encode("ascii", "xmlcharrefreplace").decode("ascii")

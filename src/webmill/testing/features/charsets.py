@@ -20,19 +20,19 @@ def features() -> list[Feature]:
         ("gb18030", "gb18030", CHINESE),
         ("koi8-r", "koi8-r", RUSSIAN),
     ):
-        table.put(f"/{name}-header", f"{name}, said in the header", _page(language, codec, header=name))
-        table.put(f"/{name}-meta", f"{name}, said by a meta tag", _page(language, codec, meta=_meta(name)))
+        table.put(f"/{name}-header", f"{name}, declared in the header", _page(language, codec, header=name))
+        table.put(f"/{name}-meta", f"{name}, declared by a meta tag", _page(language, codec, meta=_meta(name)))
     table.put(
-        "/http-equiv", "shift_jis, said by meta http-equiv", _page(JAPANESE, "cp932", meta=_http_equiv("shift_jis"))
+        "/http-equiv", "shift_jis, declared by meta http-equiv", _page(JAPANESE, "cp932", meta=_http_equiv("shift_jis"))
     )
     table.put("/utf-16-bom", "UTF-16, little-endian, with BOM", _page(GERMAN, "utf-16-le", bom=b"\xff\xfe"))
     table.put("/utf-16be-bom", "UTF-16, big-endian, with BOM", _page(GERMAN, "utf-16-be", bom=b"\xfe\xff"))
     table.put(
         "/utf-8-bom", "UTF-8 with BOM; the header says windows-1252", _page(GERMAN, "utf-8", "windows-1252", bom=_BOM)
     )
-    table.put("/none-utf-8", "UTF-8, said nowhere", _page(KOREAN, "utf-8"))
-    table.put("/none-windows-1252", "windows-1252, said nowhere", _page(GERMAN, "cp1252"))
-    table.put("/none-euc-kr", "euc-kr, said nowhere", _page(KOREAN, "euc-kr"))
+    table.put("/none-utf-8", "UTF-8, declared nowhere", _page(KOREAN, "utf-8"))
+    table.put("/none-windows-1252", "windows-1252, declared nowhere", _page(GERMAN, "cp1252"))
+    table.put("/none-euc-kr", "euc-kr, declared nowhere", _page(KOREAN, "euc-kr"))
     table.put(
         "/wrong-header", "UTF-8; the header says iso-8859-1", _page(GERMAN, "utf-8", "iso-8859-1", meta=_meta("utf-8"))
     )
@@ -43,7 +43,7 @@ def features() -> list[Feature]:
         _page(GERMAN, "utf-8", meta=_meta("utf-8") + _meta("big5")),
     )
     table.put("/late-meta", "euc-kr; the meta tag comes after 4,000 bytes", _page(KOREAN, "euc-kr", meta=_LATE))
-    table.put("/utf-7", "UTF-7, said in the header: must not be decoded so", _page(GERMAN, "utf-7", "utf-7"))
+    table.put("/utf-7", "UTF-7, declared in the header: must not be decoded so", _page(GERMAN, "utf-7", "utf-7"))
     table.put("/nul-label", "the charset label holds a NUL", _page(GERMAN, "utf-8", "utf-8\x00"))
     table.put("/broken-utf-8", "UTF-8 with surrogates, cut sequences and NUL", HttpReply(body=_BROKEN))
     table.add("/label/*", "UTF-8; the header says what the path says", _labelled, start="/label/unicode_escape")

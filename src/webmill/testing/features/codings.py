@@ -35,7 +35,7 @@ def features() -> list[Feature]:
         ("/gzip-members", "gzip of two members", "gzip", _gzip(PLAIN[:500]) + _gzip(PLAIN[500:])),
         ("/gzip-twice", "`gzip, gzip`, packed twice", "gzip, gzip", _gzip(gz)),
         ("/gzip-br", "`gzip, br`: first gzip, then brotli", "gzip, br", brotli.compress(gz)),
-        ("/gzip-in-gzip", "packed twice, said once", "gzip", _gzip(gz)),
+        ("/gzip-in-gzip", "packed twice, declared once", "gzip", _gzip(gz)),
         ("/ten-codings", "ten times `gzip`", ", ".join(["gzip"] * 10), _gzip_times(10)),
         ("/gzip-lie", "says gzip, is plain", "gzip", PLAIN),
         ("/br-lie", "says br, is gzip", "br", gz),

@@ -68,7 +68,7 @@ def _depot() -> HostFeatures:
         "in a frame of /whole, with a picture and a link",
         HttpReply(body=_frame("/never", f"http://{HOST}/astray")),
     )
-    table.put("/never", "nobody's requisite: only a link of a frame leads here", page("Never"))
+    table.put("/never", "not a page resource: only a link of a frame leads here", page("Never"))
     return table
 
 

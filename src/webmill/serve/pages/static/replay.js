@@ -1,39 +1,39 @@
-// Keeps the banner true when a link in the archived page is followed. What a page says of itself is shown only with the
-// server's stamp on it, and only when it is the page in our frame.
+// Updates the banner when a link in the archived page is followed. What a page reports of itself is shown only with the
+// signature of the server, and only if it is the page in our frame.
 
 const frame = document.getElementById("page");
 const banner = document.getElementById("banner");
-let told = true;
+let reported = true;
 
-let asking = false;
+let isUpdating = false;
 let next = null;
 
 addEventListener("message", (event) => {
   const shown = event.data?.webmill;
   if (event.source !== frame.contentWindow || !Array.isArray(shown)) return;
-  told = true;
+  reported = true;
   next = shown.map(String);
-  if (!asking) ask();
+  if (!isUpdating) update();
 });
 
-// One at a time, and not too often: a page may send as many messages as it likes.
-async function ask() {
-  asking = true;
+// One request at a time, and not too often: a page may send any number of messages.
+async function update() {
+  isUpdating = true;
   while (next) {
     const [timestamp, url, stamp] = next;
     next = null;
     try {
       await show(new URLSearchParams({ at: `/web/${timestamp}/${url}`, stamp }));
     } catch {
-      banner.textContent = "The archive does not answer: what is shown below may be another page.";
+      banner.textContent = "The archive does not respond; this banner may be out of date.";
     }
     await new Promise((done) => setTimeout(done, 500));
   }
-  asking = false;
+  isUpdating = false;
 }
 
-async function show(asked) {
-  const answer = await fetch(`/web-banner?${asked}`);
+async function show(params) {
+  const answer = await fetch(`/web-banner?${params}`);
   if (!answer.ok) return;
   banner.innerHTML = await answer.text();
   const { here, title } = banner.firstElementChild.dataset;
@@ -41,12 +41,12 @@ async function show(asked) {
   history.replaceState(null, "", here);
 }
 
-// A picture or a text in the frame has no script that could tell: then the banner must not go on about the page before.
+// An image or text in the frame has no script to report it: then the banner must not keep showing the previous page.
 frame.addEventListener("load", () => {
-  if (!told) {
+  if (!reported) {
     setTimeout(() => {
-      if (!told) banner.textContent = "This is a file of the archive that you followed a link to.";
+      if (!reported) banner.textContent = "You followed a link to an archived file.";
     }, 1000);
   }
-  told = false;
+  reported = false;
 });

@@ -1,7 +1,7 @@
-// Niceties only: every page works without this file.
+// Enhancements only: every page works without this file.
 
-// A live part asks for itself again: <div data-live="/crawl?past=…" data-every="2">. It stops while nobody looks, and
-// when its reader says so (what moves by itself can be held still).
+// A live part reloads itself: <div data-live="/crawl?past=…" data-every="2">. It pauses while the tab is hidden, and when
+// the reader presses Pause.
 let isPaused = false;
 
 function keepLive(part) {
@@ -13,7 +13,7 @@ function keepLive(part) {
 }
 
 async function refresh(part) {
-  if (part.contains(document.activeElement)) return; // never pull the ground from under a keyboard
+  if (part.contains(document.activeElement)) return; // never replace what has the keyboard focus
   const open = [...part.querySelectorAll("details")].map((details) => details.open);
   try {
     const answer = await fetch(part.dataset.live, { headers: { Accept: "text/html" } });
@@ -22,11 +22,11 @@ async function refresh(part) {
     const next = page.querySelector("[data-part]");
     part.replaceChildren(...next.childNodes);
     if (next.dataset.live) part.dataset.live = next.dataset.live;
-    else delete part.dataset.live; // it has ended
+    else delete part.dataset.live; // the crawl has ended
     part.querySelectorAll("details").forEach((details, place) => { details.open = open[place] || false; });
     part.classList.remove("stale");
   } catch {
-    part.classList.add("stale"); // what is shown is old; the next turn tries again
+    part.classList.add("stale"); // the content is outdated; the next turn tries again
   }
 }
 
@@ -36,7 +36,7 @@ function offerPause(place) {
   button.textContent = "Pause";
   button.addEventListener("click", () => {
     isPaused = !isPaused;
-    button.textContent = isPaused ? "Go on" : "Pause";
+    button.textContent = isPaused ? "Resume" : "Pause";
   });
   place.append(button);
 }
@@ -44,12 +44,12 @@ function offerPause(place) {
 if (document.querySelector("[data-live]")) document.querySelectorAll("[data-pause]").forEach(offerPause);
 document.querySelectorAll("[data-live]").forEach(keepLive);
 
-// A page that waits for something loads itself again.
+// A page that waits for something reloads itself.
 document.querySelectorAll("[data-reload]").forEach((part) => {
   setTimeout(() => location.reload(), 1000 * Number(part.dataset.reload));
 });
 
-// "/" goes to the search field, as on many sites, unless somebody is writing.
+// "/" focuses the search field, unless the reader is typing.
 document.addEventListener("keydown", (event) => {
   if (event.key !== "/" || event.ctrlKey || event.metaKey || event.altKey) return;
   if (event.target.closest("input, textarea, select, [contenteditable]")) return;

@@ -64,7 +64,7 @@ def collection(root: Path, records: Iterable[bytes]) -> Path:
 
 
 @contextmanager
-def served(root: Path) -> Iterator[tuple[TestClient, TestClient]]:
+def serve_both_origins(root: Path) -> Iterator[tuple[TestClient, TestClient]]:
     """Our own origin and that of replay, without sockets. Redirects are not followed."""
     site = site_of(root)
     with (

@@ -19,7 +19,7 @@ T = TypeVar("T")
 DEADLINE = 120.0
 
 
-def eventually(look: Callable[[], T], what: str) -> T:
+def wait_until_true(look: Callable[[], T], what: str) -> T:
     """The first true thing that `look` gives."""
     deadline = time.monotonic() + DEADLINE
     while not (found := look()):
@@ -29,7 +29,7 @@ def eventually(look: Callable[[], T], what: str) -> T:
 
 
 @dataclass(frozen=True)
-class Running:
+class RunningServer:
     process: subprocess.Popen[bytes]
     errors: Path
     port: int
@@ -93,15 +93,15 @@ def is_listening(pid: int, port: int) -> bool:
 @contextmanager
 def serving(
     root: Path, errors: Path, *flags: str, program: tuple[str, ...] = ("webmill", "serve")
-) -> Iterator[Running]:
+) -> Iterator[RunningServer]:
     """Started, and stopped at the end if it still runs."""
     with errors.open("wb") as out:
         process = subprocess.Popen(
             [sys.executable, "-m", *program, str(root), "--port", "0", *flags], stdout=out, stderr=out
         )
     try:
-        line = eventually(lambda: _announced(process, errors), "a server that says where it is")
-        yield Running(process, errors, int(line[2]), int(line[3]), line[1])
+        line = wait_until_true(lambda: _announced(process, errors), "a server that says where it is")
+        yield RunningServer(process, errors, int(line[2]), int(line[3]), line[1])
     finally:
         if process.poll() is None:
             process.terminate()

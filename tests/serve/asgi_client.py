@@ -13,7 +13,7 @@ from starlette.types import ASGIApp
 
 
 @dataclass(frozen=True)
-class Answer:
+class AsgiResponse:
     status: int
     pairs: list[tuple[str, str]]
     body: bytes
@@ -22,7 +22,7 @@ class Answer:
         return ", ".join(value for key, value in self.pairs if key == name)
 
 
-class Asker:
+class AsgiClient:
     def __init__(self, app: ASGIApp, runner: asyncio.Runner) -> None:
         self.app, self.runner = app, runner
 
@@ -38,7 +38,7 @@ class Asker:
         form: dict[str, str] | None = None,
         body: bytes = b"",
         **headers: str,
-    ) -> Answer:
+    ) -> AsgiResponse:
         """`if_none_match="*"` is a header; `more` for those that come twice."""
         said = [("host", host)] if host else []
         said += [(name.replace("_", "-"), value) for name, value in headers.items()] + (more or [])
@@ -59,7 +59,7 @@ class Asker:
         }
         return self.runner.run(self._ask(scope, urlencode(form).encode() if form else body))
 
-    async def _ask(self, scope: dict[str, Any], sent: bytes) -> Answer:
+    async def _ask(self, scope: dict[str, Any], sent: bytes) -> AsgiResponse:
         start: dict[str, Any] = {}
         body: list[bytes] = []
 
@@ -78,10 +78,10 @@ class Asker:
 
         await self.app(scope, receive, send)
         pairs = [(name.decode().lower(), value.decode("latin-1")) for name, value in start["headers"]]
-        return Answer(start["status"], pairs, b"".join(body))
+        return AsgiResponse(start["status"], pairs, b"".join(body))
 
 
 @contextmanager
-def asking(app: ASGIApp) -> Iterator[Asker]:
+def asgi_client(app: ASGIApp) -> Iterator[AsgiClient]:
     with asyncio.Runner() as runner:
-        yield Asker(app, runner)
+        yield AsgiClient(app, runner)

@@ -1,4 +1,4 @@
-"""python -m tests.serve.program DIR --port 0 [LIMIT=VALUE]...: one process, with limits of the test's own."""
+"""python -m tests.serve.limited_server DIR --port 0 [LIMIT=VALUE]...: one process, with limits of the test's own."""
 
 from __future__ import annotations
 

@@ -30,11 +30,11 @@ def publish(root: Path, contents: Mapping[str, Mapping[str, str]], *, url: str =
         return publication.commit().version
 
 
-def feed(root: Path) -> None:
+def update_search(root: Path) -> None:
     run("search", "update", root)
 
 
-class Seen(HTMLParser):
+class ParsedPage(HTMLParser):
     """What a browser would make of a page: its links, forms, and the elements and attributes that run things."""
 
     def __init__(self, text: str) -> None:
@@ -62,9 +62,9 @@ class Seen(HTMLParser):
         self._text.append(data)
 
 
-def harmless(text: str) -> Seen:
+def assert_harmless(text: str) -> ParsedPage:
     """The page, after a look that nothing in it runs and every link is one that a page may have."""
-    seen = Seen(text)
+    seen = ParsedPage(text)
     assert seen.active == []
     odd = [link for link in seen.links if not re.match(r"/|#|\?|https?://", link)]
     assert odd == []
