@@ -26,14 +26,14 @@ from warcio.archiveiterator import ArchiveIterator
 from webmill.archive.segment import open_stored
 from webmill.collection import Collection
 from webmill.crawl.backends import crawl_backends
-from webmill.crawl.folder import CrawlFolder
 from webmill.crawl.frontier.base import LastVisit, domain_of
 from webmill.crawl.frontier.local import LocalFrontier
+from webmill.crawl.layout import CrawlFolder
 from webmill.crawl.options import CrawlLimits, CrawlOptions, CrawlRules, NetworkAccess, Politeness, RevisitSchedule
 from webmill.crawl.progress import CrawlProgress
 from webmill.crawl.scheduler.coordinator import Coordinator
 from webmill.crawl.scheduler.shard_process import crawl_shard, run_event_loop
-from webmill.crawl.start import RunReport, Watcher, start_crawl
+from webmill.crawl.start import CrawlRunReport, RunWatcher, start_crawl
 from webmill.pipeline.crawl_archive import WarcArchive
 from webmill.settings import CrawlSettings
 from webmill.testing import Answer, ExpectedPage, HttpReply, ReceivedRequest
@@ -98,11 +98,11 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-def crawl(root: Path, setup: Setup, **watcher: Any) -> RunReport:
-    return start_crawl(setup.options(root), setup.seeds, processes=setup.processes, watcher=Watcher(**watcher))
+def crawl(root: Path, setup: Setup, **watcher: Any) -> CrawlRunReport:
+    return start_crawl(setup.options(root), setup.seeds, processes=setup.processes, watcher=RunWatcher(**watcher))
 
 
-def crawl_until(root: Path, setup: Setup, condition: Callable[[CrawlProgress], object]) -> RunReport:
+def crawl_until(root: Path, setup: Setup, condition: Callable[[CrawlProgress], object]) -> CrawlRunReport:
     """In threads, stopped in good order when the condition holds of its progress."""
     coordinators: list[Coordinator] = []
 
@@ -110,13 +110,13 @@ def crawl_until(root: Path, setup: Setup, condition: Callable[[CrawlProgress], o
         if condition(progress):
             coordinators[0].stop()
 
-    watcher = Watcher(show=show, started=coordinators.append)
+    watcher = RunWatcher(show=show, started=coordinators.append)
     return start_crawl(
         setup.options(root), setup.seeds, processes=setup.processes, watcher=watcher, start=ShardThread.start_shard
     )
 
 
-def crawl_here(root: Path, setup: Setup) -> RunReport:
+def crawl_here(root: Path, setup: Setup) -> CrawlRunReport:
     """With threads for processes: nothing has to be started, and whoever measures sees all of it."""
     return crawl_until(root, setup, lambda _: False)
 

@@ -23,7 +23,7 @@ from tests.pipeline.crawling import (
     visits,
 )
 from webmill.crawl.options import CrawlLimits, CrawlRules, RevisitSchedule
-from webmill.crawl.visit.embedded_pages import FREE_PAGES
+from webmill.crawl.visit.recent_links import FREE_PAGES
 from webmill.testing import Answer, HttpReply, ReceivedRequest, TestWeb
 from webmill.testing.features.page_resources import CDN, HOST
 

@@ -25,7 +25,7 @@ from webmill.crawl.frontier.base import LastVisit
 from webmill.crawl.frontier.redis.frontier import RedisFrontier
 from webmill.crawl.options import CrawlOptions, CrawlRules
 from webmill.crawl.scheduler.coordinator import Coordinator
-from webmill.crawl.start import Watcher
+from webmill.crawl.start import RunWatcher
 from webmill.errors import WebmillError
 
 PATIENCE = 240.0
@@ -185,7 +185,7 @@ def main() -> None:
         setup.crawl.seeds,
         cluster=cluster,
         terms=NodeTerms(shards=setup.shards, min_nodes=setup.begin_with, rebuilds=setup.rebuilds),
-        watcher=Watcher(started=coordinators.append),
+        watcher=RunWatcher(started=coordinators.append),
     )
     cluster.close()
     nodes = report.total.nodes

@@ -26,7 +26,7 @@ class CaptureWriter(Protocol):
     def close(self) -> None: ...
 
 
-class Archive(Protocol):
+class CrawlArchive(Protocol):
     """The archive of one crawl. It travels to the crawl's processes, so it must be picklable."""
 
     def open_writer(self, *, stem: str, now: Callable[[], datetime]) -> CaptureWriter:

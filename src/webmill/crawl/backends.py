@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from webmill.crawl.frontier.base import Frontier
 from webmill.crawl.options import CrawlBackends
 from webmill.crawl.politeness.host_schedule import HostSchedule
-from webmill.crawl.scheduler.domain_budget import DomainBudget
+from webmill.crawl.scheduler.budgets import DomainBudget
 from webmill.crawl.scheduler.inbox import ShardInbox
 from webmill.errors import Misconfigured
 from webmill.infra.address import scheme_of
@@ -42,7 +42,7 @@ def crawl_backends(
             open_domain_budget=open_domain_budget,
         )
     from webmill.crawl.cluster.redis_backends import RedisBackends
-    from webmill.crawl.frontier_admin.held_inbox import HeldInboxOpener
+    from webmill.crawl.scheduler.inbox import HeldInboxOpener
 
     check_redis(frontier)
     open_backup = partial(open_storage, backup) if backup else None
@@ -75,8 +75,7 @@ def open_local_frontier(folder: Path) -> Frontier:
 
 
 def open_inbox(file: Path) -> ShardInbox:
-    from webmill.crawl.frontier_admin.held_inbox import HeldInbox
-    from webmill.crawl.scheduler.sqlite_inbox import SqliteInbox
+    from webmill.crawl.scheduler.inbox import HeldInbox, SqliteInbox
 
     return HeldInbox(SqliteInbox(file), file)
 
@@ -88,6 +87,6 @@ def open_host_schedule(file: Path) -> HostSchedule:
 
 
 def open_domain_budget(file: Path, limit: int | None) -> DomainBudget:
-    from webmill.crawl.scheduler.domain_budget import SqliteDomainBudget
+    from webmill.crawl.scheduler.budgets import SqliteDomainBudget
 
     return SqliteDomainBudget(file, limit=limit)

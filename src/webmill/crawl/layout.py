@@ -1,12 +1,13 @@
-"""What may never change in the life of a crawl: which domain belongs to which shard, and what the crawl is called."""
+"""Where the files of a crawl lie, and what may never change in its life: its name, and which shard has which domain."""
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import msgspec
 
-from webmill.crawl.folder import CrawlFolder
+from webmill.collection import Collection
 from webmill.errors import Misconfigured
 from webmill.infra import atomic
 
@@ -56,3 +57,31 @@ def read_layout(folder: CrawlFolder) -> CrawlLayout:
 
 def write_layout(folder: CrawlFolder, layout: CrawlLayout) -> None:
     atomic.write_bytes(folder.layout, msgspec.json.encode(layout) + b"\n")
+
+
+class CrawlFolder(msgspec.Struct, frozen=True):
+    """The paths of a crawl's own files."""
+
+    collection: Collection
+
+    @property
+    def path(self) -> Path:
+        return self.collection.root / "frontier"
+
+    @property
+    def seeds(self) -> Path:
+        return self.path / "seeds.txt"
+
+    @property
+    def layout(self) -> Path:
+        return self.path / "crawl.json"
+
+    @property
+    def host_schedule(self) -> Path:
+        return self.path / "gates.sqlite"
+
+    def shard(self, shard: int) -> Path:
+        return self.path / f"shard-{shard:02d}"
+
+    def inbox(self, shard: int) -> Path:
+        return self.path / f"mail-{shard:02d}.sqlite"

@@ -8,11 +8,11 @@ from typing import Literal, Self
 
 import msgspec
 
-from webmill.crawl.archive import Archive
-from webmill.crawl.folder import CrawlFolder
+from webmill.crawl.archive import CrawlArchive
 from webmill.crawl.frontier.base import Frontier
+from webmill.crawl.layout import CrawlFolder
 from webmill.crawl.politeness.host_schedule import HostSchedule
-from webmill.crawl.scheduler.domain_budget import DomainBudget
+from webmill.crawl.scheduler.budgets import DomainBudget
 from webmill.crawl.scheduler.inbox import ShardInbox
 from webmill.crawl.visit.revisit_schedule import RevisitSchedule
 from webmill.settings import CrawlSettings
@@ -139,7 +139,7 @@ class CrawlOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that the processes of one crawl are told."""
 
     folder: CrawlFolder
-    archive: Archive
+    archive: CrawlArchive
     backends: CrawlBackends
     politeness: Politeness
     limits: CrawlLimits = CrawlLimits()

@@ -10,9 +10,9 @@ import msgspec
 
 from webmill import collection as collections
 from webmill.crawl import stored_settings
-from webmill.crawl.archive import Archive
+from webmill.crawl.archive import CrawlArchive
 from webmill.crawl.backends import crawl_backends, open_cluster
-from webmill.crawl.folder import CrawlFolder
+from webmill.crawl.layout import CrawlFolder
 from webmill.crawl.options import (
     CrawlBackends,
     CrawlLimits,
@@ -24,7 +24,7 @@ from webmill.crawl.options import (
 from webmill.crawl.scheduler.coordinator import Coordinator
 from webmill.crawl.scope import check_patterns
 from webmill.crawl.seeds import Seeds, parse_domain
-from webmill.crawl.start import RunReport, Watcher, start_crawl
+from webmill.crawl.start import CrawlRunReport, RunWatcher, start_crawl
 from webmill.crawl.visit.revisit_schedule import RevisitSchedule
 from webmill.errors import BadInput, Misconfigured, WrongUse
 from webmill.infra.address import hide_secrets
@@ -32,10 +32,10 @@ from webmill.infra.executor.pool import available_cores
 from webmill.infra.user_agent import user_agent
 from webmill.settings import Settings, Sources
 
-OpenArchive = Callable[[collections.Collection, Settings], Archive]
+OpenArchive = Callable[[collections.Collection, Settings], CrawlArchive]
 
 
-class CrawlWatcher(Watcher, frozen=True, kw_only=True):
+class CrawlWatcher(RunWatcher, frozen=True, kw_only=True):
     """Who follows a crawl. `notice` gets sentences for a person."""
 
     notice: Callable[[str], None] = lambda _: None
@@ -65,7 +65,7 @@ def run_in_collection(
     open_archive: OpenArchive,
     watcher: CrawlWatcher,
     forget: Collection[stored_settings.Name] = (),
-) -> RunReport:
+) -> CrawlRunReport:
     """Begin the crawl in `root`, or go on with it, until it ends or is stopped."""
     crawl = CollectionCrawl(
         root=root, seeds=seeds, sources=sources, open_archive=open_archive, watcher=watcher, forget=forget
@@ -78,7 +78,7 @@ def run_in_collection(
     return run_on_nodes(crawl, settings) if settings.crawl.frontier else run_locally(crawl, settings, values)
 
 
-def run_locally(crawl: CollectionCrawl, settings: Settings, values: dict[str, object]) -> RunReport:
+def run_locally(crawl: CollectionCrawl, settings: Settings, values: dict[str, object]) -> CrawlRunReport:
     options = make_options(crawl, settings, backends=crawl_backends())
     if not (crawl.seeds.are_given or options.folder.seeds.exists()):
         raise WrongUse(f"there is no crawl in {crawl.root} yet: name a URL to begin with, or --seeds FILE")
@@ -88,7 +88,7 @@ def run_locally(crawl: CollectionCrawl, settings: Settings, values: dict[str, ob
     return start_crawl(options, crawl.seeds, processes=processes, watcher=storing(crawl, values))
 
 
-def run_on_nodes(crawl: CollectionCrawl, settings: Settings) -> RunReport:
+def run_on_nodes(crawl: CollectionCrawl, settings: Settings) -> CrawlRunReport:
     from webmill.crawl.cluster.join import NodeTerms, crawl_as_node, dead_nodes_of
 
     folder, redis = crawl.folder, settings.crawl.frontier
@@ -117,14 +117,14 @@ def run_on_nodes(crawl: CollectionCrawl, settings: Settings) -> RunReport:
         return crawl_as_node(options, crawl.seeds, cluster=cluster, terms=terms, watcher=watcher)
 
 
-def storing(crawl: CollectionCrawl, values: dict[str, object]) -> Watcher:
+def storing(crawl: CollectionCrawl, values: dict[str, object]) -> RunWatcher:
     """Return the crawl's watcher. When the run has started, its settings are stored: they count from now on."""
 
     def started(coordinator: Coordinator) -> None:
         stored_settings.store(values, crawl.folder)
         crawl.watcher.started(coordinator)
 
-    return Watcher(show=crawl.watcher.show, started=started)
+    return RunWatcher(show=crawl.watcher.show, started=started)
 
 
 def make_options(crawl: CollectionCrawl, settings: Settings, *, backends: CrawlBackends) -> CrawlOptions:

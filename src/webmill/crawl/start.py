@@ -9,12 +9,10 @@ from pathlib import Path
 
 import msgspec
 
-from webmill.crawl.folder import CrawlFolder
-from webmill.crawl.layout import load_or_create_layout
+from webmill.crawl.layout import CrawlFolder, load_or_create_layout
 from webmill.crawl.options import CrawlOptions
 from webmill.crawl.progress import CrawlProgress
-from webmill.crawl.scheduler.completion import CrawlEnd
-from webmill.crawl.scheduler.coordinator import Coordinator, LocalCoordinator, Show, run_until_done
+from webmill.crawl.scheduler.coordinator import Coordinator, CrawlEnd, LocalCoordinator, Show, run_until_done
 from webmill.crawl.scheduler.inbox import ShardInbox, publish_links, shard_of
 from webmill.crawl.scheduler.shard_processes import StartProcess, start_process
 from webmill.crawl.status_file import StatusFile
@@ -31,7 +29,7 @@ class NoSeeds(Misconfigured):
     """There is nothing to begin with."""
 
 
-class RunReport(msgspec.Struct, frozen=True, kw_only=True):
+class CrawlRunReport(msgspec.Struct, frozen=True, kw_only=True):
     """How a run of a crawl ended. `total` counts the whole crawl."""
 
     end: CrawlEnd
@@ -40,7 +38,7 @@ class RunReport(msgspec.Struct, frozen=True, kw_only=True):
     seeds: int  # sent; those known from an earlier run included
 
 
-class Watcher(msgspec.Struct, frozen=True, kw_only=True):
+class RunWatcher(msgspec.Struct, frozen=True, kw_only=True):
     """Who follows a run: `show` gets the progress now and then, `started` the coordinator, to stop it."""
 
     show: Show = lambda _: None
@@ -52,9 +50,9 @@ def start_crawl(
     seeds: Iterable[str],
     *,
     processes: int | None,
-    watcher: Watcher = Watcher(),  # noqa: B008 - it is frozen
+    watcher: RunWatcher = RunWatcher(),  # noqa: B008 - it is frozen
     start: StartProcess = start_process,
-) -> RunReport:
+) -> CrawlRunReport:
     """Begin or go on with a crawl on this machine, until it ends or is stopped. `seeds` are normalised URLs."""
     started, folder = time.monotonic(), options.folder
     atomic.make_folder(folder.path)
@@ -67,11 +65,11 @@ def start_crawl(
             raise NoSeeds("no seed is a URL that can be fetched")
         status = StatusFile(folder.path, name=folder.collection.name, started=time.time(), clock=time.time)
         end, total = run_crawl(LocalCoordinator(options, shards, start=start), options, status, watcher)
-        return RunReport(end=end, total=total, seconds=time.monotonic() - started, seeds=sent)
+        return CrawlRunReport(end=end, total=total, seconds=time.monotonic() - started, seeds=sent)
 
 
 def run_crawl(
-    coordinator: Coordinator, options: CrawlOptions, status: StatusFile, watcher: Watcher
+    coordinator: Coordinator, options: CrawlOptions, status: StatusFile, watcher: RunWatcher
 ) -> tuple[CrawlEnd, CrawlProgress]:
     """Run a crawl to its end. Whatever that is, the files that it leaves are whole."""
 

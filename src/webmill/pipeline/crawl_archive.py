@@ -16,7 +16,7 @@ from webmill.archive.segment import write_paths_files
 from webmill.archive.writer import WarcWriter
 from webmill.crawl.run import CrawlWatcher, run_in_collection
 from webmill.crawl.seeds import RejectedSeed, Seeds, describe_rejected
-from webmill.crawl.start import NoSeeds, RunReport
+from webmill.crawl.start import CrawlRunReport, NoSeeds
 from webmill.crawl.stored_settings import Name
 from webmill.settings import Settings, Sources
 
@@ -60,7 +60,7 @@ class WarcArchive:
         write_paths_files(self._collection)
 
 
-class CrawlReport(RunReport, frozen=True, kw_only=True):
+class CrawlReport(CrawlRunReport, frozen=True, kw_only=True):
     """How a run of a crawl ended. `total` counts the whole crawl; `rejected` are seeds that are not URLs."""
 
     collection: str

@@ -7,7 +7,7 @@ from webmill.crawl.cluster.cluster_state import ShardReport
 from webmill.crawl.cluster.node import shard_states
 from webmill.crawl.options import CrawlLimits
 from webmill.crawl.progress import CrawlProgress
-from webmill.crawl.scheduler.completion import CompletionDetector, CrawlEnd, ShardState
+from webmill.crawl.scheduler.coordinator import CompletionDetector, CrawlEnd, ShardState
 
 NODES, OWNERS = [make_node("one"), make_node("two")], {0: "one", 1: "two"}
 

@@ -12,11 +12,11 @@ import pytest
 from webmill.crawl.backends import open_inbox
 from webmill.crawl.fetch import FetchedResponse
 from webmill.crawl.frontier.base import LastVisit
-from webmill.crawl.page.redirects import redirect_target
+from webmill.crawl.page.url_joining import redirect_target
 from webmill.crawl.politeness.host_schedule import Reservation, ReservationUpdate, SqliteHostSchedule
 from webmill.crawl.progress import SLOWEST, CrawlProgress, HostTimings, sum_progress
-from webmill.crawl.scheduler.archived_payloads import ArchivedPayloads
-from webmill.crawl.scheduler.domain_budget import SqliteDomainBudget
+from webmill.crawl.scheduler.budgets import SqliteDomainBudget
+from webmill.crawl.scheduler.capture_archiver import ArchivedPayloads
 from webmill.crawl.scheduler.inbox import LINKS_PER_MESSAGE, ShardMessages
 from webmill.crawl.visit.page_reader import archived_original, conditions, is_html
 from webmill.crawl.visit.url_visitor import is_whole_page, next_validators

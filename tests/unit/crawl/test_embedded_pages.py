@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from webmill.crawl.page.resources import PageResource
-from webmill.crawl.visit.embedded_pages import EmbeddedPage, EmbeddedPages
+from webmill.crawl.visit.recent_links import EmbeddedPage, EmbeddedPages
 
 URL = "http://a.example/page"
 

@@ -9,7 +9,7 @@ import msgspec
 from webmill.crawl.frontier.base import FrontierUpdate, RobotsEntry
 from webmill.crawl.frontier.memory import MemoryFrontier
 from webmill.crawl.politeness.robots import RobotsPolicy
-from webmill.crawl.politeness.robots_cache import RobotsCache
+from webmill.crawl.politeness.robots_fetcher import RobotsCache
 from webmill.infra.clock import SteadyClock
 
 ORIGIN, DAY = "http://a.test", 86400.0

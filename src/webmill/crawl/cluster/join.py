@@ -15,10 +15,9 @@ import msgspec
 
 from webmill.crawl.cluster.cluster_state import ClusterState, NodeInfo
 from webmill.crawl.cluster.node import ClusterNode, SeedList
-from webmill.crawl.folder import CrawlFolder
-from webmill.crawl.layout import MAX_SHARDS, CrawlLayout, read_layout, write_layout
+from webmill.crawl.layout import MAX_SHARDS, CrawlFolder, CrawlLayout, read_layout, write_layout
 from webmill.crawl.options import CrawlOptions
-from webmill.crawl.start import NoSeeds, RunReport, Watcher, run_crawl, send_seeds
+from webmill.crawl.start import CrawlRunReport, NoSeeds, RunWatcher, run_crawl, send_seeds
 from webmill.crawl.status_file import StatusFile
 from webmill.errors import Conflict, Misconfigured
 from webmill.infra import atomic
@@ -44,8 +43,8 @@ def crawl_as_node(
     *,
     cluster: ClusterState,
     terms: NodeTerms,
-    watcher: Watcher = Watcher(),  # noqa: B008 - it is frozen
-) -> RunReport:
+    watcher: RunWatcher = RunWatcher(),  # noqa: B008 - it is frozen
+) -> CrawlRunReport:
     """Take part in a crawl until it ends or this node is stopped. `seeds` are normalised URLs."""
     started, folder = time.monotonic(), options.folder
     atomic.make_folder(folder.path)
@@ -78,7 +77,7 @@ def crawl_as_node(
             min_nodes=terms.min_nodes,
         )
         end, total = run_crawl(node, options, status, watcher)
-        return RunReport(end=end, total=total, seconds=time.monotonic() - started, seeds=sent)
+        return CrawlRunReport(end=end, total=total, seconds=time.monotonic() - started, seeds=sent)
 
 
 @contextmanager

@@ -18,8 +18,7 @@ from webmill.crawl.cluster.cluster_state import ClusterState, ClusterView, Crawl
 from webmill.crawl.cluster.shard_assignment import assign_shards
 from webmill.crawl.options import CrawlOptions
 from webmill.crawl.progress import ClusterProgress, CrawlProgress
-from webmill.crawl.scheduler.completion import CompletionDetector, CrawlEnd, ShardState
-from webmill.crawl.scheduler.coordinator import LARGEST_GRANT, UNLIMITED
+from webmill.crawl.scheduler.coordinator import LARGEST_GRANT, UNLIMITED, CompletionDetector, CrawlEnd, ShardState
 from webmill.crawl.scheduler.shard_processes import ShardHandle, ShardProcesses, StartProcess, start_process
 from webmill.errors import Conflict, Misconfigured, Unavailable, WebmillError
 

@@ -18,7 +18,7 @@ from webmill.crawl.frontier.base import Frontier
 from webmill.crawl.frontier.redis.frontier import RedisFrontier
 from webmill.crawl.frontier.redis.server import Server
 from webmill.crawl.politeness.host_schedule import HostSchedule
-from webmill.crawl.scheduler.domain_budget import DomainBudget
+from webmill.crawl.scheduler.budgets import DomainBudget
 from webmill.crawl.scheduler.inbox import ShardInbox
 
 

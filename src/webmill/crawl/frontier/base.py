@@ -87,6 +87,11 @@ class ClaimedUrl(msgspec.Struct, frozen=True):
     resource_steps: int = 0
     resource_share: int = 0
 
+    @property
+    def was_archived(self) -> bool:
+        """Tell whether the URL is a page that its domain has given already."""
+        return self.last is not None and self.last.status > 0
+
 
 class DomainTurn(msgspec.Struct, frozen=True):
     domain: str

@@ -10,10 +10,9 @@ import msgspec
 
 from webmill.collection import Collection
 from webmill.crawl.archive import NoArchive
-from webmill.crawl.folder import CrawlFolder
 from webmill.crawl.frontier.base import Frontier
 from webmill.crawl.frontier_admin.backend import FrontierBackend
-from webmill.crawl.layout import CrawlLayout
+from webmill.crawl.layout import CrawlFolder, CrawlLayout
 from webmill.crawl.options import CrawlBackends, CrawlOptions, Politeness
 from webmill.crawl.politeness.host_schedule import HostSchedule
 from webmill.crawl.scheduler.inbox import ShardInbox

@@ -25,9 +25,8 @@ import msgspec
 
 from webmill.crawl.frontier.framed_file import write_frames
 from webmill.crawl.frontier_admin.crawl_frontier import CrawlFrontier
-from webmill.crawl.frontier_admin.held_inbox import COPY_FOLDER, HOLD_FILE, HOLD_SECONDS
 from webmill.crawl.scheduler.commands import BackUpFrontier, ShardCommand
-from webmill.crawl.scheduler.inbox import publish_command
+from webmill.crawl.scheduler.inbox import COPY_FOLDER, HOLD_FILE, HOLD_SECONDS, publish_command
 from webmill.crawl.status_file import node_slots, read_status
 from webmill.errors import Conflict, Unavailable, WebmillError
 from webmill.infra import atomic

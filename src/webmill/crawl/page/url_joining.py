@@ -11,10 +11,13 @@ the like. Its answers are those of `formats.url.normalise.join`, and the tests c
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from functools import lru_cache
 
 from webmill.errors import BadInput
+from webmill.formats.http.head import ResponseHead
 from webmill.formats.url import normalise as urls
+from webmill.formats.url.normalise import join
 
 _LONGEST = 2000  # characters of a link; longer ones go the long way, which knows the limit
 _SEGMENT = r"(?!\.|%2[eE])[A-Za-z0-9_~!$&'()*+,;=@.%-]*+"
@@ -26,6 +29,8 @@ _PLAIN = re.compile(
     rf"({_PATH})({_QUERY})?(?:#[\x00-\x7f]*+)?\Z"
 )
 _PARTS = re.compile(r"((https?:)//[^/?#]*)([^?#]*/)([^?#/]*)")
+REDIRECTS = frozenset({301, 302, 303, 307, 308})
+_NOT_ASCII = re.compile(r"[^\x00-\x7f]")
 
 
 class Joiner:
@@ -87,3 +92,24 @@ def without_user(url: str) -> str:
     start = url.index("//") + 2
     at = url.rfind("@", start, url.index("/", start))
     return url if at < 0 else url[:start] + url[at + 1 :]
+
+
+def redirect_target(url: str, head: ResponseHead) -> str | None:
+    """Return where a response redirects to: "" when its Location leads nowhere, None when it is not a redirect."""
+    location = head.headers.get("Location") if head.status in REDIRECTS else None
+    if not location:
+        return None
+    # HTTP fields are Latin-1 to us. Browsers escape bytes that are not ASCII, whatever they mean (should be UTF-8).
+    escaped = _NOT_ASCII.sub(lambda found: f"%{ord(found[0]) & 255:02X}", location)
+    return next(iter(join_urls(url, [escaped])), "")
+
+
+def join_urls(base: str, urls: Iterable[str]) -> list[str]:
+    """Return the absolute URLs, without what is not a URL."""
+    found = []
+    for url in urls:
+        try:
+            found.append(without_user(join(base, url)))
+        except BadInput:
+            pass  # not a link at all, as in a page
+    return found

@@ -1,23 +1,35 @@
-"""robots.txt before anything else of a host: known, or fetched now, with its redirects."""
+"""robots.txt before anything else of a host: known, in memory or from the store, or fetched now, with its redirects."""
 
 from __future__ import annotations
 
 import asyncio
+from collections import OrderedDict
+from collections.abc import Iterator
+from typing import Protocol
 
 import msgspec
 
 from webmill.crawl.fetch import FetchedResponse, FetchFailure
-from webmill.crawl.frontier.base import RobotsEntry
-from webmill.crawl.page.redirects import redirect_target
+from webmill.crawl.frontier.base import RobotsEntry, domain_of
+from webmill.crawl.page.url_joining import redirect_target
 from webmill.crawl.politeness.requester import HostBusy, Requester, RequestPacing, RequestResult
-from webmill.crawl.politeness.robots import MAX_REDIRECTS, RobotsPolicy, RobotsVerdict, left_alone_until, make_entry
-from webmill.crawl.politeness.robots_cache import RobotsCache
+from webmill.crawl.politeness.robots import (
+    MAX_REDIRECTS,
+    ParsedFiles,
+    RobotsPolicy,
+    RobotsVerdict,
+    decide,
+    left_alone_until,
+    make_entry,
+)
 from webmill.formats.site.robots import MAX_BODY
 from webmill.formats.url.normalise import origin_of
 from webmill.formats.warc.capture import Capture
 from webmill.infra.clock import SteadyClock
 
 LONGEST_WAIT = 600.0  # for the host that a redirect leads to
+MOST_ENTRIES = 50_000  # about 1 KiB each without the rules
+PARSED_BYTES = 16 << 20  # of files whose rules are kept in memory; parsed they take several times that
 
 
 class RobotsCheck(msgspec.Struct, frozen=True, kw_only=True):
@@ -113,3 +125,65 @@ def _target(url: str, result: RequestResult) -> str:
 
 def robots_capture(answer: FetchedResponse) -> Capture:
     return Capture(exchange=answer.exchange, payload=answer.payload, subset="robotstxt")
+
+
+class RobotsStore(Protocol):
+    """Where robots.txt files are kept across restarts: a frontier."""
+
+    def robots(self, origin: str) -> RobotsEntry | None: ...
+
+    def excluded(self) -> Iterator[str]:
+        """Yield the domains that are never asked for anything."""
+        ...
+
+
+class RobotsCache:
+    def __init__(self, store: RobotsStore, policy: RobotsPolicy, *, clock: SteadyClock) -> None:
+        self._store, self._policy, self._clock = store, policy, clock
+        self._files = ParsedFiles(most_bytes=PARSED_BYTES)
+        self._entries: OrderedDict[str, RobotsEntry] = OrderedDict()
+        self._unused: set[str] = set()  # origins that were asked for nothing since their file was fetched
+
+    async def find(self, origin: str) -> RobotsVerdict | None:
+        """Return the verdict of an origin, or None when its file must be fetched (again)."""
+        if origin not in self._entries:
+            entry = await asyncio.to_thread(self._store.robots, origin)
+            if entry is None:
+                return None
+            self._remember(entry)
+        entry = self._entries[origin]
+        self._entries.move_to_end(origin)
+        return self._verdict(entry) if self._clock() < self._valid_until(entry) else None
+
+    def _valid_until(self, entry: RobotsEntry) -> float:
+        """A file is valid for the page that it was fetched for, however long that must wait: up to a day."""
+        return entry.fetched + self._policy.max_age if entry.origin in self._unused else entry.expires
+
+    def mark_used(self, origin: str) -> None:
+        """A page of the origin is requested now."""
+        self._unused.discard(origin)
+
+    async def is_excluded(self, url: str) -> bool:
+        """Tell whether the URL's domain is never asked for anything, its robots.txt included."""
+        domain = domain_of(url)
+        return await asyncio.to_thread(lambda: domain in self._store.excluded())
+
+    def entry(self, origin: str) -> RobotsEntry | None:
+        """Return the file as it was last fetched, also when it has expired."""
+        return self._entries.get(origin)
+
+    def add(self, entry: RobotsEntry) -> RobotsVerdict:
+        """Remember a file that was fetched now, and return its verdict."""
+        self._remember(entry)
+        verdict = self._verdict(entry)
+        if verdict.state != "unreachable":
+            self._unused.add(entry.origin)
+        return verdict
+
+    def _remember(self, entry: RobotsEntry) -> None:
+        self._entries[entry.origin] = entry
+        if len(self._entries) > MOST_ENTRIES:
+            self._unused.discard(self._entries.popitem(last=False)[0])
+
+    def _verdict(self, entry: RobotsEntry) -> RobotsVerdict:
+        return decide(entry, now=self._clock(), policy=self._policy, files=self._files)

@@ -12,8 +12,10 @@ import msgspec
 
 from webmill.crawl.frontier import base as frontier
 from webmill.crawl.politeness.host_schedule import Reservation, ReservationUpdate
-from webmill.crawl.scheduler.archived_payloads import PayloadRecord
 from webmill.crawl.visit.outcome import VisitResult
+from webmill.formats.warc.record_headers import OriginalCapture
+
+PayloadRecord = tuple[str, OriginalCapture]  # a payload's digest, and the record that has it
 
 
 class ClaimLimit(msgspec.Struct, frozen=True):

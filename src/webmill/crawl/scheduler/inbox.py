@@ -7,6 +7,8 @@ frontier, and deletes. A message that was read and not deleted comes again, whic
 from __future__ import annotations
 
 import hashlib
+import time
+import uuid
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Protocol
@@ -15,13 +17,18 @@ import msgspec
 
 from webmill.crawl.frontier.base import domain_of
 from webmill.crawl.scheduler.commands import ShardCommand
-from webmill.errors import BadInput
+from webmill.errors import BadInput, Conflict
+from webmill.infra.queue.base import Message
+from webmill.infra.queue.sqlite import SqliteConsumer, SqliteDelivery, SqliteQueue
 from webmill.model import Link
 
 MESSAGES_AT_ONCE = 16
 LINKS_PER_MESSAGE = 5_000  # 10 MB where each is as long as may be
 
 _decode: Callable[[bytes], list[Link] | ShardCommand] = msgspec.msgpack.Decoder(list[Link] | ShardCommand).decode
+MAX_ATTEMPTS = 1_000_000  # a message is never given up: it holds links, not work
+COPY_FOLDER, HOLD_FILE = "backup", "hold"
+HOLD_SECONDS = 180.0  # seconds for which messages are held after the last sign of life
 
 
 class InboxMessage(msgspec.Struct, frozen=True):
@@ -117,3 +124,77 @@ def group_by_shard(links: Iterable[Link], shards: int) -> dict[int, list[Link]]:
     for link in links:
         grouped.setdefault(shard_of(link.url, shards), {}).setdefault(link.url, link)
     return {shard: list(urls.values()) for shard, urls in grouped.items()}
+
+
+class SqliteInbox:
+    def __init__(self, file: Path) -> None:
+        self._queue = SqliteQueue(file, max_attempts=MAX_ATTEMPTS)
+        self._consumer: SqliteConsumer | None = None
+        self._leased: dict[str, SqliteDelivery] = {}
+
+    def publish(self, bodies: Sequence[bytes]) -> None:
+        self._queue.publish(Message(uuid.uuid4().hex, body) for body in bodies)
+
+    def read(self, count: int) -> list[InboxMessage]:
+        if self._consumer is None:
+            self._queue.end_leases()  # no earlier owner lives: what they leased may be read again
+            self._consumer = self._queue.consume(prefetch=count)
+        while len(self._leased) < count and (delivery := self._consumer.receive(timeout=0)):
+            self._leased[delivery.id] = delivery
+        return [InboxMessage(delivery.id, delivery.body) for delivery in self._leased.values()]
+
+    def delete(self, messages: Sequence[InboxMessage]) -> None:
+        for message in messages:
+            try:
+                self._leased.pop(message.id).ack()
+            except Conflict:  # its lease ran out: it comes again
+                pass
+
+    def is_empty(self) -> bool:
+        stats = self._queue.stats()
+        return not (stats.ready or stats.leased or stats.delayed)
+
+    def close(self) -> None:
+        if self._consumer:
+            self._consumer.close()
+        self._queue.close()
+
+
+class HeldInbox:
+    """A shard's inbox that gives no messages while the crawl is being copied and this shard's part is done."""
+
+    def __init__(self, inbox: ShardInbox, file: Path) -> None:
+        self._inbox = inbox
+        backup = file.parent / COPY_FOLDER
+        self._copy, self._hold = backup / f"shard-{file.stem.removeprefix('mail-')}", backup / HOLD_FILE
+
+    def publish(self, bodies: Sequence[bytes]) -> None:
+        self._inbox.publish(bodies)
+
+    def read(self, count: int) -> list[InboxMessage]:
+        return [] if self._is_held() else self._inbox.read(count)
+
+    def delete(self, messages: Sequence[InboxMessage]) -> None:
+        self._inbox.delete(messages)
+
+    def is_empty(self) -> bool:
+        return self._inbox.is_empty()
+
+    def close(self) -> None:
+        self._inbox.close()
+
+    def _is_held(self) -> bool:
+        try:
+            return self._copy.exists() and time.time() - self._hold.stat().st_mtime < HOLD_SECONDS
+        except OSError:
+            return False
+
+
+class HeldInboxOpener:
+    """Opens inboxes as held ones. It travels to the processes of a crawl."""
+
+    def __init__(self, open_inbox: Callable[[Path], ShardInbox]) -> None:
+        self._open = open_inbox
+
+    def __call__(self, file: Path) -> ShardInbox:
+        return HeldInbox(self._open(file), file)

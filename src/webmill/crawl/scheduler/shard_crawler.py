@@ -11,10 +11,10 @@ import msgspec
 
 from webmill.crawl.frontier.base import ClaimedUrl, DomainTurn, NotTried, VisitDone
 from webmill.crawl.options import CrawlOptions
+from webmill.crawl.politeness.requester import BatchedReservations
 from webmill.crawl.progress import CrawlProgress, PostponedDomains
 from webmill.crawl.scheduler.batch import Batch, BatchReply, ClaimLimit
-from webmill.crawl.scheduler.page_budget import PageBudget
-from webmill.crawl.scheduler.reservations import BatchedReservations
+from webmill.crawl.scheduler.budgets import PageBudget
 from webmill.crawl.scheduler.shard_store import ShardStore
 from webmill.crawl.visit.outcome import VisitResult
 from webmill.crawl.visit.url_visitor import UrlVisitor

@@ -20,15 +20,12 @@ import msgspec
 from webmill.crawl.fetch import HttpFetcher
 from webmill.crawl.frontier.base import Frontier
 from webmill.crawl.options import ROBOTS_NAME, CrawlOptions
-from webmill.crawl.politeness.requester import Requester, open_fetcher
+from webmill.crawl.politeness.requester import BatchedReservations, Requester, open_fetcher
 from webmill.crawl.politeness.robots import RobotsPolicy
-from webmill.crawl.politeness.robots_cache import RobotsCache
-from webmill.crawl.politeness.robots_fetcher import RobotsFetcher
+from webmill.crawl.politeness.robots_fetcher import RobotsCache, RobotsFetcher
 from webmill.crawl.progress import CrawlProgress
-from webmill.crawl.scheduler.archived_payloads import ArchivedPayloads
-from webmill.crawl.scheduler.capture_archiver import CaptureArchiver
+from webmill.crawl.scheduler.capture_archiver import ArchivedPayloads, CaptureArchiver
 from webmill.crawl.scheduler.inbox import ShardMessages
-from webmill.crawl.scheduler.reservations import BatchedReservations
 from webmill.crawl.scheduler.shard_crawler import ShardCrawler
 from webmill.crawl.scheduler.shard_store import ShardParts, ShardStore
 from webmill.crawl.scope import NO_TEXT, Scope, ScopeRules

@@ -41,11 +41,11 @@ from webmill.crawl.scheduler.batch import (
     Started,
     WrittenRecords,
 )
+from webmill.crawl.scheduler.budgets import DomainBudget
 from webmill.crawl.scheduler.capture_archiver import CaptureArchiver
 from webmill.crawl.scheduler.commands import BackUpFrontier, ShardCommand, apply_command
-from webmill.crawl.scheduler.domain_budget import DomainBudget
 from webmill.crawl.scheduler.inbox import ShardMessages, group_by_shard
-from webmill.crawl.visit.outcome import VisitResult, was_archived
+from webmill.crawl.visit.outcome import VisitResult
 from webmill.errors import Conflict, Unavailable, WebmillError
 from webmill.infra.clock import SteadyClock
 from webmill.model import Link
@@ -259,7 +259,7 @@ class ShardStore:
         over_budget: list[VisitResult] = []
         for turn in turns:
             left = remaining[turn.domain]
-            beyond = [item for item in turn.items if item.priority != PAGE_RESOURCE and not was_archived(item)][left:]
+            beyond = [item for item in turn.items if item.priority != PAGE_RESOURCE and not item.was_archived][left:]
             if not beyond:
                 kept.append(turn)
                 continue

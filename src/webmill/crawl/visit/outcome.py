@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from webmill.crawl.frontier.base import ClaimedUrl, Outcome, RobotsEntry
+from webmill.crawl.frontier.base import Outcome, RobotsEntry
 from webmill.formats.warc.capture import Capture
 from webmill.model import Link
 
@@ -22,8 +22,3 @@ class VisitResult(msgspec.Struct, frozen=True, kw_only=True):
     next: float | None = None
     was_handed_out: bool = True  # it was given to a visitor
     is_revisit: bool = False  # of a page that was archived before
-
-
-def was_archived(item: ClaimedUrl) -> bool:
-    """Tell whether the URL is a page that its domain has given already."""
-    return item.last is not None and item.last.status > 0

@@ -23,7 +23,7 @@ from msgspec.structs import replace
 from webmill.crawl.fetch import FetchedResponse, FetchFailure
 from webmill.crawl.frontier.base import RobotsEntry
 from webmill.crawl.options import ROBOTS_NAME, CrawlLimits, NetworkAccess, Politeness
-from webmill.crawl.page.redirects import REDIRECTS, redirect_target
+from webmill.crawl.page.url_joining import REDIRECTS, redirect_target
 from webmill.crawl.politeness.host_schedule import HostSchedule, Reservation, ReservationUpdate
 from webmill.crawl.politeness.requester import (
     Fields,
@@ -35,8 +35,7 @@ from webmill.crawl.politeness.requester import (
 )
 from webmill.crawl.politeness.retries import DAY, Retry, RetryPolicy, decide_answer, decide_failure, retry_after
 from webmill.crawl.politeness.robots import HALF, RobotsPolicy, RobotsVerdict
-from webmill.crawl.politeness.robots_cache import RobotsCache, RobotsStore
-from webmill.crawl.politeness.robots_fetcher import RobotsFetcher
+from webmill.crawl.politeness.robots_fetcher import RobotsCache, RobotsFetcher, RobotsStore
 from webmill.crawl.visit.url_visitor import robots_path
 from webmill.formats.url.normalise import origin_of
 from webmill.infra.clock import SteadyClock

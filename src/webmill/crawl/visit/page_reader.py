@@ -13,7 +13,6 @@ from webmill.crawl.fetch import FetchedResponse
 from webmill.crawl.frontier.base import PAGE_RESOURCE, SITEMAP, ClaimedUrl, LastVisit
 from webmill.crawl.options import ROBOTS_NAME, CrawlRules, Politeness
 from webmill.crawl.page.links import PageLinks, read_links
-from webmill.crawl.page.redirects import join_urls, redirect_target
 from webmill.crawl.page.resources import (
     PageResource,
     read_module_resources,
@@ -21,10 +20,10 @@ from webmill.crawl.page.resources import (
     read_resources,
     read_sheet_resources,
 )
+from webmill.crawl.page.url_joining import join_urls, redirect_target
 from webmill.crawl.politeness.robots import robots_directives
 from webmill.crawl.scope import Scope, extension_of
-from webmill.crawl.visit.embedded_pages import EmbeddedPage, EmbeddedPages
-from webmill.crawl.visit.recent_links import RecentLinks
+from webmill.crawl.visit.recent_links import EmbeddedPage, EmbeddedPages, RecentLinks
 from webmill.crawl.visit.resource_shares import MOST_STEPS, ResourceShare, share_out
 from webmill.errors import BadInput
 from webmill.formats.site.sitemap import looks_like_sitemap, read_sitemap

@@ -37,7 +37,7 @@ from webmill.crawl.politeness.retries import (
 from webmill.crawl.politeness.robots import RobotsVerdict
 from webmill.crawl.politeness.robots_fetcher import RobotsCheck, RobotsFetcher
 from webmill.crawl.progress import CrawlProgress
-from webmill.crawl.visit.outcome import VisitResult, was_archived
+from webmill.crawl.visit.outcome import VisitResult
 from webmill.crawl.visit.page_reader import PageReader, PageReading, conditions, make_capture, validators_of
 from webmill.crawl.visit.revisit_schedule import interval_after_error, interval_after_gone, next_interval
 from webmill.formats.http.head import end_of_head
@@ -191,7 +191,7 @@ class UrlVisitor:
             captures=(*robots.captures, make_capture(fetched, item, page.kind)),
             links=links,
             next=free,
-            is_revisit=was_archived(item),
+            is_revisit=item.was_archived,
         )
         self._reader.mark_queued(result.links)
         return result
