@@ -77,7 +77,7 @@ def take_derived(data: bytes) -> None:
     for item in read_records(io.BytesIO(data)):
         if isinstance(item, Record):
             capture = read_capture(item)
-            waiting.follow(capture)
+            waiting.add(capture)
             try:
                 read_wat(describe_record(capture, filename="a.warc.gz", frame=None))
             except BadInput:
