@@ -27,7 +27,7 @@ from webmill.formats.warc.scan import ScanOptions, scan_records
 from webmill.formats.warc.typed_records import FileType
 from webmill.formats.warc.wat import read_wat
 from webmill.index.build.captures import CaptureIndexer, CaptureOptions
-from webmill.index.build.request_body import QUERY_MOST, body_to_query
+from webmill.index.build.request_body import MAX_REQUEST_QUERY, body_to_query
 from webmill.index.cdxj.blocklist import parse_blocklist
 from webmill.index.columnar.columns import row_of
 from webmill.model import Record
@@ -154,7 +154,7 @@ def zipped(method: int) -> bytes:
 
 def take_body(data: bytes) -> None:
     kind, _, body = data.partition(b"\n")
-    assert len(body_to_query("POST", kind.decode("latin-1"), body)) <= QUERY_MOST
+    assert len(body_to_query("POST", kind.decode("latin-1"), body)) <= MAX_REQUEST_QUERY
 
 
 def take_blocklist(data: bytes) -> None:

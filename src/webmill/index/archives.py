@@ -1,4 +1,4 @@
-"""Which files of a collection are its archives, and what their CDXJ files are called."""
+"""The archives of a collection (WARC and ARC files), and the names of their CDXJ files."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ Refuse = Callable[[str, str, str], None]  # path, reason, message
 
 
 def find_archives(collection: Collection, *, refuse: Refuse) -> Iterator[str]:
-    """Keys of all files with an archive's ending, but for hidden ones and those in folders that are not for them.
+    """Yield the keys of all archives, except hidden ones and those in folders for other files.
 
-    Links are followed; a folder that can be reached twice is read once. What cannot be read is refused with a reason.
+    Links are followed; a folder that can be reached twice is read once. What cannot be read goes to `refuse`.
     """
 
     def unreadable(error: OSError) -> None:
@@ -41,7 +41,7 @@ def find_archives(collection: Collection, *, refuse: Refuse) -> Iterator[str]:
                 continue
             key = collection.key(folder / file)
             if UNPRINTABLE.search(key):
-                refuse(printable_path(key), "bad_name", "its path is not UTF-8 or has a control character: rename it")
+                refuse(printable_path(key), "bad_name", "its path is not UTF-8 or has a control character; rename it")
             elif not (folder / file).is_file():
                 refuse(key, "unreadable", "neither a file nor a link to one")
             else:
@@ -49,13 +49,13 @@ def find_archives(collection: Collection, *, refuse: Refuse) -> Iterator[str]:
 
 
 def cdxj_name(key: str) -> str:
-    """Begins with a hash: two archives of one name in different folders do not overwrite each other's."""
+    """Return the name of an archive's CDXJ. It begins with a hash of the path: names may repeat in other folders."""
     readable = key.rpartition("/")[2].encode()[:120].decode(errors="ignore")
     return f"{hashlib.sha256(key.encode()).hexdigest()[:32]}-{readable}.cdxj"
 
 
 def printable_path(key: str) -> str:
-    """A path that can be printed, whatever bytes it has."""
+    """Return a path that can be printed, whatever bytes it has."""
     return key.encode(errors="backslashreplace").decode()
 
 

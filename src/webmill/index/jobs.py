@@ -1,4 +1,4 @@
-"""Independent pieces of indexing a collection. Each runs in any process, may run twice, and says what it did.
+"""The independent jobs of indexing a collection. Each runs in any process, may run twice, and returns what it did.
 
 WARC ─ index_warc ─▶ sorted CDXJ ┐
 WARC ─ index_warc ─▶ sorted CDXJ ┴ ranges.write_range ─▶ a shard of the ZipNum index ─ write_table ─▶ a Parquet file
@@ -25,12 +25,12 @@ from webmill.index.state import CdxjStat
 from webmill.infra import atomic
 from webmill.model import Damage
 
-# Not the fault of the file at hand: the next one would fail likewise.
+# Not the fault of this file: the next one would fail, too.
 MACHINE_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM}
 
 
 class WarcJob(msgspec.Struct, frozen=True, kw_only=True):
-    """`path` is below `root`, and is what the index calls the file."""
+    """One WARC to index. `path` is below `root`, and names the file in the index."""
 
     root: Path
     path: str
@@ -47,7 +47,7 @@ class WarcResult(msgspec.Struct, frozen=True):
 
 
 def index_warc(job: WarcJob) -> WarcResult:
-    """One WARC to one sorted CDXJ, which appears when it is complete."""
+    """Index one WARC into one sorted CDXJ, which appears when it is complete."""
     try:
         return _index_warc(job, job.root / job.path)
     except OSError as error:
@@ -58,7 +58,7 @@ def index_warc(job: WarcJob) -> WarcResult:
 
 def _index_warc(job: WarcJob, warc: Path) -> WarcResult:
     flaws: list[Damage] = []
-    before = _times(warc)
+    before = _stat_of(warc)
     with open_input(warc) as source:
         lines = collect_damage(index_file(source, filename=job.path, options=job.options), flaws)
         batches: Iterable[Batch] = in_batches(lines)
@@ -68,12 +68,14 @@ def _index_warc(job: WarcJob, warc: Path) -> WarcResult:
         ordered = sort_lines(batches, folder=job.cdxj.parent)
         with closing(ordered), atomic.writing(job.cdxj) as out:  # type: ignore[type-var]  # it is a generator
             captures = write_batches(hash_batches(ordered, digest), out)
-    if _times(warc) != before:
-        flaws.append(Damage(0, before[0], "changed", "it was changed while it was read: run again when it is at rest"))
+    if _stat_of(warc) != before:
+        flaws.append(
+            Damage(0, before[0], "changed", "it was changed while it was read: run again when nothing writes to it")
+        )
     return WarcResult(CdxjStat.of(job.cdxj), digest.hexdigest(), captures, tuple(flaws))
 
 
-def _times(path: Path) -> tuple[int, ...]:
+def _stat_of(path: Path) -> tuple[int, ...]:
     try:
         status = path.stat()
     except FileNotFoundError:
@@ -101,10 +103,10 @@ class TableJob(msgspec.Struct, frozen=True):
 
 
 def write_table(job: TableJob) -> TableCounts:
-    """One shard as one Parquet file."""
+    """Write one shard as one Parquet file."""
     return write_parquet(read_batches(job.shard), job.table, source=job.shard.name)
 
 
 def table_name(shard: str) -> str:
-    """`cdx-00000-HASH.gz` to `part-00000-HASH.parquet`: it stands for the same lines."""
+    """Return `part-00000-HASH.parquet` for `cdx-00000-HASH.gz`: both hold the same lines."""
     return "part-" + shard.removeprefix("cdx-").removesuffix(".gz") + ".parquet"

@@ -1,4 +1,4 @@
-"""Index lines in batches: how every CDXJ tool of this room reads and writes.
+"""Index lines in batches: how every CDXJ tool reads and writes.
 
 A batch is a list of raw lines, each ending in its newline. Tools take and yield batches, not lines: a list of some
 hundred lines goes through `readlines`, `sort` and `join` in C, and that is most of what these tools do.
@@ -55,7 +55,7 @@ class FilterCounts:
 
 
 def read_batches(source: Path | ByteReader, *, name: str | None = None, max_line: int = MAX_LINE) -> Iterator[Batch]:
-    """Lines of a file, or of an open stream called `name` in errors; plain or gzip."""
+    """Yield the lines of a file, or of an open stream called `name` in errors; plain or gzip."""
     size = min(BLOCK, max_line)
     blocks = file_blocks(source, size=size) if isinstance(source, Path) else stream_blocks(source, size=size)
     label = name or (str(source) if isinstance(source, Path) else "input")
@@ -63,19 +63,19 @@ def read_batches(source: Path | ByteReader, *, name: str | None = None, max_line
 
 
 def read_lines(source: Path | ByteReader, *, name: str | None = None) -> Iterator[bytes]:
-    """The same, one line at a time: for short inputs."""
+    """Yield the lines one by one: for short inputs."""
     return chain.from_iterable(read_batches(source, name=name))
 
 
 def in_batches(lines: Iterable[bytes], *, size: int = 512) -> Iterator[Batch]:
-    """Batches of single lines; a missing newline is added."""
+    """Group single lines into batches; a missing newline is added."""
     source = iter(lines)
     while batch := list(islice(source, size)):
         yield [line if line.endswith(b"\n") else line + b"\n" for line in batch]
 
 
 def write_batches(batches: Iterable[Batch], out: BinaryIO) -> int:
-    """Write all; answer how many lines."""
+    """Write all batches and return the number of lines."""
     count = 0
     for batch in batches:
         rest = memoryview(b"".join(batch))
@@ -91,9 +91,8 @@ def stream_blocks(stream: ByteReader, *, size: int = BLOCK) -> Iterator[bytes]:
 
 
 def file_blocks(path: Path, *, start: int = 0, end: int | None = None, size: int = BLOCK) -> Iterator[bytes]:
-    """No descriptor is held between two blocks of a regular file: a merge may have more inputs than may be open.
-
-    Opening anew costs less than a hundredth of reading and merging a block.
+    """Yield the blocks of a file. A regular file is closed between two blocks: a merge may have more inputs than may be
+    open. Opening it again costs less than a hundredth of reading and merging a block.
     """
     with open_input(path) as file:
         first = os.fstat(file.fileno())
@@ -104,7 +103,7 @@ def file_blocks(path: Path, *, start: int = 0, end: int | None = None, size: int
         with open_input(path) as file:
             now = os.fstat(file.fileno())
             if (now.st_dev, now.st_ino) != (first.st_dev, first.st_ino):
-                raise Conflict(f"{path} was replaced while it was being read; start again")
+                raise Conflict(f"{path} was replaced while it was being read: start again")
             block = os.pread(file.fileno(), size if end is None else min(size, end - start), start)
         if not block:
             return
@@ -122,16 +121,16 @@ def open_input(path: Path) -> BinaryIO:
 
 
 def inflate(blocks: Iterator[bytes], *, source: str, size: int = BLOCK) -> Iterator[bytes]:
-    """Gzip members as one stream, in pieces of at most `size`; anything else as it is."""
+    """Decompress gzip members into pieces of at most `size`; pass anything else on as it is."""
     head = next(blocks, b"")
     while len(head) < len(GZIP_MAGIC) and (more := next(blocks, b"")):
         head += more
-    everything = chain([head] if head else [], blocks)
-    return _members(everything, source=source, size=size) if head.startswith(GZIP_MAGIC) else everything
+    data = chain([head] if head else [], blocks)
+    return _inflate_members(data, source=source, size=size) if head.startswith(GZIP_MAGIC) else data
 
 
-def _members(blocks: Iterable[bytes], *, source: str, size: int) -> Iterator[bytes]:
-    inside, machine, position = False, isal_zlib.decompressobj(31), 0
+def _inflate_members(blocks: Iterable[bytes], *, source: str, size: int) -> Iterator[bytes]:
+    inside, inflater, position = False, isal_zlib.decompressobj(31), 0
     for block in blocks:
         position += len(block)
         while block:
@@ -140,27 +139,27 @@ def _members(blocks: Iterable[bytes], *, source: str, size: int) -> Iterator[byt
                 if not block:
                     break
                 if not block.startswith(GZIP_MAGIC[:1]):
-                    message = "something that is not gzip follows a gzip member"
+                    message = "data that is not gzip follows a gzip member"
                     raise BadInput(message, reason="bad_gzip", source=source, offset=position)
-                inside, machine = True, isal_zlib.decompressobj(31)
+                inside, inflater = True, isal_zlib.decompressobj(31)
             try:
-                piece = machine.decompress(block, size)
+                piece = inflater.decompress(block, size)
                 while piece:
                     yield piece
-                    # Output may wait inside the machine although all input is taken.
-                    more = len(piece) == size and not machine.eof
-                    piece = machine.decompress(machine.unconsumed_tail, size) if more else b""
+                    # Output may be buffered in the inflater although all input is consumed.
+                    more = len(piece) == size and not inflater.eof
+                    piece = inflater.decompress(inflater.unconsumed_tail, size) if more else b""
             except IsalError as error:  # type: ignore[misc]  # its stub says it is an instance
                 message = f"broken gzip data: {error}"
                 raise BadInput(message, reason="bad_gzip", source=source, offset=position) from None
-            inside = not machine.eof
-            block = machine.unused_data if machine.eof else machine.unconsumed_tail
+            inside = not inflater.eof
+            block = inflater.unused_data if inflater.eof else inflater.unconsumed_tail
     if inside:
         raise BadInput("the gzip data ends inside a member", reason="truncated", source=source, offset=position)
 
 
 def split_lines(blocks: Iterable[bytes], *, source: str, max_line: int = MAX_LINE) -> Iterator[Batch]:
-    """Blocks, each no longer than `max_line`, to batches. BytesIO.readlines is four times as fast as bytes.split."""
+    """Split blocks, each no longer than `max_line`, into batches. BytesIO.readlines is four times as fast as split."""
     tail, number = b"", 0
     for block in blocks:
         data = tail + block if tail else block

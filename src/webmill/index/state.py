@@ -1,9 +1,9 @@
-"""How each WARC of a collection looked when its CDXJ was made, so that only what changed is done again.
+"""The state of an index: the stat of each WARC when its CDXJ was made, so that only what changed is indexed again.
 
 A CDXJ is trusted while the WARC has the same size, times, inode and the same first and last bytes, was indexed with the
-same options by the same version, and had rested for a moment before it was looked at (else a change within one tick of
-the clock could hide). The change time cannot be set by `touch` or `rsync -t`: no modification goes unseen. A WARC that
-was merely copied is indexed again; that costs time, never truth. Nor does it cost truth to lose all this.
+same options by the same version, and had not changed for a moment before (else a change within one tick of the clock
+could hide). The change time cannot be set by `touch` or `rsync -t`: no modification goes unseen. A WARC that was merely
+copied is indexed again; that costs time, never correctness. Nor does losing the state.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from webmill.infra.sqlite import Database, Row, Schema, open_read_only
 from webmill.model import Damage
 
 FILE_NAME = "state.sqlite"
-ENDS = 64 << 10
+END_BYTES = 64 << 10  # at the beginning and the end of a file that are hashed
 SETTLED_NS = 2_000_000_000  # the coarsest clock of a file system in use ticks every two seconds
 
 SCHEMA = Schema(
@@ -41,7 +41,7 @@ ALL = "SELECT path, known FROM warc"
 
 
 class FileStat(msgspec.Struct, frozen=True):
-    """How a file looks from outside, and at both ends."""
+    """The stat of a file, with a hash of its first and last bytes."""
 
     size: int
     mtime_ns: int
@@ -51,7 +51,7 @@ class FileStat(msgspec.Struct, frozen=True):
 
 
 class CdxjStat(msgspec.Struct, frozen=True):
-    """Enough to see that the file is still the one we wrote."""
+    """Enough of a stat to see that the CDXJ is still the one we wrote."""
 
     size: int
     mtime_ns: int
@@ -64,7 +64,7 @@ class CdxjStat(msgspec.Struct, frozen=True):
 
 
 class IndexedWarc(msgspec.Struct, frozen=True, kw_only=True):
-    """A WARC as it was looked at before it was indexed, and what came of it."""
+    """A WARC that was indexed: its stat before that, and its CDXJ."""
 
     looks: FileStat
     settled: bool
@@ -81,7 +81,7 @@ class IndexedWarc(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PublishedIndex(msgspec.Struct, frozen=True, kw_only=True):
-    """What an index was made from, how its files looked afterwards, and what there is to tell about it."""
+    """A published index: digests of its inputs, tools and outputs, and counts."""
 
     inputs: str
     tools: str
@@ -94,7 +94,7 @@ class PublishedIndex(msgspec.Struct, frozen=True, kw_only=True):
 
 class IndexState:
     def __init__(self, path: Path) -> None:
-        """`BadInput` when the file is damaged: it is read to its end."""
+        """Open the state. `BadInput` when the file is damaged: it is read to its end."""
         self._database = Database(path, schema=SCHEMA)
         try:
             self._database.verify()
@@ -106,7 +106,7 @@ class IndexState:
         return _known(self._database.read(ALL))
 
     def record(self, path: str, known: IndexedWarc) -> None:
-        """Durable on return: the CDXJ it speaks of must be so already."""
+        """Record an indexed WARC, durably. Its CDXJ must be durable already."""
         with self._database.write() as run:
             run("INSERT OR REPLACE INTO warc VALUES (?, ?)", (path, msgspec.json.encode(known)))
 
@@ -116,7 +116,7 @@ class IndexState:
                 run("DELETE FROM warc WHERE path = ?", (path,))
 
     def published(self, name: str) -> PublishedIndex | None:
-        """The index of that name, unless somebody died while replacing it."""
+        """Return the index of that name; None if a process died while replacing it."""
         rows = self._database.read("SELECT made FROM published WHERE name = ?", (name,))
         try:
             return msgspec.json.decode(rows[0][0], type=PublishedIndex) if rows else None
@@ -124,12 +124,12 @@ class IndexState:
             return None
 
     def withdraw(self, name: str) -> None:
-        """Before the first file of an index is replaced."""
+        """Forget an index before its first file is replaced."""
         with self._database.write() as run:
             run("DELETE FROM published WHERE name = ?", (name,))
 
     def set_published(self, name: str, made: PublishedIndex) -> None:
-        """After its last file is in place."""
+        """Record an index after its last file is in place."""
         with self._database.write() as run:
             run("INSERT OR REPLACE INTO published VALUES (?, ?)", (name, msgspec.json.encode(made)))
 
@@ -142,18 +142,18 @@ def _known(rows: Iterable[Row]) -> dict[str, IndexedWarc]:
     for path, row in rows:
         try:
             found[path] = msgspec.json.decode(row, type=IndexedWarc)
-        except msgspec.DecodeError:  # of a version that kept something else: as good as not known
+        except msgspec.DecodeError:  # of another version: as good as unknown
             continue
     return found
 
 
 class StoredState(msgspec.Struct, frozen=True):
     known: dict[str, IndexedWarc]
-    published: dict[str, PublishedIndex]  # indexes by name, but for one that somebody died while replacing
+    published: dict[str, PublishedIndex]  # by name; without one that a process died while replacing
 
 
 def read_state(path: Path) -> StoredState:
-    """All that is kept, by reading alone."""
+    """Return everything in the state, by reading only."""
     with open_read_only(path) as read:
         known = _known(read(ALL))
         published = {}
@@ -167,14 +167,14 @@ def read_state(path: Path) -> StoredState:
 
 @contextmanager
 def open_state(path: Path, *, anew: bool) -> Iterator[IndexState]:
-    """`anew` puts a file that cannot be used out of the way; else the message says that this is possible."""
+    """Open the state. `anew`: delete a file that cannot be used; else the error says how."""
     try:
         state = IndexState(path)
     except (BadInput, Misconfigured) as error:
         if not path.exists():
             raise
         if not anew:
-            message = f"{error}. It can be made anew from the WARC files: run with --from-scratch"
+            message = f"{error}. To make it again from the WARC files, run with --from-scratch"
             raise Misconfigured(message) from error
         for journal in ("-wal", "-shm", "-journal", ""):
             path.with_name(path.name + journal).unlink(missing_ok=True)
@@ -186,18 +186,18 @@ def open_state(path: Path, *, anew: bool) -> Iterator[IndexState]:
 def inspect_file(path: Path) -> FileStat:
     with path.open("rb", buffering=0) as file:
         status = os.fstat(file.fileno())
-        digest = hashlib.sha256(read_at(file.fileno(), ENDS, 0))
-        digest.update(read_at(file.fileno(), ENDS, max(0, status.st_size - ENDS)))
+        digest = hashlib.sha256(read_at(file.fileno(), END_BYTES, 0))
+        digest.update(read_at(file.fileno(), END_BYTES, max(0, status.st_size - END_BYTES)))
     return FileStat(status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino, digest.hexdigest())
 
 
 def is_settled(looks: FileStat, *, now_ns: int) -> bool:
-    """Whether a change after `now_ns`, when it was looked at, is bound to show in the times."""
+    """Whether any change after `now_ns`, when the file was inspected, must show in its times."""
     return max(looks.mtime_ns, looks.ctime_ns) + SETTLED_NS < now_ns
 
 
 def is_current(known: IndexedWarc, looks: FileStat, *, options: str, folder: Path) -> bool:
-    """Whether the CDXJ in `folder` can stand for the WARC that looks so now."""
+    """Whether the CDXJ in `folder` is that of the WARC with this stat."""
     if known.looks != looks or known.options != options or not known.settled:
         return False
     cdxj = folder / known.cdxj

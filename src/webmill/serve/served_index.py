@@ -37,7 +37,7 @@ class ServedIndex(ZipNumIndex):
 
     def __init__(self, files: Readable, *, name: str, kept: BlockCache) -> None:
         """`files`: the index folder of the crawl `name`."""
-        super().__init__(files, SUMMARY, kept=kept)
+        super().__init__(files, SUMMARY, cache=kept)
         self._files, self._name = files, name
         self._checking = Lock()  # one thread checks at a time
         self._sound: Stat | None = None
@@ -56,11 +56,11 @@ class ServedIndex(ZipNumIndex):
     def batches(self, wanted: KeyRange) -> Iterator[Batch]:
         return self._guard(super().batches(wanted))
 
-    def some_batches(self, wanted: KeyRange, whole: KeyRange, *, first: int, count: int) -> Iterator[Batch]:
-        return self._guard(super().some_batches(wanted, whole, first=first, count=count))
+    def batches_in_blocks(self, wanted: KeyRange, whole: KeyRange, *, first: int, count: int) -> Iterator[Batch]:
+        return self._guard(super().batches_in_blocks(wanted, whole, first=first, count=count))
 
-    def some_blocks(self, wanted: KeyRange, *, first: int, count: int) -> Iterator[ZipnumBlock]:
-        return self._guard(super().some_blocks(wanted, first=first, count=count))
+    def slice_blocks(self, wanted: KeyRange, *, first: int, count: int) -> Iterator[ZipnumBlock]:
+        return self._guard(super().slice_blocks(wanted, first=first, count=count))
 
     def count_blocks(self, wanted: KeyRange) -> int:
         with self._as_unavailable():

@@ -102,7 +102,7 @@ def test_the_chosen_fields_are_written_in_the_chosen_order() -> None:
         b'example,site)/ 20240712100003 {"url": "http://site.example/", "mime": "text/html", "status": "200", '
         b'"digest": "GVVY5VBGKBP2UTLFBTSZJNNFN75WPR3K", "length": "%d", "offset": "0", "filename": "a.warc.gz"}\n'
     ) % (len(data) - 4)  # the empty lines behind a plain record are not counted
-    with pytest.raises(Misconfigured, match="no such field: colour"):
+    with pytest.raises(Misconfigured, match="unknown field colour"):
         CaptureOptions(fields=("url", "colour"))
 
 

@@ -130,7 +130,7 @@ def test_i06_no_name_leads_out_of_the_folder(tmp_path: Path, path: str, file: st
     else:
         (folder / "cluster.loc").unlink()
         edit_summary(folder, lambda table: [row.__setitem__(1, path.encode()) for row in table] and None)
-    with pytest.raises(NotFound, match="none of its places"):
+    with pytest.raises(NotFound, match="was not found"):
         read(opened(folder))
 
 
@@ -140,7 +140,7 @@ def test_a_declared_place_is_read_and_a_url_elsewhere_is_not(tmp_path: Path) -> 
     (tmp_path / "index" / "cdx-00000.gz").rename(tmp_path / "shards" / "cdx-00000.gz")
     (tmp_path / "index" / "cluster.loc").write_text("cdx-00000.gz\thttps://example.com/x/cdx-00000.gz\n")
     storage = LocalStorage(tmp_path / "index")
-    with pytest.raises(NotFound, match="no declared place"):
+    with pytest.raises(NotFound, match="outside of all declared locations"):
         read(ZipNumIndex(storage))
     places = {"https://example.com/x/": LocalStorage(tmp_path / "shards")}
     assert read(ZipNumIndex(storage, elsewhere=places)) == LINES

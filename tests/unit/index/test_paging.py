@@ -109,4 +109,4 @@ def test_pages_are_those_of_the_new_index_when_it_was_replaced_meanwhile(tmp_pat
     page = page_of(ZipNumIndex(ReplacedOnce(tmp_path)), everything, number=1, size=4)
     assert list(page.lines(everything)) == LINES[200:400]
     build(tmp_path, LINES[:100], block=50)
-    assert len(list(ZipNumIndex(ReplacedOnce(tmp_path)).some_blocks(everything, first=1, count=9))) == 9
+    assert len(list(ZipNumIndex(ReplacedOnce(tmp_path)).slice_blocks(everything, first=1, count=9))) == 9

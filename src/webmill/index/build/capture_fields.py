@@ -1,4 +1,4 @@
-"""What an index tells of a record, read from its fields and the first bytes of its block."""
+"""The fields of a capture, read from the headers of its record and the first bytes of its block."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _DATE = re.compile(
 
 
 def decode_header(value: bytes) -> str:
-    """A header is UTF-8, or else it was never said what it is: read as Latin-1, as warcio does."""
+    """Decode a header: UTF-8, else Latin-1, as warcio does."""
     try:
         return value.decode()
     except UnicodeDecodeError:
@@ -46,7 +46,7 @@ def timestamp_of(date: bytes, *, is_arc: bool) -> str:
 
 
 def http_fields(block: bytes) -> dict[bytes, bytes]:
-    """The first value of each field that an index looks at."""
+    """Return the first value of each HTTP header that an index uses."""
     fields: dict[bytes, bytes] = {}
     for name, value in _FIELD.findall(block, 0, end_of_head(block) or len(block)):
         fields.setdefault(name.lower(), value.rstrip(b" \t"))

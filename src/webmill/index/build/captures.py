@@ -42,17 +42,17 @@ PROFILES = {
 
 
 class CaptureOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What is indexed, and how much of it is told. `fields` are written in their order, where they have a value."""
+    """Which records are indexed, with which fields. `fields` are written in their order, where they have a value."""
 
     fields: tuple[str, ...] = FIELDS
-    all_records: bool = False  # also requests and what is said about captures (application/warc-fields)
+    all_records: bool = False  # also requests and metadata about captures (application/warc-fields)
     post_append: bool = False  # the request's method and body become part of the key
     revisit_status: bool = False  # as Common Crawl and cdxj-indexer; pywb writes none on revisits
 
     def __post_init__(self) -> None:
         unknown = set(self.fields) - set(FIELDS)
         if unknown or not self.fields:
-            raise Misconfigured(f"no such field: {', '.join(sorted(unknown))}; there are {', '.join(FIELDS)}")
+            raise Misconfigured(f"unknown field {', '.join(sorted(unknown))}; choose from {', '.join(FIELDS)}")
 
 
 class _Capture(msgspec.Struct):
@@ -63,7 +63,7 @@ class _Capture(msgspec.Struct):
     concurrent_to: bytes | None
 
     def line(self, names: tuple[str, ...]) -> bytes | Damage:
-        """As pywb, without what is empty or `-`; but a URL is always told."""
+        """Return the line as pywb writes it, without fields that are empty or `-`; but always with the URL."""
         values = self.values
         members = ", ".join(
             [
@@ -73,7 +73,7 @@ class _Capture(msgspec.Struct):
             ]
         )
         line = f"{self.urlkey} {self.timestamp} {{{members}}}\n".encode()
-        if len(line) > MAX_LINE:  # no tool would read the index any more
+        if len(line) > MAX_LINE:  # no tool could read the index
             start = int(values["offset"])
             return Damage(
                 start, start + int(values["length"]), "too_large", f"not indexed: a line of {len(line)} bytes"
@@ -91,17 +91,17 @@ class _Request(msgspec.Struct):
 
 HTTP_RECORDS = (b"response", b"revisit", b"request")
 WITHOUT_DIGEST = (b"revisit", b"request", b"warcinfo")  # nobody computes one for these
-SHARED = "records share one compressed member: they are indexed with length 0 and no range of bytes holds one alone"
-UNDIGESTED = "no digest: the record states none, and not all of its block is at hand"
+SHARED = "records share one gzip member: they are indexed with length 0, since no byte range holds one alone"
+UNDIGESTED = "no digest: the record has none, and its block is too long to compute one"
 _NOTHING = ("", "-")
 _MIME_END = re.compile(r"[; ]")
 
 
 class CaptureIndexer:
-    """Turns the sightings of one file into lines.
+    """Turns the records of one file into lines.
 
-    What belongs to a capture may stand before it (its request) or behind it (its request, its metadata), so one
-    capture is held back until the next one comes.
+    The request of a capture may come before or after it, and its metadata after it: so each capture is held until the
+    next one comes.
     """
 
     def __init__(self, *, filename: str, options: CaptureOptions) -> None:
@@ -110,10 +110,10 @@ class CaptureIndexer:
         self._described = not {"charset", "languages"}.isdisjoint(options.fields)
         self._held: _Capture | None = None
         self._request: _Request | None = None
-        self._shared = -1  # the offset of the last member that holds several records
+        self._shared = -1  # offset of the last gzip member that holds several records
 
     def enough(self, fields: RawFields, block: bytes) -> bool:
-        """Whether a line can be written with these first bytes of the block (see `scan_records`)."""
+        """Whether these first bytes of the block are enough to write a line (see `scan_records`)."""
         kind = fields.get(b"WARC-Type", b"")
         if kind == b"request" and not self._options.all_records:
             return not self._options.post_append or block.startswith(b"GET ")
@@ -157,7 +157,7 @@ class CaptureIndexer:
                 yield ready.line(self._options.fields)
 
     def _is_indexed(self, kind: bytes, fields: RawFields) -> bool:
-        """As pywb decides: everything that has a content of its own."""
+        """Whether a record is indexed: as in pywb, if it has content of its own."""
         if kind in (b"warcinfo", b"arc_header"):
             return False
         if kind == b"metadata" and fields.get(b"Content-Type") == b"text/anvl":  # Heritrix 1 on a capture
@@ -171,7 +171,7 @@ class CaptureIndexer:
         target = fields.get(b"WARC-Target-URI")
         if target is None:
             if kind in (b"metadata", b"continuation"):
-                return None  # about no page, or the rest of one
+                return None  # not about a page, or the rest of one
             return _damage(item, f"not indexed: a {decode_header(kind)} record without WARC-Target-URI")
         url = url_of(target, is_arc=item.is_arc)
         try:
@@ -204,7 +204,7 @@ class CaptureIndexer:
         content_type = fields.get(b"Content-Type", b"")
         if kind in HTTP_RECORDS and is_http(url):
             head = http_fields(item.block)
-            if not item.is_arc:  # its own line has it
+            if not item.is_arc:  # the line of the ARC record has it
                 content_type = head.get(b"content-type", b"")
             if kind == b"response":
                 values["status"] = status = status_of(item.block)
@@ -215,7 +215,7 @@ class CaptureIndexer:
         if detected := fields.get(b"WARC-Identified-Payload-Type"):
             values["mime-detected"] = decode_header(detected)
 
-    # --- what belongs together ----------------------------------------------------------------------------------
+    # --- requests and metadata of a capture ---------------------------------------------------------------------
 
     def _joined(self, capture: _Capture) -> _Capture:
         request, self._request = self._request, None

@@ -1,4 +1,4 @@
-"""The key of a capture that was asked for with a body: its URL with the method and the body as a query.
+"""The key of a capture whose request had a body: its URL with the method and the body as a query.
 
 Two POSTs to one URL are two resources. pywb and cdxj-indexer put what was sent into the key, in the form that
 https://specs.webrecorder.net/request-body-canonicalization/latest/ describes: `?__wb_method=POST&a=1`. The body becomes
@@ -14,14 +14,14 @@ from collections.abc import Iterator
 from math import isinf
 from urllib.parse import unquote_plus, urlencode
 
-QUERY_MOST = 4096  # characters of the body's query that go into a key
+MAX_REQUEST_QUERY = 4096  # characters of the body in a key
 _NAME = re.compile(rb'(?:^|;)[ \t]*name="?([^";\r\n]*)"?', re.IGNORECASE)
 _FILE = re.compile(rb";[ \t]*filename\*?=", re.IGNORECASE)
 _BOUNDARY = re.compile(r'boundary=(?:"([^"]{1,200})"|([^;\s"]{1,200}))', re.IGNORECASE)
 
 
 def url_with_body(url: str, method: str, query: str) -> str:
-    """The URL whose key the capture gets. A GET has its query in the URL already."""
+    """Return the URL whose key the capture gets. A GET has its query in the URL already."""
     if method == "GET":
         return url
     addition = f"__wb_method={method}" + (f"&{query}" if query else "")
@@ -29,10 +29,10 @@ def url_with_body(url: str, method: str, query: str) -> str:
 
 
 def body_to_query(method: str, content_type: str, body: bytes) -> str:
-    """What was sent, as a query. Only POST and PUT send something that names a resource."""
+    """Return the body as a query. Only the body of POST and PUT names a resource."""
     if method not in ("POST", "PUT") or not body:
         return ""
-    return _query(content_type, body)[:QUERY_MOST]
+    return _query(content_type, body)[:MAX_REQUEST_QUERY]
 
 
 def _query(content_type: str, body: bytes) -> str:
@@ -57,7 +57,7 @@ def _opaque(body: bytes) -> str:
 
 
 def _parts(boundary: str, body: bytes) -> Iterator[tuple[str, str | bytes]]:
-    """Name and value of each field; of a file, its bytes."""
+    """Yield name and value of each field; of a file, its bytes."""
     for part in (b"\r\n" + body).split(b"\r\n--" + boundary.encode("latin-1", "replace"))[1:]:
         if part.startswith(b"--"):
             return
@@ -71,7 +71,7 @@ def _parts(boundary: str, body: bytes) -> Iterator[tuple[str, str | bytes]]:
 
 
 def _leaves(value: object) -> dict[str, str]:
-    """Every named leaf; a name that comes again is numbered: `a`, `a.2_`, `a.3_`."""
+    """Return every named leaf of a JSON value; repeated names are numbered: `a`, `a.2_`, `a.3_`."""
     found: dict[str, str] = {}
     times: dict[str, int] = {}
     for name, text in _walk(value, ""):
@@ -81,7 +81,7 @@ def _leaves(value: object) -> dict[str, str]:
 
 
 def _walk(value: object, name: str) -> Iterator[tuple[str, str]]:
-    """Not by calling itself: each leaf would come up through as many generators as it is deep."""
+    """Yield the leaves. Not recursive: each leaf would pass through as many generators as it is deep."""
     waiting = [(name, value)]
     while waiting:
         name, value = waiting.pop()
@@ -94,7 +94,7 @@ def _walk(value: object, name: str) -> Iterator[tuple[str, str]]:
 
 
 def _as_javascript(value: object) -> str:
-    """A browser canonicalises the same body when it asks, so numbers and words are spelled as there."""
+    """Return the value as JavaScript writes it: a browser canonicalises the same body in its request."""
     if isinstance(value, bool) or value is None:
         return {True: "true", False: "false", None: "null"}[value]
     if isinstance(value, float) and (value.is_integer() or isinf(value)):

@@ -1,7 +1,7 @@
-"""CDXJ of WARC and ARC files: plain, compressed per record or as a whole, from any source of bytes.
+"""CDXJ lines of WARC and ARC files: plain, compressed per record or as a whole, from any source of bytes.
 
-Bodies are inflated only where they must be (`webmill.formats.warc.scan`). What is damaged comes out as `Damage` beside
-the lines of what is not.
+Bodies are inflated only where they must be (`webmill.formats.warc.scan`). Damaged records come out as `Damage` among
+the lines.
 """
 
 from __future__ import annotations
@@ -20,22 +20,20 @@ from webmill.index.cdxj.sort import MEMORY, sort_lines
 from webmill.index.lines import Batch, in_batches, open_input
 from webmill.model import Damage
 
-LIMITS = WarcLimits(
-    head=256 << 10
-)  # a reader of pages may refuse such headers; an index should say that they are there
+LIMITS = WarcLimits(head=256 << 10)  # readers of pages may refuse such headers; an index lists them
 
 
 class ArchiveInput(msgspec.Struct, frozen=True):
-    """One file to index: what the index calls it, and how to open it (`functools.partial(storage.open, key)`)."""
+    """A file to index: its name in the index, and how to open it (`functools.partial(storage.open, key)`)."""
 
     filename: str
     open: Callable[[], BinaryIO]
 
 
 def local_archive(path: Path, *, filename: str | None = None) -> ArchiveInput:
-    """A file of this machine, called by its name unless told otherwise.
+    """Return the input for a local file, named by its file name unless given.
 
-    It is read, not mapped: a mapped file that somebody shortens kills the process.
+    It is read, not mapped: truncating a mapped file kills the process.
     """
     return ArchiveInput(path.name if filename is None else filename, lambda: open_input(path))
 
@@ -47,7 +45,7 @@ def index_file(
     options: CaptureOptions = CaptureOptions(),  # noqa: B008  # frozen
     scan: ScanOptions = ScanOptions(),  # noqa: B008
 ) -> Iterator[bytes | Damage]:
-    """A line per capture, in the order of the file; and the damage that was met on the way."""
+    """Yield a line per capture, in the order of the file, and the damage found on the way."""
     captures = CaptureIndexer(filename=filename, options=options)
     return captures.lines(scan_records(source, enough=captures.enough, scan=scan, limits=LIMITS))
 
@@ -61,7 +59,7 @@ def index_archives(
     memory: int = MEMORY,
     folder: Path | None = None,
 ) -> Iterator[Batch]:
-    """The lines of all files in byte order. `report` is told of each damage, with the file's name.
+    """Yield the lines of all files in byte order. `report` gets each damage, with the name of the file.
 
     More lines than fit into `memory` bytes are sorted in `folder`.
     """

@@ -2,10 +2,9 @@
 
 Constant fields are spliced in before the closing brace, after a decoder that builds nothing has proved that the rest
 of the line is a JSON object without these keys. Only a line that has one of the keys is parsed and written anew: the
-value is replaced where it stood. New text is spelled as the line spells its own (`", "` and `": "` as pywb, or
-compact).
+value is replaced in place. New text is formatted as the rest of the line (`", "` and `": "` as pywb, or compact).
 
-A line that is no CDXJ is passed on unchanged, and counted. Appending to lines of one urlkey and timestamp can change
+A line that is not CDXJ is passed on unchanged, and counted. Appending to lines of one urlkey and timestamp can change
 their order.
 """
 
@@ -31,7 +30,7 @@ _NOT_PROVED = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 @dataclass(slots=True)
 class AddFieldCounts:
-    """`changed` + `skipped` is the number of lines. `failures` names the first errors of a user's function."""
+    """`changed` + `skipped` is the number of lines. `failures` holds the first errors of a user's function."""
 
     changed: int = 0
     skipped: int = 0
@@ -48,30 +47,30 @@ def _refuse(_type: type, _value: object) -> NoReturn:
 
 
 def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not JSON")
 
 
 _parse = json.JSONDecoder(parse_constant=_refuse_constant).decode
 
 
 def add_fields(batches: Iterable[Batch], fields: Mapping[str, str], *, counts: AddFieldCounts) -> Iterator[Batch]:
-    """Each line with the fields added, values as strings."""
+    """Yield each line with the fields added, values as strings."""
     if not fields:
         raise Misconfigured("no field to add: give at least one KEY=VALUE")
     splice = _Splice(fields)
     for batch in batches:
-        done = splice.all_alike(batch)
+        done = splice.splice_batch(batch)
         if done is None:
-            done = [splice.one(line, counts) for line in batch]
+            done = [splice.splice_line(line, counts) for line in batch]
         else:
             counts.changed += len(batch)
         yield done
 
 
 def add_by_function(batches: Iterable[Batch], function: AddField, *, counts: AddFieldCounts) -> Iterator[Batch]:
-    """Each line with its JSON replaced by what `function(urlkey, timestamp, data)` returns.
+    """Yield each line with its JSON replaced by what `function(urlkey, timestamp, data)` returns.
 
-    Where the function fails or returns no dict the line stays as it is; that is counted, and named with its line
+    Where the function fails or returns no dict, the line stays as it is, and the failure is counted with its line
     number.
     """
     number = 0
@@ -81,7 +80,7 @@ def add_by_function(batches: Iterable[Batch], function: AddField, *, counts: Add
 
 
 def load_function(path: Path) -> AddField:
-    """`addfield` of a Python file of the operator, which is run."""
+    """Return the function `addfield` of a Python file, which is executed."""
     names: dict[str, Any] = {"__name__": "webmill_addfield", "__file__": str(path)}
     try:
         exec(compile(path.read_bytes(), str(path), "exec", dont_inherit=True), names)  # noqa: S102  # that is what --function is for
@@ -98,17 +97,17 @@ class _Splice:
         self.fields = dict(fields)
         names = {f"field{number}": name for number, name in enumerate(self.fields)}
         try:
-            kinds = [(place, _Present, None) for place in names]
-            absent = msgspec.defstruct("Absent", kinds, rename=names, gc=False)
+            types = [(field, _Present, None) for field in names]
+            absent = msgspec.defstruct("Absent", types, rename=names, gc=False)
             pairs = [(_quoted(name), _quoted(value)) for name, value in self.fields.items()]
         except (ValueError, UnicodeEncodeError) as error:
-            raise Misconfigured(f"cannot add such a field: {error}") from error
+            raise Misconfigured(f"cannot add this field: {error}") from error
         self._prove = msgspec.json.Decoder(absent, dec_hook=_refuse).decode
         self._spaced = b", ".join(name + b": " + value for name, value in pairs)
         self._compact = b",".join(name + b":" + value for name, value in pairs)
 
-    def all_alike(self, batch: Batch) -> Batch | None:
-        """The fast path: every line well-formed, without these keys, spelled one way. Else None."""
+    def splice_batch(self, batch: Batch) -> Batch | None:
+        """The fast path: every line well-formed, without these keys, formatted alike. Else None."""
         # Behind a urlkey, 14 digits and two spaces. Where that is not so, there is no JSON object at this place.
         texts = [line[line.find(b" ") + 16 :] for line in batch]
         try:
@@ -118,20 +117,20 @@ class _Splice:
         if {text[-2] for text in texts} != {ord("}")}:  # spaces at the end of a line
             return None
         # An object that shows a colon this early is not empty.
-        spellings = {_is_spaced(head) for head in {text[:12] for text in texts}}
-        if len(spellings) > 1 or None in spellings:
+        formats = {_is_spaced(head) for head in {text[:12] for text in texts}}
+        if len(formats) > 1 or None in formats:
             return None
-        end = (b", " + self._spaced if True in spellings else b"," + self._compact) + b"}\n"
+        end = (b", " + self._spaced if True in formats else b"," + self._compact) + b"}\n"
         return [line[:-2] + end for line in batch]
 
-    def one(self, line: bytes, counts: AddFieldCounts) -> bytes:
-        """Any line, slower."""
+    def splice_line(self, line: bytes, counts: AddFieldCounts) -> bytes:
+        """The slow path, for any line."""
         key, stamp, text = _parts(line)
         try:
             self._prove(text)
             body = text[:-1].rstrip()  # without the brace
         except msgspec.ValidationError:  # one of the keys is there, or it is no object
-            return self._rewritten(line, counts)
+            return self._rewrite(line, counts)
         except _NOT_PROVED:
             counts.skipped += 1
             return line
@@ -140,18 +139,18 @@ class _Splice:
         joint = b"" if body == b"{" else b", " if spaced else b","
         return b"%b %b %b%b%b}\n" % (key, stamp, body, joint, self._spaced if spaced else self._compact)
 
-    def _rewritten(self, line: bytes, counts: AddFieldCounts) -> bytes:
+    def _rewrite(self, line: bytes, counts: AddFieldCounts) -> bytes:
         key, stamp, text = _parts(line)
         data = _object(text)
         if data is None:
             counts.skipped += 1
             return line
         counts.changed += 1
-        return b"%b %b %b\n" % (key, stamp, _spelled(data | self.fields, text))
+        return b"%b %b %b\n" % (key, stamp, _dump_like(data | self.fields, text))
 
 
 def _parts(line: bytes) -> tuple[bytes, bytes, bytes]:
-    """Urlkey, timestamp, JSON: `{}` where there is none, nothing where the line has not even a timestamp."""
+    """Return urlkey, timestamp and JSON: `{}` where there is none, all empty without a timestamp."""
     parts = line.strip(b"\n ").split(b" ", 2)
     if len(parts) == 2 and parts[1].isdigit():
         return parts[0], parts[1], b"{}"
@@ -172,13 +171,13 @@ def _is_spaced(text: bytes) -> bool | None:
     return None if colon < 0 or colon + 2 == len(text) else text[colon + 2 : colon + 3] == b" "
 
 
-def _spelled(data: dict[str, Any], like: bytes) -> bytes:
-    """With the separators of `like`, and with nothing but ASCII if `like` is so."""
+def _dump_like(data: dict[str, Any], like: bytes) -> bytes:
+    """Return the JSON of `data` with the separators of `like`, and in ASCII if `like` is."""
     separators = (",", ":") if _is_spaced(like) is False else (", ", ": ")
     text = json.dumps(data, separators=separators, ensure_ascii=like.isascii())
     try:
         return text.encode()
-    except UnicodeEncodeError:  # half a surrogate pair, which only an escape can say
+    except UnicodeEncodeError:  # a lone surrogate, which needs an escape
         return json.dumps(data, separators=separators).encode()
 
 
@@ -196,7 +195,7 @@ def _by_function(line: bytes, function: AddField, counts: AddFieldCounts, number
         result = function(key.decode("utf-8", "surrogateescape"), stamp.decode("latin-1"), data)
         if not isinstance(result, dict):
             raise TypeError(f"addfield returned {type(result).__name__}, not a dict")
-        spelled = _spelled(result, text)
+        dumped = _dump_like(result, text)
     except Exception as error:  # noqa: BLE001  # the function is the operator's; its error is counted and named
         counts.skipped += 1
         counts.failed += 1
@@ -204,4 +203,4 @@ def _by_function(line: bytes, function: AddField, counts: AddFieldCounts, number
             counts.failures.append(f"line {number}: {type(error).__name__}: {error}")
         return line
     counts.changed += 1
-    return b"%b %b %b\n" % (key, stamp, spelled)
+    return b"%b %b %b\n" % (key, stamp, dumped)

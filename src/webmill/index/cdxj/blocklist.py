@@ -1,13 +1,13 @@
 """Drop index lines that match a rule of a blocklist.
 
-A list has one regular expression per line, matched anywhere in the whole CDXJ line; lines that are empty or begin
-with `#` are no rules. The syntax is RE2's (https://github.com/google/re2/wiki/Syntax) on bytes, read as leniently as
+A list has one regular expression per line, matched anywhere in the whole CDXJ line; empty lines and lines that begin
+with `#` are ignored. The syntax is RE2's (https://github.com/google/re2/wiki/Syntax) on bytes, read as leniently as
 `grep -E` where SURT rules need it: a `)` that closes nothing is a literal, `\\<` and `\\>` are word boundaries.
 Look-around and back-references do not exist in RE2, so no rule can take exponential time. `.` is one byte, but
 in a rule with letters beyond ASCII, `\\x` or `\\p` it is one UTF-8 character.
 
 Rules that are `^` and literal text (or that and `.*`) become prefixes: 100,000 of them cost what 10 do. For the
-others RE2's filter first looks, in one scan of some hundred lines at once, for literals that each rule needs.
+others, RE2's filter first searches some hundred lines at once for literals that each rule needs.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from webmill.index.lines import Batch, FilterCounts, read_lines
 _LITERAL_PREFIX = re.compile(rb"\^((?:[^\\.\[(){*+?|^$]|\\[!-/:;=?@\[-`{-~]|\))+)(?:\.\*\$?)?", re.DOTALL)
 _BEYOND_ASCII = re.compile(rb"[\x80-\xff]|\\[xpP0-7]")
 _ESCAPED = re.compile(rb"\\(.)", re.DOTALL)
-# A class without an end takes all, and RE2 refuses it: it is not looked for again from each bracket in it.
+# An unclosed class takes everything, and RE2 refuses it: it is not tried again from each bracket in it.
 _TOKEN = re.compile(rb"\\.|\[\^?\]?+(?:\[:\^?+\w++:\]|\\.|[^\]\\])*+(?:\]|\Z)|\(\?[a-zA-Z]*+-[a-zA-Z]*m|.", re.DOTALL)
-_SPELLED_OTHERWISE = {rb"\<": rb"\b", rb"\>": rb"\b", rb"\A": b"^", rb"\z": b"$", rb"\C": b"."}
+_RE2_EQUIVALENT = {rb"\<": rb"\b", rb"\>": rb"\b", rb"\A": b"^", rb"\z": b"$", rb"\C": b"."}
 _UNSUPPORTED = {rb"\Q", rb"\E"}
 
-SCANNED = 512  # lines searched at once
-FEW = 4  # rules hit among them that are searched one by one; with more, line by line is cheaper
-FILTER = 8192  # rules to a filter; RE2 refuses, and we halve, what does not fit into its memory
+SCAN_LINES = 512  # searched at once
+MAX_SINGLE_RULES = 4  # matching rules searched one by one; with more, line by line is cheaper
+FILTER_RULES = 8192  # in one filter; RE2 refuses, and we halve, what does not fit into its memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,14 +50,14 @@ def load_blocklist(path: Path) -> Blocklist:
 
 
 def parse_blocklist(lines: Iterable[bytes], *, source: str = "blocklist") -> Blocklist:
-    """A rule that RE2 cannot read stops with its line number: a blocklist is applied whole or not at all."""
+    """Parse a blocklist. `BadInput` with the line number for a bad rule: a list is applied whole or not at all."""
     numbered = enumerate((line.removesuffix(b"\n") for line in lines), start=1)
     rules = [Rule(number, text) for number, text in numbered if text.strip() and not text.startswith(b"#")]
     return Blocklist(rules, source=source)
 
 
 class Blocklist:
-    """Rules ready to be applied. Holds RE2 objects: load it in each process, it does not travel."""
+    """Rules ready to be applied. Holds RE2 objects, which cannot be pickled: load it in each process."""
 
     def __init__(self, rules: Sequence[Rule], *, source: str = "blocklist") -> None:
         self.rules = rules
@@ -71,14 +71,14 @@ class Blocklist:
             else:
                 self._literals.setdefault(literal, rule)
         self._prefixes = Prefixes(self._literals)
-        chunks = (others[start : start + FILTER] for start in range(0, len(others), FILTER))
-        self._filters = [filter_ for chunk in chunks for filter_ in _filters(chunk, source=source)]
+        chunks = (others[start : start + FILTER_RULES] for start in range(0, len(others), FILTER_RULES))
+        self._filters = [filter_ for chunk in chunks for filter_ in _build_filters(chunk, source=source)]
 
     def __len__(self) -> int:
         return len(self.rules)
 
     def partition(self, batch: Batch) -> tuple[Batch, Batch]:
-        """The lines that no rule matches, in order, and those that one does."""
+        """Return the lines that no rule matches, in order, and the blocked ones."""
         kept, blocked = self._prefixes.partition(batch)
         for filter_ in self._filters:
             kept, more = filter_.partition(kept)
@@ -86,7 +86,7 @@ class Blocklist:
         return kept, blocked
 
     def rule_for(self, line: bytes) -> Rule:
-        """The rule that blocks a blocked line: for reports, not for filtering."""
+        """Return the rule that blocks a blocked line: for reports, not for filtering."""
         for end in range(1, len(line) + 1):
             if rule := self._literals.get(line[:end]):
                 return rule
@@ -94,23 +94,23 @@ class Blocklist:
 
 
 def literal_prefix(pattern: bytes) -> bytes | None:
-    """What every line matched by the rule begins with, when that is all the rule says."""
+    """Return the prefix that a rule matches, if it is nothing but a prefix; else None."""
     found = _LITERAL_PREFIX.fullmatch(pattern)
     return _ESCAPED.sub(rb"\1", found[1]) if found else None
 
 
 def to_re2(pattern: bytes) -> bytes:
-    """The same rule for RE2, safe to search in several lines at once. ValueError names what cannot be said."""
+    """Return the rule for RE2, safe to search in several lines at once. `ValueError` for what RE2 cannot express."""
     depth = 0
-    spelled = []
+    converted = []
     for token in _TOKEN.findall(pattern):
         if token in _UNSUPPORTED or (len(token) > 2 and token.startswith(b"(?")):
             raise ValueError(f"{token.decode('latin-1')} is not supported")
         depth += (token == b"(") - (token == b")")
         if depth < 0:
             depth, token = 0, rb"\)"
-        spelled.append(_SPELLED_OTHERWISE.get(token, token))
-    return b"(?m)(?:" + b"".join(spelled) + b")"
+        converted.append(_RE2_EQUIVALENT.get(token, token))
+    return b"(?m)(?:" + b"".join(converted) + b")"
 
 
 def block(
@@ -121,10 +121,10 @@ def block(
     max_removed_share: float = 1.0,
     by_rule: Counter[int] | None = None,
 ) -> Iterator[Batch]:
-    """The lines that no rule matches. Input need not be sorted; sorted input is faster.
+    """Yield the lines that no rule matches. Input need not be sorted; sorted input is faster.
 
-    `tally` is right at the end. If a greater share than `max_removed_share` was removed, the end is `Misconfigured`:
-    a caller that commits its output only after the last batch loses nothing. `by_rule` counts blocked lines by the
+    `tally` is complete at the end. If more than `max_removed_share` was removed, it ends with `Misconfigured`: a caller
+    that commits its output only after the last batch loses nothing. `by_rule` counts blocked lines by the
     rule's line number.
     """
     for batch in batches:
@@ -138,7 +138,7 @@ def block(
     if tally.removed_share > max_removed_share:
         raise Misconfigured(
             f"{blocklist.source} removes {tally.removed} of {tally.total} lines ({tally.removed_share:.1%}), "
-            f"more than the {max_removed_share:.1%} allowed: look for a rule that matches too much, or allow more"
+            f"more than the {max_removed_share:.1%} allowed: correct the rule that matches too much, or allow more"
         )
 
 
@@ -156,8 +156,8 @@ class _Filter:
     def partition(self, batch: Batch) -> tuple[Batch, Batch]:
         kept: Batch = []
         blocked: Batch = []
-        for start in range(0, len(batch), SCANNED):
-            lines = batch[start : start + SCANNED]
+        for start in range(0, len(batch), SCAN_LINES):
+            lines = batch[start : start + SCAN_LINES]
             hits = self._hits(lines)
             if not hits:
                 kept += lines
@@ -169,14 +169,14 @@ class _Filter:
     def _hits(self, lines: Batch) -> set[int]:
         text = b"".join(lines)
         rules = self._filter.Match(text) or ()
-        if len(rules) > FEW:
+        if len(rules) > MAX_SINGLE_RULES:
             return {place for place, line in enumerate(lines) if self._filter.Match(line.removesuffix(b"\n"))}
         ends = list(accumulate(map(len, lines)))
-        return {place for rule in rules for place in _places(self._filter.re(rule), text, ends)}
+        return {place for rule in rules for place in _matching_lines(self._filter.re(rule), text, ends)}
 
 
-def _places(pattern: re2._Regexp, text: bytes, ends: list[int]) -> Iterator[int]:
-    """Which lines, by the ends of lines in the text, a pattern is found in."""
+def _matching_lines(pattern: re2._Regexp, text: bytes, ends: list[int]) -> Iterator[int]:
+    """Yield the numbers of the lines that a pattern matches; `ends` are the offsets where lines end."""
     start = 0
     while start < len(text) and (found := pattern.search(text, start)):
         place = bisect_right(ends, found.start())
@@ -186,14 +186,14 @@ def _places(pattern: re2._Regexp, text: bytes, ends: list[int]) -> Iterator[int]
         start = ends[place]
 
 
-def _filters(rules: list[Rule], *, source: str) -> list[_Filter]:
+def _build_filters(rules: list[Rule], *, source: str) -> list[_Filter]:
     try:
         return [_Filter(rules, source=source)]
     except re2.error as error:
         if len(rules) == 1:
-            raise _bad_rule(rules[0], "RE2 has no room for it", source=source) from error
+            raise _bad_rule(rules[0], "too large for RE2", source=source) from error
         middle = len(rules) // 2
-        return _filters(rules[:middle], source=source) + _filters(rules[middle:], source=source)
+        return _build_filters(rules[:middle], source=source) + _build_filters(rules[middle:], source=source)
 
 
 def _add(filter_: re2.Filter, rule: Rule, *, source: str) -> None:

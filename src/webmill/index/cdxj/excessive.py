@@ -1,8 +1,8 @@
-"""Urlkeys with too many captures: find them, or thin them out.
+"""Urlkeys with too many captures: find them, or remove captures of them.
 
-In sorted input the captures of a urlkey lie together, so nothing is counted globally, and no group is ever held: at
+In sorted input the captures of a urlkey are adjacent, so nothing is counted globally, and no group is ever held: at
 most about `limit` lines are. A run of more than `limit` lines covers two neighbouring multiples of half its length,
-so only those lines are looked at. Unsorted input is `BadInput` with its line number (the order within one urlkey does
+so only those lines are compared. Unsorted input is `BadInput` with its line number (the order within one urlkey does
 not matter).
 """
 
@@ -39,10 +39,10 @@ class ExcessiveUrlkey:
 
 @dataclass(frozen=True, slots=True)
 class ExcessPolicy:
-    """What stays of an excessive urlkey.
+    """Which captures of an excessive urlkey are kept.
 
-    With `drop_revisits_first` its revisits go, and if no more than the limit are left these stay. Otherwise `count`
-    stay, the first or the last of them.
+    With `drop_revisits_first` its revisits are dropped; if no more than the limit are left, these are kept. Otherwise
+    `count` are kept, the first or the last ones.
     """
 
     count: int = 0
@@ -51,7 +51,7 @@ class ExcessPolicy:
 
 
 def find_excessive(batches: Iterable[Batch], *, limit: int, source: str = "input") -> list[ExcessiveUrlkey]:
-    """Urlkeys with more than `limit` captures, most first, then by key."""
+    """Return the urlkeys with more than `limit` captures, most first, then by key."""
     runs = groupby(_segments(ensure_urlkey_order(batches, source=source), limit), key=itemgetter(0))
     found = [
         ExcessiveUrlkey(key.rstrip(b" \n"), sum(len(lines) for _, lines in run)) for key, run in runs if key is not None
@@ -60,13 +60,13 @@ def find_excessive(batches: Iterable[Batch], *, limit: int, source: str = "input
 
 
 def load_excessive(path: Path) -> list[bytes]:
-    """Urlkeys of a list of `SURT COUNT` or `SURT`; blank lines and `#` comments are passed over."""
+    """Return the urlkeys of a list of `SURT COUNT` or `SURT`; blank lines and `#` comments are skipped."""
     texts = (line.strip() for line in read_lines(path))
     return [text.split()[0] for text in texts if text and not text.startswith(b"#")]
 
 
 def remove_urlkeys(batches: Iterable[Batch], urlkeys: Iterable[bytes], *, tally: FilterCounts) -> Iterator[Batch]:
-    """All lines but those of the given urlkeys; input need not be sorted, sorted input is faster."""
+    """Yield all lines but those of the given urlkeys; sorted input is faster."""
     prefixes = Prefixes(key + b" " for key in urlkeys)
     for batch in batches:
         kept, removed = prefixes.partition(batch)
@@ -84,7 +84,7 @@ def drop_excessive(
     keep: ExcessPolicy | None = None,
     source: str = "input",
 ) -> Iterator[Batch]:
-    """All lines of urlkeys with at most `limit` captures, and of the others what `keep` says (by default nothing)."""
+    """Yield all lines of urlkeys with at most `limit` captures, and of the others what `keep` allows (or none)."""
     keep = keep or ExcessPolicy()
     runs = groupby(_segments(ensure_urlkey_order(batches, source=source), limit), key=itemgetter(0))
     for key, run in runs:
@@ -102,7 +102,7 @@ def drop_excessive(
 
 
 def _survivors(segments: Iterable[Batch], *, limit: int, keep: ExcessPolicy) -> tuple[Batch, int]:
-    """What stays of one excessive run, and how long it was. Holds about `limit` + `keep.count` lines."""
+    """Return the lines kept of one excessive run, and its length. Holds about `limit` + `keep.count` lines."""
     total = candidates = 0
     first: Batch = []
     last: deque[bytes] = deque(maxlen=keep.count)
@@ -143,7 +143,7 @@ def _segments(batches: Iterable[Batch], limit: int) -> Iterator[_Segment]:
 
 
 def _closed_runs(lines: Batch, limit: int) -> Iterator[_Segment]:
-    """Segments of lines that begin and end at a change of urlkey."""
+    """Yield segments of lines that begin and end at a change of urlkey."""
     step = max(1, (limit + 1) // 2)
     reach = step if limit else 0  # with a limit of 0 every run is excessive, also one that touches a single multiple
     done = at = 0

@@ -1,7 +1,4 @@
-"""One field of every CDXJ line.
-
-Only the wanted value is read; the decoder walks over the rest.
-"""
+"""Extract one field of every CDXJ line. Only its value is decoded; the rest is skipped."""
 
 from __future__ import annotations
 
@@ -27,7 +24,7 @@ class FieldCounts:
 def field_as_json(
     batches: Iterable[Batch], name: str, *, counts: FieldCounts, default: bytes | None = None
 ) -> Iterator[Batch]:
-    """The value as the index spells it in JSON; where it is missing `default`, or no line when there is none."""
+    """Yield the value as JSON, as the index has it; where it is missing, `default` or no line."""
     for batch in _values(batches, name, counts):
         values = (default if value is None else value for value in batch)
         yield [value + b"\n" for value in values if value is not None]
@@ -36,18 +33,18 @@ def field_as_json(
 def field_as_text(
     batches: Iterable[Batch], name: str, *, counts: FieldCounts, default: bytes | None = None
 ) -> Iterator[Batch]:
-    """The same with strings as they read, without quotes and escapes. Line ends inside a value stay escaped."""
+    """Yield the value as text, without quotes and escapes. Line ends inside a value stay escaped."""
     for batch in _values(batches, name, counts):
         values = (default if value is None else _as_text(value) for value in batch)
         yield [value + b"\n" for value in values if value is not None]
 
 
 def _values(batches: Iterable[Batch], name: str, counts: FieldCounts) -> Iterator[list[bytes | None]]:
-    """The raw JSON of the value, None where it is missing. Malformed lines are counted, and give nothing."""
+    """Yield the raw JSON of the values, None where missing. Malformed lines are counted and left out."""
     try:
         wanted = msgspec.defstruct("Wanted", [("value", msgspec.Raw, msgspec.Raw())], rename={"value": name}, gc=False)
     except ValueError as error:
-        raise Misconfigured(f"no field can be called {name!r}: {error}") from error
+        raise Misconfigured(f"{name!r} cannot be the name of a field: {error}") from error
     decode = msgspec.json.Decoder(wanted).decode
     for batch in batches:
         values: list[bytes | None] = []
@@ -71,6 +68,6 @@ def _as_text(value: bytes) -> bytes:
         return value[1:-1]
     try:
         text = msgspec.json.decode(value, type=str)
-    except (msgspec.DecodeError, UnicodeDecodeError):  # half a surrogate pair or bytes that are not UTF-8: as spelled
+    except (msgspec.DecodeError, UnicodeDecodeError):  # a lone surrogate or bytes that are not UTF-8: as it is
         return value[1:-1]
     return text.encode().replace(b"\n", rb"\n").replace(b"\r", rb"\r")

@@ -1,4 +1,4 @@
-"""Which files a tool that takes files and folders works on."""
+"""The input files of tools that take files and folders."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ STATE = "state.sqlite"  # and its journals; the name is that of index/state.py, 
 
 
 def find_inputs(paths: Iterable[Path], *, exclude: Sequence[str] = ()) -> list[Path]:
-    """Files as they are, folders by all the files below them, in byte order of their paths.
+    """Return the given files, and all files below the given folders, in byte order of their paths.
 
-    Hidden files and folders below are no inputs: they are other writers' unfinished ones. Nor is the state that
-    `webmill index` keeps beside its CDXJ files.
+    Hidden files and folders are left out: they may be unfinished. So is the state that `webmill index` keeps beside its
+    CDXJ files.
     """
     names = list(paths)
     files = [file for path in names for file in _files(path) if not _is_excluded(file, exclude)]

@@ -38,7 +38,7 @@ class FileRange:
 
 @dataclass(frozen=True, slots=True)
 class MergeRange:
-    """All lines from `low` up to, not including, `high`. Ranges are merged independently, and follow each other."""
+    """All lines from `low` up to, not including, `high`. Ranges are merged independently, one after the other."""
 
     pieces: tuple[FileRange, ...]
     low: bytes = b""
@@ -46,7 +46,7 @@ class MergeRange:
 
 
 def merge(paths: Iterable[Path]) -> Iterator[Batch]:
-    """All lines of sorted files, in order, repeats kept."""
+    """Yield all lines of sorted files in order, with repeats."""
     return merge_range(MergeRange(pieces=tuple(FileRange(Path(path)) for path in paths)))
 
 
@@ -56,7 +56,7 @@ def merge_range(part: MergeRange) -> Iterator[Batch]:
 
 
 def drop_repeats(batches: Iterable[Batch]) -> Iterator[Batch]:
-    """Of equal lines, which lie together in sorted input, the first."""
+    """Drop repeats of equal lines, which are adjacent in sorted input."""
     last = b""
     for batch in batches:
         fresh = list(dict.fromkeys(batch))
@@ -68,7 +68,7 @@ def drop_repeats(batches: Iterable[Batch]) -> Iterator[Batch]:
 
 
 def merge_batches(inputs: Sequence[Iterator[Batch]]) -> Iterator[Batch]:
-    """Sorted inputs to one sorted output. The heap holds the first line at hand of each input, with its number."""
+    """Merge sorted inputs. The heap holds the first buffered line of each input, with its number."""
     held = [next(source, []) for source in inputs]
     heap = [(batch[0], number) for number, batch in enumerate(held) if batch]
     heapify(heap)
@@ -82,15 +82,15 @@ def merge_batches(inputs: Sequence[Iterator[Batch]]) -> Iterator[Batch]:
 
 
 def _next_round(inputs: Sequence[Iterator[Batch]], held: list[Batch], heap: list[tuple[bytes, int]]) -> Batch:
-    """Only inputs whose first line is not above the limit take part: disjoint files cost nothing extra."""
+    """Return the next lines. Only inputs whose first line is not above the limit take part: disjoint files are free."""
     limit = held[heap[0][1]][-1]
-    taking = []
+    participants = []
     while heap and heap[0][0] <= limit:
         number = heappop(heap)[1]
-        taking.append(number)
+        participants.append(number)
         limit = min(limit, held[number][-1])
     merged: Batch = []
-    for number in taking:
+    for number in participants:
         batch = held[number]
         cut = bisect_right(batch, limit)
         merged += batch[:cut]
@@ -102,7 +102,7 @@ def _next_round(inputs: Sequence[Iterator[Batch]], held: list[Batch], heap: list
 
 
 def _lines_of(piece: FileRange, part: MergeRange, *, block: int) -> Iterator[Batch]:
-    """Lines of one piece, checked to be in order and inside the range: together that proves the whole file sorted."""
+    """Yield the lines of a file range, checked to be sorted and inside `part`: together that proves the file sorted."""
     source = str(piece.path)
     blocks = file_blocks(piece.path, start=piece.start, end=piece.end, size=block)
     whole = inflate(blocks, source=source, size=block) if piece.start == 0 else blocks
@@ -114,11 +114,11 @@ def _lines_of(piece: FileRange, part: MergeRange, *, block: int) -> Iterator[Bat
             yield batch
             number += len(batch)
     except BadInput as error:
-        raise _counted_from_the_top(error, piece) from None
+        raise _with_line_of_file(error, piece) from None
 
 
-def _counted_from_the_top(error: BadInput, piece: FileRange) -> BadInput:
-    """Line numbers inside a piece are corrected by the lines before it; only an error pays for counting them."""
+def _with_line_of_file(error: BadInput, piece: FileRange) -> BadInput:
+    """Return the error with the line number of the whole file; only an error pays for counting lines."""
     name, _, number = (error.source or "").rpartition(":")
     if not piece.start or name != str(piece.path):
         return error
@@ -127,7 +127,7 @@ def _counted_from_the_top(error: BadInput, piece: FileRange) -> BadInput:
 
 
 def plan_ranges(paths: Iterable[Path], *, parts: int) -> list[MergeRange]:
-    """At most `parts` ranges of about equal size, cut only between two urlkeys, so that counts per urlkey stay right.
+    """Return at most `parts` ranges of about equal size, cut only between urlkeys, so that counts per urlkey are right.
 
     Gzip files, pipes and the like cannot be cut: with one among the inputs the plan is a single range.
     """
@@ -175,7 +175,7 @@ def _sample(path: Path, *, step: int) -> Iterator[bytes]:
 
 
 def _find_all(path: Path, cuts: Sequence[bytes]) -> list[int]:
-    """For each cut the offset of the first line not below it (in an unsorted file any: `merge_range` will tell)."""
+    """Return the offset of the first line not below each cut (in an unsorted file any: `merge_range` will notice)."""
     size = path.stat().st_size
     if not size:
         return [0] * len(cuts)

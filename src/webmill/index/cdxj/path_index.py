@@ -1,4 +1,4 @@
-"""Where WARC files lie: lists of their paths or addresses to pywb's path index, `FILENAME TAB PATH [TAB PATH …]`."""
+"""pywb's path index, which locates WARC files: `FILENAME TAB PATH [TAB PATH …]`, made of lists of paths or URLs."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from webmill.errors import BadInput
 
 
 class WarcLocation(msgspec.Struct, frozen=True):
-    """A file by its name, and the places to look for it, in order."""
+    """A WARC file by its name, and the paths to try, in order."""
 
     name: bytes
     paths: tuple[bytes, ...]
 
 
 def from_arclist(lines: Iterable[bytes], *, source: str = "input") -> Iterator[WarcLocation]:
-    """One path or URL per line; blank lines and `#` comments are passed over. A URL's query is no part of the name."""
+    """Parse a list of paths or URLs; blank lines and `#` comments are skipped. A URL's query is no part of a name."""
     for number, line in enumerate(lines, start=1):
         path = line.strip()
         if path and not path.startswith(b"#"):

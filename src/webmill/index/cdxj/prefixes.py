@@ -1,4 +1,4 @@
-"""Lines that begin with one of many prefixes, in a time that hardly depends on how many prefixes there are."""
+"""Finds lines that begin with one of many prefixes, in a time that hardly depends on their number."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from webmill.index.order import is_sorted, successor
 
 
 class Prefixes:
-    """Sorted, and none begins with another: only the greatest prefix not above a line can cover it."""
+    """Sorted prefixes, none of which begins with another: only the greatest one not above a line can match it."""
 
     def __init__(self, prefixes: Iterable[bytes]) -> None:
         self.sorted: list[bytes] = []
@@ -19,7 +19,7 @@ class Prefixes:
                 self.sorted.append(prefix)
 
     def partition(self, batch: Batch) -> tuple[Batch, Batch]:
-        """The lines that begin with none of the prefixes, and those that do."""
+        """Return the lines that begin with none of the prefixes, and those that do."""
         if not self.sorted:
             return batch, []
         if not is_sorted(batch):

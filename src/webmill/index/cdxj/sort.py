@@ -1,6 +1,6 @@
 """Sort lines in bounded memory: sorted runs in temporary files, then one merge.
 
-What does not exceed `memory` never touches the disk. The temporary folder goes when the generator ends, however it
+What fits into `memory` never touches the disk. The temporary folder is removed when the generator ends, however it
 ends.
 """
 
@@ -16,19 +16,19 @@ from webmill.index.cdxj.merge import merge
 from webmill.index.lines import Batch, write_batches
 
 MEMORY = 256 << 20
-OBJECT = 64  # what a bytes object and its place in a list need beside the bytes, rounded up
+OBJECT_BYTES = 64  # overhead of a bytes object in a list, rounded up
 SLICE = 1024
 
 
 def sort_lines(batches: Iterable[Batch], *, memory: int = MEMORY, folder: Path | None = None) -> Iterator[Batch]:
-    """All lines in byte order, repeats kept. `folder` is where runs go (the system's temporary folder unless given)."""
+    """Yield all lines in byte order, with repeats. Sorted runs go to `folder`, or the system's temporary folder."""
     with TemporaryDirectory(prefix="webmill-sort-", dir=folder) as temporary:
         runs: list[Path] = []
         held: Batch = []
         size = 0
         for batch in batches:
             held += batch
-            size += sum(map(len, batch)) + OBJECT * len(batch)
+            size += sum(map(len, batch)) + OBJECT_BYTES * len(batch)
             if size > memory:
                 runs.append(_write_run(held, Path(temporary) / f"{len(runs):06d}"))
                 held, size = [], 0
@@ -52,6 +52,8 @@ def _write_run(lines: Batch, path: Path) -> Path:
             write_batches(_sorted_slices(lines), run)
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-            raise Misconfigured(f"no room to sort in {path.parent.parent}: free some or name another folder") from error
+            raise Misconfigured(
+                f"no space left to sort in {path.parent.parent}: free some, or name another folder"
+            ) from error
         raise
     return path

@@ -1,6 +1,6 @@
-"""One CDXJ line as a row of Common Crawl's table.
+"""CDXJ lines as rows of Common Crawl's table.
 
-Where its Java code and this differ, on purpose
+Intended differences to its Java code:
 * It writes -1 for a missing offset or length and drops the segment of file names that are not its own; here a line
   without its place in a WARC file is refused, and such a segment is empty.
 * For a host below a TLD that is not in the Public Suffix List it leaves suffixes and domains out; here the list's own
@@ -24,7 +24,7 @@ from webmill.model import check_position
 
 Row = tuple[object, ...]
 
-LARGEST = (1 << 31) - 1  # the table has 32 bits for offset and length
+MAX_POSITION = (1 << 31) - 1  # the table has 32 bits for offset and length
 
 
 class ColumnSpec(msgspec.Struct, frozen=True):
@@ -72,7 +72,7 @@ COLUMNS = (
 
 
 class _TableFields(msgspec.Struct, gc=False):
-    """What the table takes of a line's JSON. Numbers may be spelled as numbers or as strings."""
+    """The fields of a line that the table has. Numbers may be JSON numbers or strings."""
 
     url: str
     filename: str
@@ -98,7 +98,10 @@ _SEGMENT = re.compile(r"(?:common-crawl/)?crawl-data/[^/]+/segments/([^/]+)/")
 
 
 def row_of(line: bytes) -> Row:
-    """BadInput: line_too_long, no_json, bad_json, bad_timestamp, bad_url, bad_offset, bad_length, bad_text."""
+    """Return the row of a line.
+
+    BadInput: line_too_long, no_json, bad_json, bad_timestamp, bad_url, bad_offset, bad_length, bad_text.
+    """
     if len(line) > MAX_LINE:
         raise BadInput(f"{len(line)} bytes in a line", reason="line_too_long")
     parts = line.rstrip(b"\r\n").split(b" ", 2)
@@ -138,7 +141,7 @@ def _fields(data: bytes) -> _TableFields:
 
 
 def _split(url: str) -> tuple[str, int | None, str, str | None, str]:
-    """Protocol, port, path, query and host as they are written; `http:/a`, `http:////a` are read as `http://a`."""
+    """Return protocol, port, path, query and host as written; `http:/a` and `http:////a` are read as `http://a`."""
     found = _URL.fullmatch(url)
     if not found or not (url.startswith("//", found.end(1) + 1) or found[1].lower() in _HOST_WITHOUT_SLASHES):
         raise BadInput(f"not a URL with a host: {url[:80]!r}", reason="bad_url")
@@ -153,7 +156,7 @@ def _split(url: str) -> tuple[str, int | None, str, str | None, str]:
 
 @lru_cache(maxsize=65536)
 def _host_columns(host: str) -> tuple[str | None, ...]:
-    """Name, five parts from the end, suffix and domain by registries, by private registrars too, name reversed."""
+    """Return the host, its last five parts, suffix and domain by registry and by private registrar, and it reversed."""
     if host.startswith("[") or host.rpartition(".")[2].isdigit():
         return (host, *[None] * 10)
     parts = host.split(".")[::-1]
@@ -171,7 +174,7 @@ def _host_columns(host: str) -> tuple[str | None, ...]:
 
 
 def _itself(host: str, below: str | None) -> str | None:
-    """The host when it is a suffix: then any name below it is a domain."""
+    """Return the host if it is a public suffix: then any name below it is a domain."""
     return host if below == "x." + host else None
 
 
@@ -184,15 +187,15 @@ def _port(text: str | None) -> int | None:
 
 
 def _status(status: str | int | None) -> int:
-    """-1 for none, and for what is no number of 15 bits, as Common Crawl has it."""
+    """Return the status; -1 if it is missing or not a number of 15 bits, as in Common Crawl."""
     text = str(status)
     return int(text) if text.isascii() and text.isdigit() and len(text) < 5 else -1
 
 
 def _position(value: str | int, name: str) -> int:
     found = check_position(value, name=name)
-    if found > LARGEST:
-        raise BadInput(f"{name} is no number of 31 bits", reason=f"bad_{name}")
+    if found > MAX_POSITION:
+        raise BadInput(f"{name} is more than 31 bits", reason=f"bad_{name}")
     return found
 
 

@@ -1,7 +1,7 @@
 """The columnar index: sorted CDXJ lines as Parquet, with the columns of Common Crawl's `cc-index-table` (flat schema).
 
 Names, types and nullability are those of its `cc-index-schema-flat.json`; `crawl` and `subset` are partitions there,
-that is folders (`crawl=NAME/subset=warc/`), and so not in the file. What a capture's columns hold: `columns.py`.
+that is folders (`crawl=NAME/subset=warc/`), and so not in the file. `columns.py` makes the row of a capture.
 
 A file is one sorted range of lines, in row groups of bounded size; the same lines give the same bytes.
 """
@@ -32,7 +32,7 @@ COMPRESSION = "zstd"
 
 
 class TableCounts(msgspec.Struct, frozen=True):
-    """What became of the lines: `rows` are in the file, the others were refused for a reason."""
+    """How many lines became rows, and how many were rejected, by reason."""
 
     rows: int
     rejected: Counter[str]
@@ -46,7 +46,7 @@ def write_parquet(
     on_reject: Callable[[bytes, BadInput], None] | None = None,
     source: str = "input",
 ) -> TableCounts:
-    """One file, there as a whole or not at all. Input out of order is `BadInput`; a bad line is refused and counted."""
+    """Write one file atomically. `BadInput` for unsorted input; a bad line is rejected and counted."""
     arrow, parquet = _pyarrow()
     schema = _schema(arrow)
     rejected: Counter[str] = Counter()
@@ -54,7 +54,7 @@ def write_parquet(
     options = {
         "compression": COMPRESSION,
         "sorting_columns": [parquet.SortingColumn(0)],
-        "store_schema": False,  # Arrow's own copy of the schema says nothing that Parquet's does not
+        "store_schema": False,  # Arrow's copy of the schema adds nothing to Parquet's
         "write_page_index": True,
     }
     count = 0
@@ -99,7 +99,7 @@ def _schema(arrow: Any) -> pa.Schema:
 
 
 def is_available() -> bool:
-    """Whether the extra is installed; nothing is imported."""
+    """Whether pyarrow is installed, without importing it."""
     return find_spec("pyarrow") is not None
 
 

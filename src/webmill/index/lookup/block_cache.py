@@ -1,4 +1,4 @@
-"""Inflated blocks that were looked into last: inflating one costs more than all the rest of a lookup."""
+"""A cache of decompressed blocks: decompressing one costs more than all the rest of a lookup."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ CACHE_BYTES = 8 << 20
 
 
 class BlockCache:
-    """Up to so many bytes of any number of indexes. Threads may share it; two of them may read the same block twice."""
+    """The blocks used last, of any number of indexes, up to a size. Thread-safe; two threads may read a block twice."""
 
-    def __init__(self, most_bytes: int = CACHE_BYTES) -> None:
-        self._most = most_bytes
+    def __init__(self, max_bytes: int = CACHE_BYTES) -> None:
+        self._max_bytes = max_bytes
         self._texts: OrderedDict[Hashable, bytes] = OrderedDict()
         self._lock = Lock()
         self.size = 0
@@ -29,6 +29,6 @@ class BlockCache:
             if key not in self._texts:
                 self._texts[key] = text
                 self.size += len(text)
-            while self.size > self._most:
+            while self.size > self._max_bytes:
                 self.size -= len(self._texts.popitem(last=False)[1])
         return text

@@ -1,4 +1,4 @@
-"""Looking captures up in a sorted file that is gzipped as a whole."""
+"""Lookup in a sorted CDXJ file that is gzipped as a whole."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def is_gzip(path: Path) -> bool:
 
 
 class GzipIndex:
-    """A sorted file that is gzipped as a whole: read from its beginning to behind the range, every time."""
+    """A sorted file that is gzipped as a whole. Every query reads it from the beginning to the end of the range."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

@@ -4,11 +4,11 @@
     for line in index.lines(key_range("example.com", "domain")): …
 
 Memory is bounded by a few blocks, whatever the range. All reading goes through a storage, so a remote index over HTTP
-ranges is `ZipNumIndex(HttpStorage(…), "cc-index/collections/CC-MAIN-2024-30/indexes/cluster.idx")`. What is damaged or
-missing is an error with its name and place; never are there silently fewer lines.
+ranges is `ZipNumIndex(HttpStorage(…), "cc-index/collections/CC-MAIN-2024-30/indexes/cluster.idx")`. Damaged or missing
+files are errors that name them; there are never silently fewer lines.
 
-An index may be replaced while it is read. A query that has given nothing yet starts again with the new one; one that
-has is finished with the old shards, or `Conflict` when those are gone too.
+An index may be replaced while it is read. A query that has yielded nothing yet starts again with the new one; another
+is finished with the old shards, or `Conflict` when those are gone too.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ from webmill.infra.storage.base import Readable, Stat
 from webmill.infra.storage.local import LocalStorage
 
 SUMMARY_ENDINGS = (".idx", ".summary")
-AT_ONCE = 16  # contiguous blocks in one read; for the first reads of a query fewer
-BYTES_AT_ONCE = 8 << 20
+MAX_GROUP = 16  # contiguous blocks in one read; the first reads of a query have fewer
+MAX_GROUP_BYTES = 8 << 20
 ATTEMPTS = 5
 
 T = TypeVar("T")
@@ -42,16 +42,16 @@ T = TypeVar("T")
 
 class CaptureIndex(Protocol):
     def batches(self, wanted: KeyRange) -> Iterator[Batch]:
-        """All lines of the range, in byte order, repeats included."""
+        """Yield all lines of the range in byte order, with repeats."""
         ...
 
     def lines(self, wanted: KeyRange) -> Iterator[bytes]:
-        """The same one by one, each with its line feed."""
+        """Yield the lines one by one, each with its line feed."""
         ...
 
 
 def open_index(*paths: Path) -> CaptureIndex:
-    """A ZipNum folder, its summary, or a sorted CDXJ file; of several the lines are merged."""
+    """Open a ZipNum folder, its summary, or a sorted CDXJ file; the lines of several are merged."""
     if not paths:
         raise Misconfigured("name at least one index")
     indexes = [_open(path) for path in paths]
@@ -62,28 +62,28 @@ def _open(path: Path) -> CaptureIndex:
     if path.is_dir():
         path = find_summary(path)
     elif not path.exists():
-        raise NotFound(f"no index {path}")
+        raise NotFound(f"no index at {path}")
     storage = LocalStorage(path.resolve().parent)
     name = path.resolve().name
     return ZipNumIndex(storage, name) if path.name.endswith(SUMMARY_ENDINGS) else FlatIndex(storage, name)
 
 
 def find_summary(folder: Path) -> Path:
-    """The one summary of a folder."""
+    """Return the summary (`cluster.idx`) of a folder."""
     found = sorted(path for path in folder.iterdir() if path.name.endswith(SUMMARY_ENDINGS))
     if not found:
         raise NotFound(f"no summary (cluster.idx) in {folder}")
     if len(found) > 1:
         names = ", ".join(path.name for path in found)
-        raise Misconfigured(f"several summaries in {folder}: name the one you mean ({names})")
+        raise Misconfigured(f"several summaries in {folder}; name one of {names}")
     return found[0]
 
 
 class ZipNumIndex:
-    """`elsewhere` declares where a `.loc` may point to outside of the storage: beginnings of paths or URLs.
+    """A ZipNum index. `elsewhere` declares where a `.loc` may point outside of the storage, by prefix of path or URL.
 
-    `kept` may be shared by several indexes. Threads may share an index: a query holds the generation that it began
-    with, whoever puts a newer one in its place, and pages and blocks at hand are in caches made for threads.
+    `cache` may be shared by several indexes. Threads may share an index: a query holds the generation that it began
+    with, even if it is replaced, and the caches are thread-safe.
     """
 
     def __init__(
@@ -92,12 +92,12 @@ class ZipNumIndex:
         summary: str = "cluster.idx",
         *,
         elsewhere: Mapping[str, Readable] | None = None,
-        kept: BlockCache | None = None,
+        cache: BlockCache | None = None,
     ) -> None:
         self._storage = storage
         self._summary = summary
         self._elsewhere = dict(elsewhere or {})
-        self._kept = kept or BlockCache()
+        self._cache = cache or BlockCache()
         self._generation: Generation | None = None
 
     def lines(self, wanted: KeyRange) -> Iterator[bytes]:
@@ -106,15 +106,15 @@ class ZipNumIndex:
     def batches(self, wanted: KeyRange) -> Iterator[Batch]:
         return self._read(lambda generation: generation.batches(wanted))
 
-    def some_batches(self, wanted: KeyRange, whole: KeyRange, *, first: int, count: int) -> Iterator[Batch]:
-        """From `count` blocks only, of those that may hold lines of `whole`; `first` counts from 0."""
+    def batches_in_blocks(self, wanted: KeyRange, whole: KeyRange, *, first: int, count: int) -> Iterator[Batch]:
+        """Yield lines from `count` blocks only, of those that may hold lines of `whole`, from number `first` on."""
         return self._read(
-            lambda generation: generation.batches_in(generation.some_blocks(whole, first=first, count=count), wanted)
+            lambda generation: generation.batches_in(generation.slice_blocks(whole, first=first, count=count), wanted)
         )
 
-    def some_blocks(self, wanted: KeyRange, *, first: int, count: int) -> Iterator[ZipnumBlock]:
-        """Those blocks themselves."""
-        return self._read(lambda generation: generation.some_blocks(wanted, first=first, count=count))
+    def slice_blocks(self, wanted: KeyRange, *, first: int, count: int) -> Iterator[ZipnumBlock]:
+        """Yield `count` of the blocks that may hold lines of the range, from number `first` on."""
+        return self._read(lambda generation: generation.slice_blocks(wanted, first=first, count=count))
 
     def count_blocks(self, wanted: KeyRange) -> int:
         return next(self._read(lambda generation: iter([generation.count_blocks(wanted)])))
@@ -135,12 +135,12 @@ class ZipNumIndex:
             return
 
     def current(self) -> Generation:
-        """What the summary says now. Pages and blocks at hand are kept until it says something else."""
+        """Return the generation of the current summary. Cached pages and blocks are used until it changes."""
         stat = self._storage.stat(self._summary)
         generation = self._generation
         if generation is None or generation.stat != stat:
             shards = ShardLocations(self._storage, self._summary, elsewhere=self._elsewhere)
-            generation = Generation(self._storage, stat, shards, kept=self._kept)
+            generation = Generation(self._storage, stat, shards, cache=self._cache)
             self._generation = generation
         return generation
 
@@ -157,23 +157,23 @@ class ZipNumIndex:
 
 
 class Generation:
-    """One summary and its blocks."""
+    """One version of the summary, and its blocks."""
 
-    def __init__(self, storage: Readable, stat: Stat, shards: ShardLocations, *, kept: BlockCache) -> None:
+    def __init__(self, storage: Readable, stat: Stat, shards: ShardLocations, *, cache: BlockCache) -> None:
         self.stat = stat
         self._storage = storage
         self._pages = Pages(storage, stat)
         self._shards = shards
-        self._kept = kept
-        self._mark = object()  # tells our blocks from others', and keeps nothing of us alive
+        self._cache = cache
+        self._cache_id = object()  # distinguishes our blocks in the cache, without keeping us alive
 
     def batches(self, wanted: KeyRange) -> Iterator[Batch]:
-        """A block is known by its first line, so the one before the range is looked into as well."""
+        """Yield the lines of the range. The summary has first lines only, so the block before it is read, too."""
         return self.batches_in(self.blocks(wanted), wanted)
 
     def batches_in(self, blocks: Iterable[ZipnumBlock], wanted: KeyRange) -> Iterator[Batch]:
         last = b""
-        for text in self._texts(blocks):
+        for text in self._read_blocks(blocks):
             start = lower_bound(text, wanted.start, max_line=MAX_BLOCK)
             end = lower_bound(text, wanted.end, low=start, max_line=MAX_BLOCK)
             batch = BytesIO(text[start:end]).readlines()
@@ -185,15 +185,15 @@ class Generation:
                 yield batch
 
     def blocks(self, wanted: KeyRange) -> Iterator[ZipnumBlock]:
-        """Blocks that may hold lines of the range.
+        """Yield the blocks that may hold lines of the range.
 
         Summary keys are `urlkey SP timestamp`: many blocks may begin with the same, so the range is cut to that too.
         """
         low, _, high = self._span(wanted)
         return self._rows(low, high)
 
-    def some_blocks(self, wanted: KeyRange, *, first: int, count: int) -> Iterator[ZipnumBlock]:
-        """`count` of them from number `first` on; with running numbers those before are not read."""
+    def slice_blocks(self, wanted: KeyRange, *, first: int, count: int) -> Iterator[ZipnumBlock]:
+        """Yield `count` of the blocks from number `first` on; with running numbers, rows before are not read."""
         low, _, high = self._span(wanted)
         begin = next(self._rows(low, high), None)
         if begin is None or begin.number is None:
@@ -212,7 +212,7 @@ class Generation:
         return sum(1 for _ in self._rows(low, high))
 
     def _span(self, wanted: KeyRange) -> tuple[int, int, int]:
-        """In the summary: where the first row begins, where the last does, and where that ends."""
+        """Return offsets in the summary: the start of the first row, the start of the last, and its end."""
         low, _ = bracket_key(self._pages, prefix_of(wanted.start), max_line=MAX_SUMMARY_LINE)
         last, high = bracket_key(self._pages, wanted.end, low=low, max_line=MAX_SUMMARY_LINE)
         return low, last, high
@@ -234,7 +234,7 @@ class Generation:
             last = block.key
 
     def _summary_lines(self, low: int, high: int) -> Iterator[Batch]:
-        """A short part from the pages at hand; a long one as a stream, which stays with the file it was opened on."""
+        """Read a short part from cached pages; a long one as a stream, which stays with the file it was opened on."""
         if high - low <= BLOCK:
             yield from split_lines([self._pages[low:high]] if high > low else [], source=self.stat.key)
             return
@@ -242,18 +242,18 @@ class Generation:
         with self._storage.open(self.stat.key, start=low, length=high - low, etag=etag) as stream:
             yield from split_lines(stream_blocks(stream), source=self.stat.key)
 
-    def _texts(self, blocks: Iterable[ZipnumBlock]) -> Iterator[bytes]:
+    def _read_blocks(self, blocks: Iterable[ZipnumBlock]) -> Iterator[bytes]:
         for group in group_contiguous(blocks):
             if len(group) == 1:
-                yield self._text(group[0])
+                yield self._read_block(group[0])
             else:
                 yield from self.read_group(group)
 
-    def _text(self, block: ZipnumBlock) -> bytes:
-        return self._kept.get((self._mark, block), lambda: next(self.read_group([block])))
+    def _read_block(self, block: ZipnumBlock) -> bytes:
+        return self._cache.get((self._cache_id, block), lambda: next(self.read_group([block])))
 
     def read_group(self, group: Sequence[ZipnumBlock]) -> Iterator[bytes]:
-        """The texts of contiguous blocks of one shard, in one read."""
+        """Yield the texts of contiguous blocks of one shard, in one read."""
         first = group[0]
         data = self._shards.read(first.shard, start=first.offset, length=sum(block.length for block in group))
         for block in group:
@@ -262,7 +262,7 @@ class Generation:
 
 
 def _number(line: bytes) -> int:
-    """The running number of a row; one that has none is read with the others, and told there."""
+    """Return the running number of a row; 0 for a bad one, which is reported when it is read."""
     try:
         return parse_summary_line(line, line_number=1).number or 0
     except BadInput:
@@ -270,7 +270,7 @@ def _number(line: bytes) -> int:
 
 
 def decode_checked_block(block: ZipnumBlock, data: bytes) -> bytes:
-    """BadInput with shard and offset, also when this is not the block that the summary speaks of."""
+    """Return the text of a block. BadInput with shard and offset, also if it is not the one of the summary."""
     try:
         text = decode_block(data)
     except BadInput as error:
@@ -282,25 +282,25 @@ def decode_checked_block(block: ZipnumBlock, data: bytes) -> bytes:
 
 
 def group_contiguous(blocks: Iterable[ZipnumBlock]) -> Iterator[list[ZipnumBlock]]:
-    """Runs of blocks that lie one behind the other. They grow as the query goes on: the first answer comes early."""
+    """Group contiguous blocks. Groups grow during a query, so that the first lines come early."""
     group: list[ZipnumBlock] = []
     most = 1
     for block in blocks:
         if block.length > MAX_BLOCK:
             raise BadInput(f"a block of {block.length} bytes", reason="block_too_large", source=block.shard)
-        if group and not (len(group) < most and _follows(group, block)):
+        if group and not (len(group) < most and _is_contiguous(group, block)):
             yield group
-            group, most = [], min(AT_ONCE, 2 * most)
+            group, most = [], min(MAX_GROUP, 2 * most)
         group.append(block)
     if group:
         yield group
 
 
-def _follows(group: Sequence[ZipnumBlock], block: ZipnumBlock) -> bool:
+def _is_contiguous(group: Sequence[ZipnumBlock], block: ZipnumBlock) -> bool:
     last = group[-1]
     if last.shard != block.shard or last.offset + last.length != block.offset:
         return False
-    return block.offset + block.length - group[0].offset <= BYTES_AT_ONCE
+    return block.offset + block.length - group[0].offset <= MAX_GROUP_BYTES
 
 
 class FlatIndex:
@@ -316,7 +316,7 @@ class FlatIndex:
     def batches(self, wanted: KeyRange) -> Iterator[Batch]:
         for attempt in range(1, ATTEMPTS + 1):
             try:
-                start, stream = self._found(wanted)
+                start, stream = self._open_range(wanted)
                 break
             except Conflict:  # replaced meanwhile
                 if attempt == ATTEMPTS:
@@ -325,12 +325,12 @@ class FlatIndex:
             batches = split_lines(stream_blocks(stream), source=self._key)
             yield from ensure_byte_order(batches, source=f"{self._key}, from byte {start}")
 
-    def _found(self, wanted: KeyRange) -> tuple[int, BinaryIO]:
-        """Where the lines begin, and a stream of them, which stays with the file it was opened on."""
+    def _open_range(self, wanted: KeyRange) -> tuple[int, BinaryIO]:
+        """Return the offset of the lines, and a stream of them, which stays with the file it was opened on."""
         pages = Pages(self._storage, self._storage.stat(self._key))
         if pages[: len(GZIP_MAGIC)] == GZIP_MAGIC:
             raise Misconfigured(
-                f"{self._key} is compressed as a whole: make a ZipNum index of it (`webmill cdxj zipnum`)"
+                f"{self._key} is gzipped as a whole: make a ZipNum index of it with `webmill cdxj zipnum`"
             )
         start = lower_bound(pages, wanted.start, max_line=MAX_LINE)
         end = lower_bound(pages, wanted.end, low=start, max_line=MAX_LINE)
@@ -341,7 +341,7 @@ class FlatIndex:
 
 
 class MergedIndex:
-    """Several indexes as one; what two of them have comes twice."""
+    """Several indexes as one; a line that two of them have comes twice."""
 
     def __init__(self, indexes: Sequence[CaptureIndex]) -> None:
         self.indexes = list(indexes)
@@ -354,7 +354,7 @@ class MergedIndex:
 
 
 def flatten(index: ZipNumIndex) -> Iterator[Batch]:
-    """All lines of a ZipNum index, every member checked, in the order of the summary, which is checked too."""
+    """Yield all lines of a ZipNum index; every block and the order are checked."""
     generation = index.current()
     texts = chain.from_iterable(map(generation.read_group, group_contiguous(generation.all_blocks())))
     batches = (BytesIO(text if text.endswith(b"\n") else text + b"\n").readlines() for text in texts)

@@ -1,4 +1,4 @@
-"""The newest good capture of pages of which only the key is known: for a search hit, the page as it was archived."""
+"""The newest good capture of a urlkey: for a search hit, the page as it was archived."""
 
 from __future__ import annotations
 
@@ -14,39 +14,39 @@ from webmill.index.lookup.indexes import CaptureIndex, open_index
 from webmill.index.zipnum.writer import SUMMARY
 from webmill.model import CaptureRef
 
-MOST = 1000  # captures of one page that are looked at, the newest ones
-_BEHIND = 10**14  # no timestamp is as late
+MAX_CAPTURES = 1000  # of one page that are considered, the newest ones
+_AFTER_ALL = 10**14  # later than any timestamp
 
 
 def open_collection_index(root: Path) -> CaptureIndex:
-    """All indexes of a collection as one: ZipNum, or the sorted files that it is made of. `NotFound`: there is none."""
+    """Open all indexes of a collection as one: ZipNum, or else its sorted CDXJ files. `NotFound` if there is none."""
     crawls = [Collection(root, path.name) for path in (root / "cc-index" / "collections").glob("[!.]*")]
     found = [crawl.zipnum / SUMMARY for crawl in crawls if (crawl.zipnum / SUMMARY).is_file()]
     found = found or list(Collection(root, root.name).cdxj.glob("[!.]*.cdxj"))
     if not found:
-        raise NotFound(f"nothing is indexed in {root} yet: `webmill index {root}`")
+        raise NotFound(f"nothing is indexed in {root} yet: run `webmill index {root}`")
     return open_index(*sorted(found))
 
 
 def newest_captures(index: CaptureIndex, urlkeys: Iterable[str]) -> dict[str, CaptureRef]:
-    """By urlkey: the newest capture with a status of 2xx (200 before the others) that holds the page itself.
+    """Return, by urlkey, the newest capture with a status of 2xx (200 first) that holds the page itself.
 
     Not a revisit, which holds no page: what is published and searched was read from the capture it repeats. Keys
-    without such a capture are left out. A page may have any number of captures: only its last 1000 are looked at.
+    without such a capture are left out. Only the last 1000 captures of a page are considered.
     """
     found: dict[str, CaptureRef] = {}
     for urlkey in sorted(set(urlkeys)):  # neighbours are in one block
-        best = max(filter(None, map(_graded, last_lines(index, urlkey))), key=lambda graded: graded[0], default=None)
+        best = max(filter(None, map(_grade, last_lines(index, urlkey))), key=lambda grade: grade[0], default=None)
         if best:
             found[urlkey] = best[1]
     return found
 
 
-def last_lines(index: CaptureIndex, urlkey: str, *, most: int = MOST) -> list[bytes]:
-    """The last lines of a key; all, if they are not more than `most`. Else some of the last, found by bisecting time:
-    sorted lines can be read only forward.
+def last_lines(index: CaptureIndex, urlkey: str, *, most: int = MAX_CAPTURES) -> list[bytes]:
+    """Return the last lines of a key: all, if they are not more than `most`, else some of the last, found by bisecting
+    the time, since lines can only be read forward.
     """
-    low, high = 0, _BEHIND
+    low, high = 0, _AFTER_ALL
     lines = _since(index, urlkey, low, most=most)
     while lines and len(lines) > most and high - low > 1:
         middle = (low + high) // 2
@@ -61,8 +61,8 @@ def _since(index: CaptureIndex, urlkey: str, moment: int, *, most: int) -> list[
     return list(islice(index.lines(wanted), most + 1))
 
 
-def _graded(raw: bytes) -> tuple[tuple[bool, str], CaptureRef] | None:
-    """None for what is no page, and for what cannot be read: another capture may do."""
+def _grade(raw: bytes) -> tuple[tuple[bool, str], CaptureRef] | None:
+    """Return the rank of a capture, and the capture; None if it holds no page or cannot be read."""
     try:
         line = read_index_line(raw)
     except BadInput:

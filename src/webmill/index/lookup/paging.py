@@ -1,7 +1,7 @@
-"""Pages of a long answer, counted in blocks of ZipNum indexes, as pywb and Common Crawl count them.
+"""Result pages of a query, counted in blocks of ZipNum indexes, as pywb and Common Crawl count them.
 
-Filters, orders and limits hold within a page: a page of a rare status may be empty, and none is read twice. Of several
-indexes the pages of one follow those of another: each page is in order, all of them together need not be.
+Filters, sorting and limits apply within a page: a page of a rare status may be empty, and no block is read twice. With
+several indexes, the pages of one follow those of another: each page is sorted, all of them together need not be.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ class PageCount(msgspec.Struct, frozen=True):
 
 
 def count_pages(index: CaptureIndex, wanted: KeyRange, *, size: int = PAGE_SIZE) -> PageCount:
-    """What is worth asking for: none where the only block that may hold a line of the range does not."""
+    """Return the number of pages; none if the only block that may hold a line of the range does not."""
     blocks = [_count_filled(part, wanted) for part in _parts(index)]
     return PageCount(sum(_pages(count, size) for count in blocks), size, sum(blocks))
 
 
 def page_of(index: CaptureIndex, wanted: KeyRange, *, number: int, size: int = PAGE_SIZE) -> ZipNumPage:
-    """An index of that page alone; the first is 0, and is always there. BadInput (bad_page) past the last."""
+    """Return an index of that page alone; page 0 always exists. BadInput (bad_page) past the last."""
     before = 0
     for part in _parts(index):
         pages = _pages(part.count_blocks(wanted), size)
@@ -46,7 +46,7 @@ def page_of(index: CaptureIndex, wanted: KeyRange, *, number: int, size: int = P
 
 
 class ZipNumPage:
-    """`count` blocks of those that may hold lines of `whole`."""
+    """One result page: `count` blocks of those that may hold lines of `whole`."""
 
     def __init__(self, index: ZipNumIndex, whole: KeyRange, *, first: int, count: int) -> None:
         self._index = index
@@ -58,10 +58,10 @@ class ZipNumPage:
         return chain.from_iterable(self.batches(wanted))
 
     def batches(self, wanted: KeyRange) -> Iterator[Batch]:
-        return self._index.some_batches(wanted, self._whole, first=self._first, count=self._count)
+        return self._index.batches_in_blocks(wanted, self._whole, first=self._first, count=self._count)
 
     def blocks(self) -> Iterator[ZipnumBlock]:
-        return self._index.some_blocks(self._whole, first=self._first, count=self._count)
+        return self._index.slice_blocks(self._whole, first=self._first, count=self._count)
 
 
 def _parts(index: CaptureIndex) -> Sequence[ZipNumIndex]:

@@ -1,4 +1,4 @@
-"""Ask an index: a URL or key and a match type, a period, filters, an order, a limit. Answers are streams of lines."""
+"""Queries to an index: a URL or key and a match type, a period, filters, an order, a limit. They yield lines."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from webmill.formats.timestamps import earliest, is_timestamp, latest, seconds_b
 from webmill.index.lookup.indexes import CaptureIndex
 from webmill.index.order import successor
 
-MOST_ORIGINALS = 100_000  # that are held at once
-PLACE = ("length", "offset", "filename")  # as a line spells them
-MOST_SORTED = 100_000  # lines that `reverse` and `closest` hold when no limit says how many
+MOST_ORIGINALS = 100_000  # held to resolve revisits
+PLACE = ("length", "offset", "filename")  # where a record is
+MOST_SORTED = 100_000  # lines that `reverse` and `closest` hold without a limit
 
 Sort = Literal["forward", "reverse", "closest"]
 Reject = Callable[[bytes, BadInput], None]
@@ -38,7 +38,7 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
 
     `filters` as in `webmill.formats.cdx.query.compile_filter`. `collapse` leaves the first of neighbours that agree in
     a field (`compile_collapse`), after the filters; `collapse_time` of those that agree in status and in so many digits
-    of the timestamp. `limit` counts what is answered, after all of that.
+    of the timestamp. `limit` counts the lines that are left after all of that.
     """
 
     range: KeyRange
@@ -54,14 +54,14 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def url_range(url: str, match_type: MatchType | None = None) -> KeyRange:
-    """Without a match type `*.example.com` and `example.com/a*` say it themselves; else it is exact."""
+    """Return the range of a URL. Without a match type, `*.example.com` and `example.com/a*` imply one; else exact."""
     if match_type is None:
         url, match_type = split_url_pattern(url)
     return key_range(url, match_type or "exact")
 
 
 def surt_range(key: str, match_type: MatchType | None = None) -> KeyRange:
-    """The same for a key as the index has it, which is taken as it is."""
+    """Return the range of a SURT key, which is taken as it is."""
     raw = key.encode("utf-8", "surrogateescape")
     host = raw.partition(b")")[0]
     match match_type or "exact":
@@ -70,7 +70,7 @@ def surt_range(key: str, match_type: MatchType | None = None) -> KeyRange:
         case "prefix":
             above = successor(raw)
             if above is None:
-                raise BadInput(f"no prefix to look for: {key!r}", reason="bad_key")
+                raise BadInput(f"{key!r} cannot be a prefix", reason="bad_key")
             return KeyRange(raw, above)
         case "host":
             return KeyRange(host + b")/", host + b"*")
@@ -79,38 +79,36 @@ def surt_range(key: str, match_type: MatchType | None = None) -> KeyRange:
 
 
 def run_query(index: CaptureIndex, query: Query, *, on_reject: Reject | None = None) -> Iterator[bytes]:
-    """BadInput: bad_timestamp, bad_filter, bad_collapse, bad_limit, too_many; and what a damaged index raises.
-
-    Where lines are looked into, a stray one that is no CDXJ is left out: `on_reject` is told, or, without one, it is
-    raised.
+    """Yield the lines that match. BadInput: bad_timestamp, bad_filter, bad_collapse, bad_limit, too_many; and what a
+    damaged index raises. Where lines are parsed, one that is not CDXJ goes to `on_reject`; without one it is raised.
     """
     if query.limit is not None and query.limit < 0:
-        raise BadInput(f"a limit of {query.limit}", reason="bad_limit")
+        raise BadInput(f"the limit is {query.limit}; it cannot be negative", reason="bad_limit")
     first = earliest(query.start).encode() if query.start else None
     last = latest(query.end).encode() if query.end else None
     if query.resolve_revisits:  # an original may lie before the period
         lines = resolve_revisits(index.lines(query.range), on_reject=on_reject)
     else:
-        lines = index.lines(_narrowed(query.range, first, last))
+        lines = index.lines(_narrow(query.range, first, last))
     if first or last:
         lines = _between(lines, first or b"", last or b"9" * 14, on_reject)
     if query.filters:
-        lines = _filtered(lines, compile_filters(query.filters), on_reject)
+        lines = _filter(lines, compile_filters(query.filters), on_reject)
     if query.collapse_time is not None:
-        lines = _collapsed(lines, _time_and_status(query.collapse_time), on_reject)
+        lines = _collapse(lines, _time_and_status(query.collapse_time), on_reject)
     for field in query.collapse:
-        lines = _collapsed(lines, compile_collapse(field), on_reject)
+        lines = _collapse(lines, compile_collapse(field), on_reject)
     match query.sort:
         case "forward":
             return islice(lines, query.limit)
         case "reverse":
-            return _reversed(lines, query.limit)
+            return _reverse(lines, query.limit)
         case "closest":
             return _closest(lines, query.closest, query.limit)
 
 
-def _narrowed(wanted: KeyRange, first: bytes | None, last: bytes | None) -> KeyRange:
-    """Of one urlkey the period is a range too: a page with a million captures is not read through for one day."""
+def _narrow(wanted: KeyRange, first: bytes | None, last: bytes | None) -> KeyRange:
+    """Narrow the range of one urlkey to the period: a page with a million captures is not read for one day."""
     if wanted.end != wanted.start + b"!":
         return wanted
     return KeyRange(
@@ -132,7 +130,7 @@ def resolve_revisits(lines: Iterable[bytes], *, on_reject: Reject | None = None)
     """Every line gets `orig.length`, `orig.offset` and `orig.filename`, those of the first capture before it with the
     same digest if it is a revisit of one, else `-`; a resolved revisit gets the type and status of its original too.
 
-    BadInput (too_many) when more originals would have to be held than is sensible. `on_reject` as in `parse_lines`.
+    BadInput (too_many) when there are too many originals to hold. `on_reject` as in `parse_lines`.
     """
     originals: dict[str, dict[str, Value]] = {}
     for _, line in parse_lines(lines, on_reject):
@@ -141,7 +139,7 @@ def resolve_revisits(lines: Iterable[bytes], *, on_reject: Reject | None = None)
         is_revisit = line.is_revisit or line.text("filename") == "-"
         if original is None and digest and not is_revisit:
             if len(originals) == MOST_ORIGINALS:
-                raise BadInput(f"more than {MOST_ORIGINALS} originals: ask for pages", reason="too_many")
+                raise BadInput(f"more than {MOST_ORIGINALS} originals: query page by page", reason="too_many")
             originals[digest] = {name: fields[name] for name in (*PLACE, "mime", "status") if name in fields}
         source = original if original is not None and is_revisit else None
         if source is not None:
@@ -163,11 +161,11 @@ def parse_lines(lines: Iterable[bytes], on_reject: Reject | None) -> Iterator[tu
         yield line, capture
 
 
-def _filtered(lines: Iterable[bytes], holds: Predicate, on_reject: Reject | None) -> Iterator[bytes]:
+def _filter(lines: Iterable[bytes], holds: Predicate, on_reject: Reject | None) -> Iterator[bytes]:
     return (line for line, capture in parse_lines(lines, on_reject) if holds(capture))
 
 
-def _collapsed(
+def _collapse(
     lines: Iterable[bytes], token_of: Callable[[CdxjLine], object], on_reject: Reject | None
 ) -> Iterator[bytes]:
     last: object = None
@@ -186,16 +184,16 @@ def _timestamp(line: bytes) -> bytes:
     return line.split(b" ", 2)[1] if b" " in line else b""
 
 
-def _reversed(lines: Iterable[bytes], limit: int | None) -> Iterator[bytes]:
+def _reverse(lines: Iterable[bytes], limit: int | None) -> Iterator[bytes]:
     if limit is not None:
         return reversed(deque(lines, maxlen=limit))
     return reversed(_all(lines))
 
 
 def _closest(lines: Iterable[bytes], moment: str | None, limit: int | None) -> Iterator[bytes]:
-    """Nearest in time first; of equally near ones the earlier line."""
+    """Return the lines nearest in time first; of equally near ones, the earlier line."""
     if not moment:
-        raise BadInput("closest to when?", reason="bad_timestamp")
+        raise BadInput("sorting by closest needs a timestamp", reason="bad_timestamp")
     there = to_datetime(earliest(moment))
 
     def near(line: bytes) -> float:

@@ -1,4 +1,4 @@
-"""The bisect over sorted lines that lie in one piece: bytes, a mapped file, or pages of a stored value."""
+"""Binary search over sorted lines: in bytes, a mapped file, or pages of a stored value."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Protocol
 from webmill.infra.storage.base import Readable, Stat
 
 PAGE = 16 << 10
-KEPT = 256  # pages: the upper levels of the bisect stay at hand between queries
+CACHED_PAGES = 256  # the upper levels of the search stay cached between queries
 
 
 class SortedBytes(Protocol):
-    """What `bytes` and `mmap` have too."""
+    """Sorted lines: `bytes`, `mmap` or `Pages`."""
 
     def __len__(self) -> int: ...
 
@@ -23,16 +23,16 @@ class SortedBytes(Protocol):
 
 
 class Pages:
-    """One value of a storage, read page by page where it is touched. `Conflict` when it is replaced meanwhile.
+    """One value of a storage, read page by page on demand. `Conflict` when it is replaced meanwhile.
 
-    Reads, not a mapping: a mapped file that somebody cuts kills the process. Threads may share it.
+    It is read, not mapped: truncating a mapped file kills the process. Threads may share it.
     """
 
-    def __init__(self, storage: Readable, stat: Stat, *, page: int = PAGE, kept: int = KEPT) -> None:
+    def __init__(self, storage: Readable, stat: Stat, *, page: int = PAGE, cached: int = CACHED_PAGES) -> None:
         self.stat = stat
         self._storage = storage
         self._size = page
-        self._page = lru_cache(maxsize=kept)(self._read)
+        self._page = lru_cache(maxsize=cached)(self._read)
 
     def __len__(self) -> int:
         return self.stat.size
@@ -44,7 +44,7 @@ class Pages:
         return b"".join(pages)[start - first * self._size : max(start, end) - first * self._size]
 
     def find(self, sub: bytes, start: int, end: int, /) -> int:
-        """Of a single byte, since that cannot lie across two pages."""
+        """Find a single byte, which cannot span two pages."""
         assert len(sub) == 1
         end = min(end, self.stat.size)
         while start < end:
@@ -62,14 +62,14 @@ class Pages:
 
 
 def lower_bound(view: SortedBytes, key: bytes, *, low: int = 0, max_line: int) -> int:
-    """Where the first line not below `key` begins. `low` is the start of a line; all before it are below `key`."""
+    """Return the offset of the first line not below `key`. `low` is the start of a line; all before it are below."""
     return bracket_key(view, key, low=low, max_line=max_line)[1]
 
 
 def bracket_key(view: SortedBytes, key: bytes, *, low: int = 0, max_line: int) -> tuple[int, int]:
-    """Where the last line below `key` begins (`low` when there is none), and the first that is not below it.
+    """Return the offsets of the last line below `key` (`low` if there is none) and of the first that is not below it.
 
-    Of a line of more than `max_line` bytes only the beginning is compared.
+    Of a line longer than `max_line`, only the beginning is compared.
     """
     return partition_point(view, lambda line: line < key, low=low, max_line=max_line)
 
@@ -77,7 +77,7 @@ def bracket_key(view: SortedBytes, key: bytes, *, low: int = 0, max_line: int) -
 def partition_point(
     view: SortedBytes, is_below: Callable[[bytes], bool], *, low: int = 0, high: int | None = None, max_line: int
 ) -> tuple[int, int]:
-    """The same for lines of which the first ones are below something, and the others are not."""
+    """Return the same offsets where `is_below` turns from True to False."""
     below, high = low, len(view) if high is None else high
     while low < high:
         middle = (low + high) // 2
@@ -94,7 +94,7 @@ def partition_point(
 
 
 def line_start(view: SortedBytes, position: int) -> int:
-    """The start of the first line that begins at `position` or later; the end when none does."""
+    """Return the start of the first line at `position` or later; the end if there is none."""
     if position == 0:
         return 0
     return view.find(b"\n", position - 1, len(view)) + 1 or len(view)

@@ -1,4 +1,4 @@
-"""Lines to compressed blocks, the same whatever the batches and threads."""
+"""Compresses lines into blocks, which do not depend on batches and threads."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BLOCK_BYTES = 16 << 20  # readers refuse blocks of more than 64 MiB; 3000 ordina
 
 
 class PackedBlock(msgspec.Struct, frozen=True):
-    """A block, compressed, and its first and last line."""
+    """A compressed block, with its first and last line."""
 
     data: bytes
     lines: int
@@ -26,16 +26,16 @@ class PackedBlock(msgspec.Struct, frozen=True):
 
 
 def compress_blocks(batches: Iterable[Batch], *, lines: int, threads: int) -> Iterator[PackedBlock]:
-    """Blocks in their order, compressed ahead by a few threads (the compressor lets go of the interpreter)."""
+    """Yield blocks in order, compressed ahead by a few threads (the compressor releases the GIL)."""
     if lines < 1:
-        raise BadInput(f"{lines} lines in a block", reason="bad_option")
+        raise BadInput(f"a block needs at least one line, not {lines}", reason="bad_option")
     if threads < 2:
-        yield from map(_pack, _cut(batches, lines=lines))
+        yield from map(_pack, _cut_blocks(batches, lines=lines))
         return
     ahead: deque[Future[PackedBlock]] = deque()
     with ThreadPoolExecutor(threads, thread_name_prefix="zipnum") as pool:
         try:
-            for block in _cut(batches, lines=lines):
+            for block in _cut_blocks(batches, lines=lines):
                 ahead.append(pool.submit(_pack, block))
                 if len(ahead) > 2 * threads:
                     yield ahead.popleft().result()
@@ -50,8 +50,8 @@ def _pack(block: Batch) -> PackedBlock:
     return PackedBlock(encode_block(block), len(block), block[0], block[-1])
 
 
-def _cut(batches: Iterable[Batch], *, lines: int) -> Iterator[Batch]:
-    """Blocks of `lines` lines, or of fewer that reach BLOCK_BYTES: wherever the batches happen to end."""
+def _cut_blocks(batches: Iterable[Batch], *, lines: int) -> Iterator[Batch]:
+    """Yield blocks of `lines` lines, or of fewer that reach BLOCK_BYTES, whatever the batches are."""
     held: Batch = []
     size = 0
     for batch in batches:
@@ -70,7 +70,7 @@ def _cut(batches: Iterable[Batch], *, lines: int) -> Iterator[Batch]:
 
 
 def _end_of_block(held: Batch, start: int, lines: int) -> int | None:
-    """None while more lines may belong to it."""
+    """Return where the block ends; None while more lines may belong to it."""
     block = held[start : start + lines]
     if sum(map(len, block)) > BLOCK_BYTES:
         sizes = accumulate(map(len, block))

@@ -1,4 +1,4 @@
-"""Sorted CDXJ files to the shards of a ZipNum index: the keys are cut into ranges, each range is a task of its own."""
+"""Builds the shards of a ZipNum index from sorted CDXJ files: keys are cut into ranges, and each range is a task."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from webmill.infra.executor.gather import run_all
 
 
 class IndexFilters(msgspec.Struct, frozen=True, kw_only=True):
-    """What is left out on the way from CDXJ to shards."""
+    """Which lines are left out between CDXJ and shards."""
 
     blocklist: Path | None = None
-    blocklist_digest: str = ""  # a process that has compiled these rules need not do so again
+    blocklist_digest: str = ""  # lets a process cache the compiled rules
     max_captures: int | None = None
     keep: ExcessPolicy = ExcessPolicy()
 
@@ -58,7 +58,7 @@ def write_ranges(
     filters: IndexFilters = IndexFilters(),  # noqa: B008 - frozen
     advance: Callable[[], None] = lambda: None,
 ) -> list[RangeResult]:
-    """At most `shards`: fewer when there are fewer urlkeys, one when a file cannot be cut (gzip, a pipe)."""
+    """Write at most `shards` shards: fewer if there are few urlkeys, one if a file cannot be cut (gzip, a pipe)."""
     parts = [part for part in plan_ranges(files, parts=shards) if part.pieces]
     jobs = [
         RangeJob(part=part, number=number, target=target, lines=lines, threads=threads, filters=filters)
@@ -82,13 +82,13 @@ def write_range(job: RangeJob) -> RangeResult:
 
 @lru_cache(maxsize=1)
 def load_cached_blocklist(path: Path, _digest: str) -> Blocklist:
-    """Compiling 100,000 rules takes seconds: once per process, not once per range."""
+    """Load a blocklist once per process: compiling 100,000 rules takes seconds."""
     return load_blocklist(path)
 
 
 @contextmanager
 def remove_shards_on_failure(target: ShardTarget) -> Iterator[None]:
-    """Shards written in a block that raises go again. Publish behind this block: what is published must stay."""
+    """Remove the shards written in a block that raises. Publish after this block: what is published must stay."""
     before = list_shards(target.folder)
     try:
         yield

@@ -1,6 +1,6 @@
-"""Check a ZipNum index to the last byte: summary, locations, shards, every member, every line.
+"""Verifies a ZipNum index to the last byte: summary, locations, shards, every block, every line.
 
-Nothing is taken on trust, and nothing ends the check: what is wrong is a finding, and the check goes on behind it.
+Nothing is trusted, and nothing ends the check: each error is a finding, and the check goes on after it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Severity = Literal["error", "note"]
 
 
 class IndexFinding(msgspec.Struct, frozen=True):
-    """`kind` is a code of a fixed set (docs/reference/zipnum.md). An index with notes only is sound."""
+    """A fault of an index. `kind` is a fixed code (docs/reference/zipnum.md). An index with notes only is sound."""
 
     kind: str
     where: str
@@ -37,7 +37,7 @@ class IndexFinding(msgspec.Struct, frozen=True):
 
 
 class VerifyCounts(msgspec.Struct):
-    """What was seen; right once the findings are exhausted."""
+    """What was checked; complete once the findings are exhausted."""
 
     shards: int = 0
     blocks: int = 0
@@ -48,9 +48,9 @@ class VerifyCounts(msgspec.Struct):
 def verify(
     path: Path, *, checked: VerifyCounts | None = None, lines_per_block: int | None = None, parse_lines: bool = True
 ) -> Iterator[IndexFinding]:
-    """All findings over the index in a folder, or of a summary.
+    """Yield all findings about the index in a folder, or of a summary.
 
-    `lines_per_block`, when given, is what every block but a shard's last must have. Old indexes whose lines are no
+    `lines_per_block`, when given, is what every block but a shard's last must have. Old indexes whose lines are not
     CDXJ are checked with `parse_lines=False`.
     """
     summary = (path if path.name.endswith(SUMMARY_ENDINGS) else find_summary(path)).resolve()
@@ -75,7 +75,7 @@ def _blocks(summary: Path) -> Iterator[ZipnumBlock | IndexFinding]:
             number, line = next(lines)
         except StopIteration:
             return
-        except BadInput as error:  # a line without end: what is behind it cannot be told
+        except BadInput as error:  # an endless line: what follows it cannot be read
             yield IndexFinding(error.reason, summary.name, error.message)
             return
         try:
@@ -89,24 +89,24 @@ def _unreadable_locations(shards: ShardLocations) -> Iterator[IndexFinding]:
         _ = shards.locations
     except BadInput as error:
         yield IndexFinding("bad_location", error.source or "", error.message)
-        shards.locations = {}  # goes on as if there were none: shards are looked for beside the summary
+        shards.locations = {}  # go on without them: shards are searched beside the summary
 
 
 def _unused(folder: Path, shards: ShardLocations, names: set[str]) -> Iterator[IndexFinding]:
-    """A location without blocks is a summary that lost its end, or a rebuild that was killed: not sound.
+    """Yield unused locations and shards. A location without blocks is an error: a cut summary or a killed rebuild.
 
-    A file that nothing names is harmless, and ordinary after a rebuild: the shards of the index before this one.
+    A shard that nothing names is harmless, and normal after a rebuild: it belongs to the index before.
     """
     for name in sorted(shards.locations.keys() - names):
         yield IndexFinding("unused_location", name, "has a location, but no block in the summary")
     known = names | {path for name in names for path in shards.paths(name)}
     for name in sorted(path.name for path in folder.iterdir() if SHARD_NAME.fullmatch(path.name)):
         if name not in known:
-            yield IndexFinding("unused_shard", name, "no line of the summary names it", "note")
+            yield IndexFinding("unused_shard", name, "not named in the summary", "note")
 
 
 class _Rows:
-    """Summary lines among themselves: order and running numbers."""
+    """Checks the summary: order and running numbers."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -132,7 +132,7 @@ class _Rows:
 
 
 class _ShardProgress:
-    """How far a shard is read. `digest` is of no use (None) once a gap was seen."""
+    """How far a shard was read. `digest` is None once a gap was seen."""
 
     def __init__(self) -> None:
         self.end = 0
@@ -141,7 +141,7 @@ class _ShardProgress:
 
 
 class _Contents:
-    """Shards and what is in them."""
+    """Checks the shards and their blocks."""
 
     def __init__(
         self, shards: ShardLocations, checked: VerifyCounts, *, lines_per_block: int | None, parse_lines: bool
@@ -193,12 +193,12 @@ class _Contents:
         lines = BytesIO(text).readlines()
         self._checked.lines += len(lines)
         if not lines:
-            yield _at(block, "empty_block", "a block of no lines")
+            yield _at(block, "empty_block", "a block without lines")
             return
         if self._lines_per_block and len(lines) != self._lines_per_block:
             self._read[block.shard].short = block
         if not text.endswith(b"\n"):
-            yield _at(block, "no_newline", "the last line does not end")
+            yield _at(block, "no_newline", "the last line has no newline")
         if prefix_of(lines[0].rstrip(b"\r\n")) != block.key:
             yield _at(block, "wrong_key", f"begins with {lines[0][:80]!r}, the summary says {block.key[:80]!r}")
         yield from self._check_order(block, lines)
@@ -219,15 +219,15 @@ class _Contents:
             self._checked.shards += 1
             self._checked.bytes += size
             if size != shard.end:
-                yield IndexFinding("wrong_size", name, f"{size} bytes, the summary knows {shard.end}")
+                yield IndexFinding("wrong_size", name, f"{size} bytes, but {shard.end} in the summary")
                 continue
             stamped = SHARD_NAME.fullmatch(name)
             if stamped and stamped[1] and shard.digest and not shard.digest.hexdigest().startswith(stamped[1]):
-                yield IndexFinding("wrong_stamp", name, "its bytes are not those that its name was made of")
+                yield IndexFinding("wrong_stamp", name, "its bytes do not have the hash in its name")
 
 
 def _check_lines(block: ZipnumBlock, lines: Batch) -> Iterator[IndexFinding]:
-    """One finding for a block, however many of its lines are bad."""
+    """Yield one finding for a block, however many of its lines are bad."""
     bad = 0
     first = ""
     for number, line in enumerate(lines, start=1):
@@ -237,7 +237,7 @@ def _check_lines(block: ZipnumBlock, lines: Batch) -> Iterator[IndexFinding]:
             bad += 1
             first = first or f"line {number}: {error}"
     if bad:
-        yield _at(block, "bad_line", f"{bad} of {len(lines)} lines are no CDXJ; {first}")
+        yield _at(block, "bad_line", f"{bad} of {len(lines)} lines are not CDXJ; {first}")
 
 
 def _at(block: ZipnumBlock, kind: str, message: str) -> IndexFinding:

@@ -60,14 +60,14 @@ Naming = Literal["plain", "stamped"]
 
 
 class ShardTarget(msgspec.Struct, frozen=True):
-    """Where shards of one rebuild go, and how they are named. May travel to other processes."""
+    """Where the shards of one rebuild go, and how they are named. May be sent to other processes."""
 
     folder: Path
     naming: Naming
 
 
 class ZipNumShard(msgspec.Struct, frozen=True):
-    """A shard that is durable under its name. One without lines has no blocks and no file."""
+    """A shard that was written durably. One without lines has no blocks and no file."""
 
     name: str
     blocks: tuple[ZipnumBlock, ...] = ()
@@ -82,13 +82,13 @@ class ZipNumShard(msgspec.Struct, frozen=True):
 
 @contextmanager
 def rebuilding(folder: Path, *, naming: Naming = "plain") -> Iterator[ShardTarget]:
-    """The right to write shards into this folder and publish them; `Conflict` while another process has it.
+    """Lock the folder to write and publish shards; `Conflict` while another process does.
 
-    Where shards are, names are stamped, whatever was asked for: the readers of an index need them, and shards without a
-    summary are somebody's, too.
+    Where there are shards already, names are stamped whatever `naming` says: readers of the old index need its shards,
+    and shards without a summary belong to somebody, too.
     """
     make_folder(folder)
-    # Two rebuilds would take each other's shards for leftovers.
+    # Two rebuilds would remove each other's shards as leftovers.
     with exclusive(folder, "zipnum", doing="writing the index"):
         remove_stale_temps(folder)
         taken = any(SHARD_NAME.fullmatch(path.name) for path in folder.iterdir())
@@ -105,7 +105,7 @@ def write_index(
     naming: Naming = "plain",
     source: str = "input",
 ) -> list[ZipNumShard]:
-    """All of it: a stream of sorted batches to a published index. `BadInput` (unsorted) names the line."""
+    """Write and publish an index of sorted batches. `BadInput` (unsorted) names the line."""
     with rebuilding(folder, naming=naming) as target:
         shards = list(write_shards(batches, target, lines=lines, shard_size=shard_size, threads=threads, source=source))
         publish(target, shards)
@@ -121,7 +121,7 @@ def write_shards(
     threads: int = 2,
     source: str = "input",
 ) -> Iterator[ZipNumShard]:
-    """Shards of at least `shard_size` compressed bytes but for the last, each as it is done.
+    """Yield shards of at least `shard_size` compressed bytes, except the last, each when it is written.
 
     A shard ends where a block and a urlkey end together; where no urlkey ends it grows up to twice its size.
     """
@@ -147,7 +147,7 @@ def write_shard(
     threads: int = 1,
     source: str = "input",
 ) -> ZipNumShard:
-    """Everything in one shard, which must follow that of the number before: `publish` checks it."""
+    """Write everything into one shard, which must sort after the one with the number before: `publish` checks it."""
     with _shard_writer(target, number) as writer:
         for block in compress_blocks(ensure_byte_order(batches, source=source), lines=lines, threads=threads):
             writer.add(block)
@@ -155,12 +155,12 @@ def write_shard(
 
 
 def publish(target: ShardTarget, shards: Iterable[ZipNumShard], *, clock: Callable[[], float] = time.time) -> None:
-    """Make these shards the index. Readers see the old one or the new one."""
+    """Make these shards the index. Readers see the old one or the new one, never a mix."""
     folder = target.folder
     shards = [shard for shard in shards if shard.blocks]
     _check(folder, shards)
     names, old_names, is_ours = [shard.name for shard in shards], shards_in_summary(folder), (folder / SUMMARY).exists()
-    _note_replaced(folder, set(old_names) - set(names), now=clock())
+    _touch_replaced(folder, set(old_names) - set(names), now=clock())
     # pywb reads the locations before the summary, so these are first, and name what either summary names.
     _write_locations(folder, list(dict.fromkeys([*names, *old_names])))
     with writing(folder / SUMMARY) as file:
@@ -168,13 +168,13 @@ def publish(target: ShardTarget, shards: Iterable[ZipNumShard], *, clock: Callab
             file.write(format_summary_line(msgspec.structs.replace(block, number=number)))
     if not set(old_names) <= set(names):
         _write_locations(folder, names)
-    if is_ours:  # what a folder without a summary holds was not made by us, or not finished: it stays
+    if is_ours:  # shards in a folder without a summary are not ours, or unfinished: they stay
         room = max(LEAST_ROOM, sum(shard.size for shard in shards))
         _remove_shards(folder, kept={*names, *old_names}, room=room, now=clock())
 
 
 def shards_in_summary(folder: Path) -> list[str]:
-    """Shards of the index in place, as far as its summary can be read."""
+    """Return the shards of the current index, as far as its summary can be read."""
     if not (folder / SUMMARY).exists():
         return []
     names: dict[str, None] = {}
@@ -194,7 +194,7 @@ def _is_full(size: int, limit: int, before: PackedBlock, after: PackedBlock) -> 
 
 
 class _ShardWriter:
-    """A shard under a temporary name until `finish` knows what it is called."""
+    """Writes a shard under a temporary name until `finish` knows its name."""
 
     def __init__(self, draft: Draft, target: ShardTarget, number: int) -> None:
         self.size = 0
@@ -222,7 +222,7 @@ class _ShardWriter:
         name = f"cdx-{self._number:05d}{stamp}.gz"
         if not self._blocks:
             return ZipNumShard(name)
-        if not _holds(self._target.folder / name, size=self.size, digest=digest):
+        if not _has_bytes(self._target.folder / name, size=self.size, digest=digest):
             self._draft.sync()
             self._draft.replace(name)
         blocks = tuple(msgspec.structs.replace(block, shard=name) for block in self._blocks)
@@ -238,12 +238,12 @@ def _shard_writer(target: ShardTarget, number: int) -> Iterator[_ShardWriter]:
 def _summary_key(line: bytes) -> bytes:
     key = prefix_of(line.rstrip(b"\r\n"))
     if not key or b"\t" in key or len(key) > MAX_SUMMARY_LINE - 1024:
-        raise BadInput(f"no summary can name a block by its first line: {line[:80]!r}", reason="bad_key")
+        raise BadInput(f"the first line of a block cannot be a key of the summary: {line[:80]!r}", reason="bad_key")
     return key
 
 
-def _holds(path: Path, *, size: int, digest: str) -> bool:
-    """Whether these very bytes are there already: an unchanged shard is not written anew."""
+def _has_bytes(path: Path, *, size: int, digest: str) -> bool:
+    """Whether the file has these bytes already: an unchanged shard is not written again."""
     if not path.is_file() or path.is_symlink() or path.stat().st_size != size:
         return False
     with os_errors(str(path)), path.open("rb") as file:
@@ -262,7 +262,7 @@ def _check(folder: Path, shards: Sequence[ZipNumShard]) -> None:
         with os_errors(str(folder / shard.name)):
             size = (folder / shard.name).stat().st_size
         if size != shard.size:
-            raise Conflict(f"{folder / shard.name} was changed since it was written: write it again")
+            raise Conflict(f"{folder / shard.name} was changed after it was written: build the index again")
 
 
 def _write_locations(folder: Path, names: Iterable[str]) -> None:
@@ -270,10 +270,10 @@ def _write_locations(folder: Path, names: Iterable[str]) -> None:
         file.writelines(format_location(ShardLocation(name, (name,))) for name in names)
 
 
-def _note_replaced(folder: Path, names: Iterable[str], *, now: float) -> None:
-    """As the time of their last change, before they are replaced: killed between the two, they only look younger.
+def _touch_replaced(folder: Path, names: Iterable[str], *, now: float) -> None:
+    """Set the modification time of shards that are about to be replaced. If we are killed here, they only look younger.
 
-    Those of another user, who shares the folder, stay as old as they are, and go with the rebuild after this one.
+    Shards of another user who shares the folder keep their time, and are removed by the rebuild after this one.
     """
     with os_errors(str(folder)):
         for name in names:
@@ -282,16 +282,14 @@ def _note_replaced(folder: Path, names: Iterable[str], *, now: float) -> None:
 
 
 def _remove_shards(folder: Path, *, kept: set[str], room: int, now: float) -> None:
-    """Those replaced longest ago. Only files with names of our making, and only after the summary that does without
-    them is durable.
-    """
+    """Remove shards replaced longest ago: only files with names of ours, after the new summary is durable."""
     with os_errors(str(folder)):
         replaced = [path for path in folder.iterdir() if SHARD_NAME.fullmatch(path.name) and path.name not in kept]
-        for status, path in sorted(((path.stat(), path) for path in replaced), key=_when, reverse=True):
+        for status, path in sorted(((path.stat(), path) for path in replaced), key=_modified, reverse=True):
             room -= status.st_size
             if room < 0 or now - status.st_mtime >= GRACE:
                 path.unlink(missing_ok=True)
 
 
-def _when(found: tuple[os.stat_result, Path]) -> float:
+def _modified(found: tuple[os.stat_result, Path]) -> float:
     return found[0].st_mtime
