@@ -44,7 +44,7 @@ from webmill.infra.metrics import Metrics
 from webmill.infra.queue.base import Message
 from webmill.infra.queue.sqlite import SqliteQueue
 from webmill.infra.storage.http import HttpStorage
-from webmill.pipeline.dispatch.batcher import Options, Source, Surroundings, dispatch
+from webmill.pipeline.dispatch.batcher import BatcherContext, BatcherOptions, IndexSource, dispatch
 from webmill.pipeline.dispatch.blocks import BLOCKS_AT_ONCE
 from webmill.pipeline.dispatch.metrics import ALL
 
@@ -164,13 +164,13 @@ def ours(base_url: str, folder: Path, *, key: str = "") -> int:
         closing(SqliteQueue(folder / secrets.token_hex(4))) as queue,
     ):
         return dispatch(
-            Source("bench", storage, "cluster.idx", AdjacentBlocks(storage, "cluster.idx")),
+            IndexSource("bench", storage, "cluster.idx", AdjacentBlocks(storage, "cluster.idx")),
             Selection(statuses=("200",), languages=("eng",), ranges=ranges),
             queue,
             root=folder / secrets.token_hex(4),
             executor=None,
-            options=Options(max_queued=10**9),
-            around=Surroundings(Metrics(ALL)),
+            options=BatcherOptions(max_queued=10**9),
+            around=BatcherContext(Metrics(ALL)),
         ).counts.accepted
 
 

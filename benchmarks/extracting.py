@@ -40,11 +40,11 @@ from webmill.infra.executor.pool import PoolExecutor
 from webmill.infra.queue.base import Message, is_drained
 from webmill.infra.queue.sqlite import SqliteQueue
 from webmill.model import Record
-from webmill.pipeline.extract.engine import Engine, Pace
-from webmill.pipeline.extract.output import Output, Shape
-from webmill.pipeline.extract.plan import Fetching, Plan, Target
+from webmill.pipeline.extract.engine import EngineTimes, ExtractEngine
+from webmill.pipeline.extract.output import ExtractOutput, OutputShape
+from webmill.pipeline.extract.plan import ArchiveFetching, ExtractPlan, OutputTarget
 from webmill.pipeline.extract.tasks import Task
-from webmill.pipeline.extract.totals import Totals
+from webmill.pipeline.extract.totals import TaskTotals
 from webmill.settings import CommonCrawlSettings
 
 SAMPLE = "triple/CC-MAIN-20240712094214-20240712124214-00000.warc.gz"
@@ -99,22 +99,22 @@ def webmill(root: Path, url: str, lines: list[bytes], *, extractor: str) -> int:
         out = f"{folder}/documents"
         queue = SqliteQueue(Path(folder) / "queue.sqlite")
         queue.publish(messages(lines))
-        output = Output(
-            out, f"{out}/.webmill", shape=Shape(recipe=Recipe(extractor=extractor, detect=can_detect_languages()))
+        output = ExtractOutput(
+            out, f"{out}/.webmill", shape=OutputShape(recipe=Recipe(extractor=extractor, detect=can_detect_languages()))
         )
         output.prepare()
-        plan = Plan(
+        plan = ExtractPlan(
             name="benchmark",
             source=url,
-            output=Target(to=out, format="parquet"),
-            errors=Target(to=f"{out}/.webmill/errors"),
+            output=OutputTarget(to=out, format="parquet"),
+            errors=OutputTarget(to=f"{out}/.webmill/errors"),
             state=f"{out}/.webmill",
             recipe=output.shape.recipe,
             spooled=True,
-            fetching=Fetching(commoncrawl=CommonCrawlSettings(rate=0.0), cache_size=0),
+            fetching=ArchiveFetching(commoncrawl=CommonCrawlSettings(rate=0.0), cache_size=0),
         )
         with closing(queue), closing(PoolExecutor(workers=2)) as executor:
-            engine = Engine(queue, executor, plan, pace=Pace(), observer=Unwatched())
+            engine = ExtractEngine(queue, executor, plan, pace=EngineTimes(), observer=Unwatched())
             engine.run(stop=threading.Event(), is_over=lambda: is_drained(queue))
             (part,) = output.finish(lambda _: False)
         return part.rows
@@ -124,7 +124,7 @@ class Unwatched:
     def began(self, task: Task) -> None:
         pass
 
-    def ended(self, task: Task, totals: Totals | None) -> None:
+    def ended(self, task: Task, totals: TaskTotals | None) -> None:
         pass
 
 

@@ -53,8 +53,10 @@ FORMATS = (
         "frontier-commands.md#export",
     ),
     Format("Rejects of the index", "`rejected/index.jsonl`", "model:ArchiveReject", "index.md#what-it-promises"),
-    Format("Rejects of the batcher", "`rejected.jsonl`", "pipeline.dispatch.blocks:Reject", "cc.md#webmill-cc-batch"),
-    Format("Findings", "`webmill doctor --json`", "pipeline.doctor.findings:Finding", "doctor.md"),
+    Format(
+        "Rejects of the batcher", "`rejected.jsonl`", "pipeline.dispatch.blocks:IndexReject", "cc.md#webmill-cc-batch"
+    ),
+    Format("Findings", "`webmill doctor --json`", "pipeline.doctor.findings:DoctorFinding", "doctor.md"),
 )
 WORDS = {str: "text", int: "number", float: "number", bool: "true or false", datetime: "time", bytes: "text"}
 

@@ -17,7 +17,7 @@ from typing import Any
 _API, _SETTINGS = "webmill.pipeline.api", "webmill.settings"
 _STAGES = ("crawl", "index", "extract", "publish", "search")  # rooms whose names are also functions
 _HOMES = {
-    "open_collection": "webmill.pipeline.reading",
+    "open_collection": "webmill.pipeline.collection_reader",
     "documents": "webmill.pipeline.documents",
     "update_search": _API,
     "run": _API,

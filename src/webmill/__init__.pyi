@@ -5,8 +5,8 @@ from webmill.pipeline.api import publish as publish
 from webmill.pipeline.api import run as run
 from webmill.pipeline.api import search as search
 from webmill.pipeline.api import update_search as update_search
+from webmill.pipeline.collection_reader import open_collection as open_collection
 from webmill.pipeline.documents import documents as documents
-from webmill.pipeline.reading import open_collection as open_collection
 from webmill.settings import CrawlSettings as CrawlSettings
 from webmill.settings import ExtractSettings as ExtractSettings
 from webmill.settings import IndexSettings as IndexSettings

@@ -108,11 +108,11 @@ def amazon(aws_url: str, clients: tuple[Any, Any], monkeypatch: pytest.MonkeyPat
     }
     for name, value in ours.items():
         monkeypatch.setenv(name, value)
-    handlers.parts.cache_clear()
+    handlers.open_resources.cache_clear()
     yield amazon
-    if handlers.parts.cache_info().currsize:
-        handlers.parts().queue.close()
-    handlers.parts.cache_clear()
+    if handlers.open_resources.cache_info().currsize:
+        handlers.open_resources().queue.close()
+    handlers.open_resources.cache_clear()
 
 
 @pytest.fixture
@@ -145,7 +145,7 @@ def test_a_cycle_ends_in_a_version_and_the_next_writes_what_changed(amazon: Amaz
     errors = amazon.get(f"snapshots/{outcome['version']}/aux/errors.json")
     assert {one["stage"] for one in errors if one["source"] == "c-board"} == {"site_map"}
     assert outcome["counts"]["blobs_written"] == 1
-    (buried,) = handlers.parts().queue.dead_letters()
+    (buried,) = handlers.open_resources().queue.dead_letters()
     assert json.loads(buried.body)["board"]["source"] == "b-board"
     assert (buried.attempts, "503" in buried.reason) == (2, True)
 
@@ -172,7 +172,7 @@ def test_a_message_that_is_no_job_is_buried_and_its_neighbours_are_worked(amazon
         amazon.deliver()
         assert time.monotonic() < deadline
     assert told["ended"][0]["failed"] == []
-    assert [buried.body for buried in handlers.parts().queue.dead_letters()] == [b"hello"]
+    assert [buried.body for buried in handlers.open_resources().queue.dead_letters()] == [b"hello"]
 
 
 def test_a_message_that_came_before_its_time_is_left_alone(amazon: Amazon, site: Site) -> None:
@@ -184,7 +184,7 @@ def test_a_message_that_came_before_its_time_is_left_alone(amazon: Amazon, site:
     assert amazon.deliver() == []  # sent anew
     (early,) = amazon.deliver()
     assert early
-    assert handlers.parts().queue.stats().delayed == 1
+    assert handlers.open_resources().queue.stats().delayed == 1
 
 
 @pytest.mark.soak
@@ -219,13 +219,13 @@ def test_an_environment_that_cannot_work_is_refused(wrong: dict[str, str], told:
         "WEBMILL_HTTP_CONTACT": "me@example.org",
         "WEBMILL_AWS_STORAGE": "s3://b",
     }
-    assert settings.read(right).settings.storage == "s3://b"
+    assert settings.read_environment(right).settings.storage == "s3://b"
     with pytest.raises(Misconfigured, match=told):
-        settings.read({**right, **wrong})
+        settings.read_environment({**right, **wrong})
 
 
 def test_another_endpoint_is_for_both_unless_they_name_their_own() -> None:
-    around = settings.read(
+    around = settings.read_environment(
         {
             "AWS_ENDPOINT_URL": "http://127.0.0.1:4566",
             "WEBMILL_QUEUE_URL": "sqs://a.fifo?region=x",

@@ -138,5 +138,5 @@ def test_the_functions_are_there_and_understand_their_environment(template: dict
         assert module == handlers.__name__
         assert callable(getattr(handlers, name))
         variables = function["Environment"]["Variables"]
-        around = settings.read({variable: values.get(variable, "3") for variable in variables})
+        around = settings.read_environment({variable: values.get(variable, "3") for variable in variables})
         assert around.queue.attempts == 3

@@ -21,7 +21,7 @@ from webmill.formats.http import split_response
 from webmill.infra.queue.sqs_messages import decode_message
 from webmill.infra.storage.http_answers import ReadRequest, parse_date, resolve_redirect
 from webmill.model import Link
-from webmill.pipeline.dataset.config import load
+from webmill.pipeline.dataset.config import load_dataset
 from webmill.publish.types import Commit, Pointer, decode
 
 JOB = (
@@ -88,7 +88,7 @@ def take_dataset(data: bytes) -> None:
         with tempfile.NamedTemporaryFile(suffix=suffix) as file:
             file.write(data)
             file.flush()
-            each(lambda _, name=file.name: load(Path(name)))(data)  # type: ignore[misc]
+            each(lambda _, name=file.name: load_dataset(Path(name)))(data)  # type: ignore[misc]
 
 
 def take_answer(data: bytes) -> None:

@@ -21,7 +21,7 @@ from webmill.formats.warc import record_headers as records
 from webmill.formats.warc.writer import compress_record
 from webmill.infra.executor.inline import InlineExecutor
 from webmill.infra.queue.base import Message
-from webmill.pipeline.index import Options, index_collection
+from webmill.pipeline.index import IndexingOptions, index_collection
 from webmill.testing.articles import ArticleLink, render_article, write_article
 from webmill.testing.languages import LANGUAGES
 
@@ -114,7 +114,7 @@ def _metadata(visit: records.CaptureEvent, number: int, language: str) -> bytes:
 
 def index_crawl(root: Path) -> None:
     """By webmill itself."""
-    options = Options(shards=3, lines=50, parquet=False)
+    options = IndexingOptions(shards=3, lines=50, parquet=False)
     index_collection(
         Collection(root, "TEST-2024"), options, executor=InlineExecutor(), progress=no_progress, clock=at_rest
     )

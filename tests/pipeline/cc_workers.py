@@ -19,13 +19,13 @@ from webmill.infra.executor.inline import InlineExecutor
 from webmill.infra.metrics import Metrics
 from webmill.infra.queue.base import Queue, is_drained
 from webmill.infra.queue.memory import MemoryQueue
-from webmill.pipeline.extract.batches import SealNowAndThen
-from webmill.pipeline.extract.engine import Engine, Pace
+from webmill.pipeline.extract.batches import PeriodicSealer
+from webmill.pipeline.extract.engine import EngineTimes, ExtractEngine
 from webmill.pipeline.extract.metrics import ALL, count_failure, count_task
-from webmill.pipeline.extract.output import Output, Shape
-from webmill.pipeline.extract.plan import Fetching, Plan, Target
+from webmill.pipeline.extract.monitor import ExtractMonitor
+from webmill.pipeline.extract.output import ExtractOutput, OutputShape
+from webmill.pipeline.extract.plan import ArchiveFetching, ExtractPlan, OutputTarget
 from webmill.pipeline.extract.totals import ExtractReport
-from webmill.pipeline.extract.watcher import Watcher
 from webmill.settings import CommonCrawlSettings
 
 
@@ -34,28 +34,28 @@ class Silent:
         pass
 
 
-JSONL = Shape(recipe=Recipe(extractor="resiliparse"), format="jsonl")
+JSONL = OutputShape(recipe=Recipe(extractor="resiliparse"), format="jsonl")
 
 
-def output_at(place: Path | str, shape: Shape = JSONL) -> Output:
-    output = Output(str(place), below(str(place), STATE_FOLDER), shape=shape)
+def output_at(place: Path | str, shape: OutputShape = JSONL) -> ExtractOutput:
+    output = ExtractOutput(str(place), below(str(place), STATE_FOLDER), shape=shape)
     output.prepare()
     return output
 
 
-def plan_of(source: Path | str, output: Output, *, killable: bool = False) -> Plan:
+def plan_of(source: Path | str, output: ExtractOutput, *, killable: bool = False) -> ExtractPlan:
     """As `webmill cc` makes it, without a limit on the pace of requests."""
-    return Plan(
+    return ExtractPlan(
         name=QUEUE,
         source=str(source),
-        output=Target(to=output.place, format=output.shape.format),
-        errors=Target(to=below(output.state, "errors"), compression="none"),
+        output=OutputTarget(to=output.place, format=output.shape.format),
+        errors=OutputTarget(to=below(output.state, "errors"), compression="none"),
         state=output.state,
         recipe=output.shape.recipe,
         keep=output.shape.keep,
         spooled=True,
         file_size=output.shape.file_size,
-        fetching=Fetching(commoncrawl=CommonCrawlSettings(rate=0.0), concurrency=3, cache_size=0),
+        fetching=ArchiveFetching(commoncrawl=CommonCrawlSettings(rate=0.0), concurrency=3, cache_size=0),
         killable=killable,
     )
 
@@ -63,7 +63,7 @@ def plan_of(source: Path | str, output: Output, *, killable: bool = False) -> Pl
 def work(
     queue: Queue,
     source: Path | str,
-    output: Output,
+    output: ExtractOutput,
     *,
     metrics: Metrics | None = None,
     executor: Executor | None = None,
@@ -75,20 +75,20 @@ def work(
     metrics = metrics or Metrics(ALL)
     hear, fail = partial(count_task, metrics), partial(count_failure, metrics)
     with ExitStack() as stack:
-        sealing = SealNowAndThen(output, every=0.0)
-        watcher = stack.enter_context(Watcher(plan, Silent(), also=sealing, hear=hear, fail=fail))
-        engine = Engine(
+        sealing = PeriodicSealer(output, every=0.0)
+        watcher = stack.enter_context(ExtractMonitor(plan, Silent(), also=sealing, hear=hear, fail=fail))
+        engine = ExtractEngine(
             queue,
             executor or InlineExecutor(),
             plan,
-            pace=Pace(first_delay=0.01),
+            pace=EngineTimes(first_delay=0.01),
             observer=watcher,
             is_done=partial(is_sealed, output),
         )
         return engine.run(stop=threading.Event(), is_over=is_over or (lambda: is_drained(queue)))
 
 
-def work_all(queue: Queue, source: Path | str, output: Output, **options: Any) -> ExtractReport:
+def work_all(queue: Queue, source: Path | str, output: ExtractOutput, **options: Any) -> ExtractReport:
     """And seal everything, over what was buried."""
     report = work(queue, source, output, **options)
     buried = {letter.id for letter in queue.dead_letters()}

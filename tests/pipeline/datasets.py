@@ -18,16 +18,16 @@ from webmill.infra.executor.inline import InlineExecutor
 from webmill.infra.executor.pool import PoolExecutor
 from webmill.pipeline.dataset import folder as dataset_folder
 from webmill.pipeline.dataset.config import Dataset
-from webmill.pipeline.dataset.folder import Folder
-from webmill.pipeline.dataset.run import plan_of, run_dataset
+from webmill.pipeline.dataset.folder import DatasetFolder
+from webmill.pipeline.dataset.run import dataset_plan, run_dataset
 from webmill.pipeline.dataset.views import TaskView, task_views
-from webmill.pipeline.extract.engine import Pace
-from webmill.pipeline.extract.plan import Plan
+from webmill.pipeline.extract.engine import EngineTimes
+from webmill.pipeline.extract.plan import ExtractPlan
 from webmill.pipeline.extract.totals import ExtractReport
 from webmill.settings import HttpSettings
 
 HTTP = HttpSettings()
-PACE = Pace(first_delay=0.2, longest_delay=1.0)
+PACE = EngineTimes(first_delay=0.2, longest_delay=1.0)
 
 
 class Silent:
@@ -62,11 +62,11 @@ def write_files(folder: Path, *, files: int, count: int) -> list[str]:
     return [write_triple(folder, f"f{file}", make_triple(pages(file, count))) for file in range(files)]
 
 
-def create(root: Path, lines: Iterable[str], *, source: Path | str, **sections: dict[str, object]) -> Folder:
+def create(root: Path, lines: Iterable[str], *, source: Path | str, **sections: dict[str, object]) -> DatasetFolder:
     """`source` is a folder, with your function in it, or an address."""
     table = {"name": "test", "manifest": list(lines), "read": {"from": str(source)}, **sections}
     beside = source if isinstance(source, Path) else root
-    folder, _ = dataset_folder.create(msgspec.convert(table, Dataset), root, beside=beside, read_lines=_no_file)
+    folder, _ = dataset_folder.create_dataset(msgspec.convert(table, Dataset), root, beside=beside, read_lines=_no_file)
     return folder
 
 
@@ -74,7 +74,7 @@ def _no_file(place: str) -> list[str]:
     raise AssertionError(f"{place} is read, though the lines are given")
 
 
-def run(folder: Folder, executor: Executor | None = None) -> ExtractReport:
+def run(folder: DatasetFolder, executor: Executor | None = None) -> ExtractReport:
     emitted: list[bytes] = []
     executor = executor or InlineExecutor()
     killable = not isinstance(executor, InlineExecutor)
@@ -83,16 +83,16 @@ def run(folder: Folder, executor: Executor | None = None) -> ExtractReport:
     )
 
 
-def plan(folder: Folder, *, killable: bool = True) -> Plan:
+def plan(folder: DatasetFolder, *, killable: bool = True) -> ExtractPlan:
     """What a worker of the dataset is given."""
-    return plan_of(folder, http=HTTP, killable=killable)
+    return dataset_plan(folder, http=HTTP, killable=killable)
 
 
 def pool() -> PoolExecutor:
     return PoolExecutor(workers=2)
 
 
-def views(folder: Folder) -> list[TaskView]:
+def views(folder: DatasetFolder) -> list[TaskView]:
     return list(task_views(folder))
 
 
@@ -109,7 +109,7 @@ def lines_of(place: Path) -> list[dict[str, Any]]:
     return found
 
 
-def snapshot(folder: Folder) -> dict[str, bytes]:
+def snapshot(folder: DatasetFolder) -> dict[str, bytes]:
     """What was made, without receipts: those have times in them."""
     files = (
         file for name in ("output", "errors") for file in sorted((folder.path / name).glob("[!.]*")) if file.is_file()
@@ -117,11 +117,11 @@ def snapshot(folder: Folder) -> dict[str, bytes]:
     return {file.relative_to(folder.path).as_posix(): file.read_bytes() for file in files}
 
 
-def receipts(folder: Folder) -> int:
+def receipts(folder: DatasetFolder) -> int:
     return sum(1 for _ in folder.path.glob("receipts/*/*.json"))
 
 
-def drafts(folder: Folder) -> list[Path]:
+def drafts(folder: DatasetFolder) -> list[Path]:
     """What killed writers have left. A zombie's is not removed before its parent has reaped it: some containers' PID 1
     takes its time."""
     return [path for path in folder.path.rglob(".webmill-tmp-*") if not is_zombie(int(path.name.split("-")[2]))]

@@ -14,7 +14,7 @@ from webmill.infra.queue.base import Message
 from webmill.infra.queue.rabbitmq import RabbitQueue
 from webmill.infra.storage.local import LocalStorage
 from webmill.pipeline.dispatch import blocks as dispatch_blocks
-from webmill.pipeline.dispatch.batcher import Options, Source, Surroundings, dispatch
+from webmill.pipeline.dispatch.batcher import BatcherContext, BatcherOptions, IndexSource, dispatch
 from webmill.pipeline.dispatch.metrics import ALL
 
 
@@ -31,13 +31,13 @@ def main(url: str, name: str, cluster: str, root: str) -> None:
     storage = LocalStorage(Path(cluster).parent)
     queue = Telling(url, name=name)
     dispatch(
-        Source("test", storage, "cluster.idx", ShardLocations(storage, "cluster.idx", elsewhere={})),
+        IndexSource("test", storage, "cluster.idx", ShardLocations(storage, "cluster.idx", elsewhere={})),
         Selection(statuses=("200",)),
         queue,
         root=Path(root),
         executor=InlineExecutor(),
-        options=Options(batch_size=4),
-        around=Surroundings(Metrics(ALL)),
+        options=BatcherOptions(batch_size=4),
+        around=BatcherContext(Metrics(ALL)),
     )
     queue.close()
 

@@ -37,7 +37,7 @@ def receive_and_forget(self: SqliteConsumer, *, timeout: float) -> SqliteDeliver
 def ack_first() -> None:
     SqliteConsumer.receive = receive_and_forget  # type: ignore[method-assign]
     SqliteDelivery.ack = SqliteDelivery.extend = lambda *_: None  # type: ignore[method-assign]
-    batches.PATIENCE = 0.5  # for batches that are in nobody's hands
+    batches.DRAIN_WAIT = 0.5  # for batches that are in nobody's hands
 
 
 PROMISES: dict[str, Callable[[], None]] = {"mark": mark_first, "ack": ack_first, "done": ack_first}

@@ -21,7 +21,7 @@ from webmill.index.archives import find_archives
 from webmill.infra.executor.base import Executor
 from webmill.infra.executor.inline import InlineExecutor
 from webmill.model import Headers
-from webmill.pipeline.index import IndexReport, Options, index_collection
+from webmill.pipeline.index import IndexingOptions, IndexReport, index_collection
 
 NAME = "TEST-2024"
 START = datetime(2024, 1, 1, tzinfo=UTC)
@@ -63,14 +63,14 @@ def no_progress(title: str, *, total: int | None = None, unit: str) -> Iterator[
 
 
 def index(
-    root: Path, options: Options | None = None, *, executor: Executor | None = None, **more: object
+    root: Path, options: IndexingOptions | None = None, *, executor: Executor | None = None, **more: object
 ) -> IndexReport:
     """In this process, unless an executor is given."""
-    options, executor = options or Options(shards=3, lines=5), executor or InlineExecutor()
+    options, executor = options or IndexingOptions(shards=3, lines=5), executor or InlineExecutor()
     return index_collection(collection_at(root), options, executor=executor, progress=no_progress, **more)  # type: ignore[arg-type]
 
 
-def index_from_scratch(root: Path, elsewhere: Path, options: Options | None = None) -> dict[str, bytes]:
+def index_from_scratch(root: Path, elsewhere: Path, options: IndexingOptions | None = None) -> dict[str, bytes]:
     """What a run on a copy of the archives alone, in a folder that never was an index, publishes."""
     shutil.rmtree(elsewhere, ignore_errors=True)
     elsewhere.mkdir()

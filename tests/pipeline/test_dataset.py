@@ -40,11 +40,11 @@ from webmill.infra.storage.base import Readable, Stat
 from webmill.infra.storage.memory import MemoryStorage
 from webmill.model import Document
 from webmill.pipeline.dataset import folder as dataset_folder
-from webmill.pipeline.dataset.folder import open_folder
-from webmill.pipeline.dataset.views import error_lines, receipts_of, redrive
+from webmill.pipeline.dataset.folder import open_dataset
+from webmill.pipeline.dataset.views import error_lines, read_receipts, redrive
 from webmill.pipeline.extract import plan as extraction_plan
-from webmill.pipeline.extract.places import Archives
 from webmill.pipeline.extract.receipts import Receipt, Receipts
+from webmill.pipeline.extract.resources import ArchiveLocator
 from webmill.pipeline.extract.worker import Worker
 
 SMALL = {"pages_per_part": 4}
@@ -208,7 +208,7 @@ def test_receipts_lie_where_other_machines_find_the_output(tmp_path: Path) -> No
     for folder, place in ((inside, inside.path), (outside, tmp_path / "disk" / ".webmill")):
         run(folder)
         assert len(list((place / "receipts").glob("*/*.json"))) == 1
-        assert len(receipts_of(folder, next(folder.tasks()))) == 1
+        assert len(read_receipts(folder, next(folder.tasks()))) == 1
     assert lines_of(tmp_path / "disk") == lines_of(inside.path / "made")
     assert not (outside.path / "receipts").exists()
 
@@ -276,7 +276,7 @@ def test_a_task_resumed_after_any_part_gives_the_same_bytes(tmp_path: Path, what
     run(folder)
     expected = snapshot(folder)
     (task,) = views(folder)
-    for keep in range(len(receipts_of(folder, next(folder.tasks())))):
+    for keep in range(len(read_receipts(folder, next(folder.tasks())))):
         for file in (folder.path / "receipts" / task.id).iterdir():
             if int(file.stem) >= keep:
                 file.unlink()
@@ -356,7 +356,7 @@ def test_a_function_of_yours_takes_the_place_of_the_default(tmp_path: Path, form
         tmp_path, lines, source=tmp_path / "in", document={"function": "mine.py:document"}, write={"format": form}
     )
     (tmp_path / "in" / "mine.py").unlink()  # it was copied
-    report = run(open_folder(folder.path), pool())
+    report = run(open_dataset(folder.path), pool())
     assert (report.captures, report.documents, report.left_out, report.errors) == (6, 4, {"function": 1}, 1)
     if form == "jsonl":
         assert lines_of(folder.path / "output")[0] == {
@@ -481,13 +481,13 @@ def test_a_changed_description_is_refused_and_nothing_is_mixed(tmp_path: Path) -
     file.write_text(before.replace('"compression": null', '"compression": "zstd"'))
     assert file.read_text() != before
     with pytest.raises(Conflict, match="another description"):
-        open_folder(folder.path)
+        open_dataset(folder.path)
     file.write_text(before.replace('"attempts": 3', '"attempts": 1'))
-    assert open_folder(folder.path).dataset.compute.attempts == 1
+    assert open_dataset(folder.path).dataset.compute.attempts == 1
     file.write_text(before)
     (folder.path / "manifest.txt").write_text("other.warc.gz\n")
     with pytest.raises(Conflict):
-        open_folder(folder.path)
+        open_dataset(folder.path)
 
 
 def test_what_is_installed_later_does_not_change_how_documents_are_made(
@@ -497,7 +497,7 @@ def test_what_is_installed_later_does_not_change_how_documents_are_made(
     monkeypatch.setattr(extraction_plan, "default_extractor", lambda: "plain")
     folder = create(tmp_path, ["f0.warc.gz", "f1.warc.gz"], source=tmp_path / "in")
     monkeypatch.setattr(extraction_plan, "default_extractor", lambda: "resiliparse")
-    run(open_folder(folder.path))
+    run(open_dataset(folder.path))
     assert {document["extractor"] for document in lines_of(folder.path / "output")} == {"plain"}
     monkeypatch.setattr(dataset_folder, "can_detect_languages", lambda: False)
     if folder.making.recipe.detect:
@@ -515,9 +515,9 @@ def test_a_dataset_is_not_made_twice_nor_run_twice_at_once(tmp_path: Path) -> No
         with pytest.raises(Conflict, match="another process"):
             run(folder)
         with pytest.raises(Conflict):
-            dataset_folder.delete(folder.path)
+            dataset_folder.delete_dataset(folder.path)
     assert not folder.is_running()
-    dataset_folder.delete(folder.path)
+    dataset_folder.delete_dataset(folder.path)
     assert not folder.path.exists()
 
 
@@ -640,9 +640,9 @@ def test_a_worker_that_comes_late_does_not_replace_what_counts(tmp_path: Path, m
     (task,) = folder.tasks()
     given = plan(folder, killable=False)
     first: list[dict[str, bytes]] = []
-    find = Archives.find
+    find = ArchiveLocator.find
 
-    def overtaken(archives: Archives, path: str) -> tuple[Readable, str]:
+    def overtaken(archives: ArchiveLocator, path: str) -> tuple[Readable, str]:
         if not first:
             first.append({})  # it opens its files, too
             with closing(Worker(given)) as worker:
@@ -650,7 +650,7 @@ def test_a_worker_that_comes_late_does_not_replace_what_counts(tmp_path: Path, m
             first[0] = snapshot(folder)
         return find(archives, path)
 
-    monkeypatch.setattr(Archives, "find", overtaken)
+    monkeypatch.setattr(ArchiveLocator, "find", overtaken)
     with closing(Worker(given)) as late, pytest.raises(Conflict, match="chance"):
         late.run(task)
     assert snapshot(folder) == first[0]

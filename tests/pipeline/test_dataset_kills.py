@@ -27,20 +27,20 @@ from tests.pipeline.datasets import (
     write_files,
 )
 from tests.thoroughness import kills as kills_of
-from webmill.pipeline.dataset.folder import Folder
+from webmill.pipeline.dataset.folder import DatasetFolder
 
 FILES, PAGES = 4, 60
 PARTS = FILES * PAGES // 3
 WRITE: dict[str, object] = {"pages_per_part": 3}
 
 
-def start(folder: Folder, *options: str) -> subprocess.Popen[bytes]:
+def start(folder: DatasetFolder, *options: str) -> subprocess.Popen[bytes]:
     """In a group of its own: a kill takes the run, and the kernel its workers."""
     command = [sys.executable, "-m", "webmill", "-q", "dataset", "run", str(folder.path), *options]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True)
 
 
-def kill_at_random(process: subprocess.Popen[bytes], folder: Folder, dice: random.Random, *, most: int) -> bool:
+def kill_at_random(process: subprocess.Popen[bytes], folder: DatasetFolder, dice: random.Random, *, most: int) -> bool:
     """After some more parts, and a moment; or earlier, if the run ends. Whether it was killed."""
     goal = receipts(folder) + dice.randint(0, most)
     while receipts(folder) < goal and process.poll() is None:
@@ -78,17 +78,17 @@ def disturb(tmp_path: Path, *, kills: int, options: tuple[str, ...], number: int
     return seen
 
 
-def urls_of(folder: Folder) -> Counter[str]:
+def urls_of(folder: DatasetFolder) -> Counter[str]:
     """Of the documents that are there, whole parts only."""
     return Counter(document["url"] for document in lines_of(folder.path / "output"))
 
 
-def weigh(folder: Folder, promised: set[str]) -> dict[str, int]:
+def weigh(folder: DatasetFolder, promised: set[str]) -> dict[str, int]:
     found = urls_of(folder)
     return {"lost": len(promised - found.keys()), "twice": sum(times > 1 for times in found.values())}
 
 
-def compare(folder: Folder, calm: Folder, message: str) -> None:
+def compare(folder: DatasetFolder, calm: DatasetFolder, message: str) -> None:
     assert snapshot(folder) == snapshot(calm), message
     assert not drafts(folder)
     urls = urls_of(folder)
@@ -152,14 +152,14 @@ def document(page) -> Document:
 """
 
 
-def slow(tmp_path: Path) -> Folder:
+def slow(tmp_path: Path) -> DatasetFolder:
     """No task ends before the file `gate` is there, and each makes three parts until then."""
     lines = write_files(tmp_path / "in", files=2, count=60)
     (tmp_path / "in" / "slow.py").write_text(SLOW.format(gate=str(tmp_path / "gate")))
     return create(tmp_path, lines, source=tmp_path / "in", write=WRITE, document={"function": "slow.py:document"})
 
 
-def wait_for_parts(folder: Folder, process: subprocess.Popen[bytes]) -> None:
+def wait_for_parts(folder: DatasetFolder, process: subprocess.Popen[bytes]) -> None:
     while receipts(folder) < 2:
         assert process.poll() is None
         time.sleep(0.01)

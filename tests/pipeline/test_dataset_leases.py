@@ -7,7 +7,7 @@ from contextlib import closing
 from pathlib import Path
 
 from tests.pipeline.datasets import create, pool, run, snapshot, views, write_files
-from webmill.pipeline.dataset.folder import Folder
+from webmill.pipeline.dataset.folder import DatasetFolder
 
 WRITE: dict[str, object] = {"pages_per_part": 3}
 # Ends the lease of its own task, waits until it is handed out again, and notes in which state it is then.
@@ -33,7 +33,7 @@ def document(page) -> Document:
 LEASED = "1"
 
 
-def slept(tmp_path: Path, *, then: str = "") -> tuple[Folder, Path]:
+def slept(tmp_path: Path, *, then: str = "") -> tuple[DatasetFolder, Path]:
     lines, note = write_files(tmp_path / "in", files=1, count=30), tmp_path / "note"
     tasks = str(tmp_path / "slept" / "test" / "tasks.sqlite")
     (tmp_path / "in" / "slept.py").write_text(SLEPT.format(note=str(note), tasks=tasks, then=then))

@@ -6,7 +6,7 @@ import io
 import tracemalloc
 from typing import BinaryIO
 
-from webmill.pipeline.extract.sources import Replay
+from webmill.pipeline.extract.task_files import ReplayStream
 
 DATA = bytes(range(256)) * 40
 
@@ -20,7 +20,7 @@ class Opened:
         return io.BytesIO(DATA[at:])
 
 
-def read_to(replay: Replay, end: int, *, at: int) -> bytes:
+def read_to(replay: ReplayStream, end: int, *, at: int) -> bytes:
     data = b""
     while at + len(data) < end:
         data += replay.read(min(100, end - at - len(data)))
@@ -29,7 +29,7 @@ def read_to(replay: Replay, end: int, *, at: int) -> bytes:
 
 def test_what_is_kept_is_read_again_without_opening_the_file_anew() -> None:
     opened = Opened()
-    replay = Replay(opened, at=50, keep=1000)
+    replay = ReplayStream(opened, at=50, keep=1000)
     assert read_to(replay, 900, at=50) == DATA[50:900]
     replay.rewind(300)
     assert read_to(replay, 2000, at=300) == DATA[300:2000]
@@ -40,7 +40,7 @@ def test_what_is_kept_is_read_again_without_opening_the_file_anew() -> None:
 
 def test_what_is_not_kept_any_more_is_read_from_the_file() -> None:
     opened = Opened()
-    replay = Replay(opened, at=0, keep=1000)
+    replay = ReplayStream(opened, at=0, keep=1000)
     read_to(replay, 5000, at=0)
     replay.rewind(3000)
     assert read_to(replay, 9000, at=3000) == DATA[3000:9000]
@@ -54,7 +54,7 @@ class Zeros(io.RawIOBase):
 
 
 def test_a_record_that_never_ends_takes_no_more_memory_than_is_kept() -> None:
-    replay = Replay(lambda _: Zeros(), at=0, keep=1 << 20)  # type: ignore[arg-type, return-value]
+    replay = ReplayStream(lambda _: Zeros(), at=0, keep=1 << 20)  # type: ignore[arg-type, return-value]
     tracemalloc.start()
     for _ in range(1000):
         replay.read(64 << 10)

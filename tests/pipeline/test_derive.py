@@ -26,7 +26,7 @@ from webmill.infra.executor.base import Executor
 from webmill.infra.executor.inline import InlineExecutor
 from webmill.infra.executor.pool import PoolExecutor
 from webmill.infra.files import RESERVED
-from webmill.pipeline.derive import Options, Report, derive_all
+from webmill.pipeline.derive import DeriveOptions, DeriveSummary, derive_all
 from webmill.pipeline.progress import ProgressBar
 
 PAGE = b"<title>T</title><p>Hello <a href=/x>world</a>"
@@ -53,10 +53,12 @@ class Watching:
         yield self.counts[title][1]
 
 
-def run(*warcs: Path, executor: Executor | None = None, progress: Watching | None = None, **options: object) -> Report:
+def run(
+    *warcs: Path, executor: Executor | None = None, progress: Watching | None = None, **options: object
+) -> DeriveSummary:
     return derive_all(
         warcs,
-        Options(**{"kinds": BOTH, **options}),  # type: ignore[arg-type]
+        DeriveOptions(**{"kinds": BOTH, **options}),  # type: ignore[arg-type]
         executor=executor or InlineExecutor(),
         progress=progress or Watching(),
     )
@@ -159,7 +161,7 @@ def test_the_command_takes_a_date_and_gives_a_report(tmp_path: Path) -> None:
     warc = make(tmp_path / "x.warc.gz")
     done = call("wet", warc, "-o", tmp_path / "out", "--date", "2026-01-02", "--json")
     assert done.exit_code == 0
-    assert msgspec.json.decode(done.stdout, type=Report).texts == 1
+    assert msgspec.json.decode(done.stdout, type=DeriveSummary).texts == 1
     derive(DeriveJob(warc=warc, outputs={"wet": tmp_path / "x.warc.wet.gz"}, date=datetime(2026, 1, 2, tzinfo=UTC)))
     assert (tmp_path / "out" / "x.warc.wet.gz").read_bytes() == (tmp_path / "x.warc.wet.gz").read_bytes()
 

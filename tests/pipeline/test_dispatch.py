@@ -32,20 +32,27 @@ from webmill.infra.queue.sqlite import SqliteQueue
 from webmill.infra.storage.base import Readable
 from webmill.infra.storage.http import HttpStorage
 from webmill.infra.storage.local import LocalStorage
-from webmill.pipeline.dispatch.batcher import Options, Report, Source, Surroundings, cut, dispatch
-from webmill.pipeline.dispatch.blocks import ShardReader, extents_of, rows
+from webmill.pipeline.dispatch.batcher import (
+    BatcherContext,
+    BatcherOptions,
+    BatcherReport,
+    IndexSource,
+    cut_batches,
+    dispatch,
+)
+from webmill.pipeline.dispatch.blocks import ShardReader, find_summary_ranges, read_summary
 from webmill.pipeline.dispatch.metrics import ALL
 
 ENGLISH = Selection(statuses=("200",), languages=("eng",))
 
 
-def source_at(cluster: Path, *, shards: Any = None) -> Source:
+def source_at(cluster: Path, *, shards: Any = None) -> IndexSource:
     storage = LocalStorage(cluster.parent)
-    return Source("test", storage, cluster.name, shards or ShardLocations(storage, cluster.name, elsewhere={}))
+    return IndexSource("test", storage, cluster.name, shards or ShardLocations(storage, cluster.name, elsewhere={}))
 
 
 def run(
-    source: Source,
+    source: IndexSource,
     wanted: Selection,
     queue: SqliteQueue,
     root: Path,
@@ -54,15 +61,15 @@ def run(
     metrics: Metrics | None = None,
     restart: bool = False,
     **options: Any,
-) -> Report:
+) -> BatcherReport:
     return dispatch(
         source,
         wanted,
         queue,
         root=root,
         executor=executor,
-        options=Options(**options),
-        around=Surroundings(metrics or Metrics(ALL), sleep=lambda _: None),
+        options=BatcherOptions(**options),
+        around=BatcherContext(metrics or Metrics(ALL), sleep=lambda _: None),
         restart=restart,
     )
 
@@ -84,7 +91,7 @@ def taken(queue: SqliteQueue) -> dict[str, bytes]:
     return found
 
 
-def rejects_of(report: Report) -> list[dict[str, Any]]:
+def rejects_of(report: BatcherReport) -> list[dict[str, Any]]:
     return [json.loads(line) for line in Path(report.rejected_file).read_text().splitlines()]
 
 
@@ -118,7 +125,7 @@ def test_a_summary_is_read_as_it_stands(tmp_path: Path) -> None:
     )
     storage = LocalStorage(tmp_path)
     stat = storage.stat("cluster.idx")
-    found = [row.block for row in rows(storage, stat, extents_of(Pages(storage, stat), ()), start=0)]
+    found = [row.block for row in read_summary(storage, stat, find_summary_ranges(Pages(storage, stat), ()), start=0)]
     assert [(block.key, block.offset, block.length, block.number) for block in found] == [  # type: ignore[union-attr]
         (b"0,100,22,165)/ 20240722120756", 0, 188224, 1),
         (b"101,141,199,66)/robots.txt 20240714155331", 188224, 178351, 2),
@@ -197,11 +204,11 @@ def test_batches_do_not_depend_on_where_groups_end(
     items = [b"x" * weight for weight in weights]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("webmill.pipeline.dispatch.batcher.MAX_BATCH_BYTES", most)
-        *whole, rest = cut(items, size=size)
+        *whole, rest = cut_batches(items, size=size)
         found, carry = [], list[bytes]()
         while items:
             taken_now = data.draw(st.integers(1, len(items)))
-            *batches, carry = cut(carry + items[:taken_now], size=size)
+            *batches, carry = cut_batches(carry + items[:taken_now], size=size)
             found += batches
             items = items[taken_now:]
     assert (found, carry) == (whole, rest)
@@ -216,7 +223,7 @@ def test_patterns_give_each_capture_once_and_ask_only_for_their_blocks(
     many: bool, tmp_path: Path, queue: MemoryQueue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if many:
-        monkeypatch.setattr("webmill.pipeline.dispatch.blocks.MOST_BISECTED", 2)
+        monkeypatch.setattr("webmill.pipeline.dispatch.blocks.MAX_BISECTED", 2)
     cluster = write_index(tmp_path / "index", in_blocks(captures(3000), 10))
     hosts = ("h0007", "h0100", "h0149", "h9999")
     ranges = [key_range(f"{host}.com", "domain") for host in hosts]
@@ -242,9 +249,9 @@ def put(server: RangeServer, folder: Path) -> None:
     server.values |= {file.name: file.read_bytes() for file in folder.iterdir()}
 
 
-def http_source(server: RangeServer) -> Source:
+def http_source(server: RangeServer) -> IndexSource:
     storage: Readable = HttpStorage(server.url, user_agent="test")
-    return Source("test", storage, "cluster.idx", ShardLocations(storage, "cluster.idx", elsewhere={}))
+    return IndexSource("test", storage, "cluster.idx", ShardLocations(storage, "cluster.idx", elsewhere={}))
 
 
 # --- damage -----------------------------------------------------------------------------------------------------------
@@ -359,7 +366,7 @@ def test_broken_off_again_and_again_it_publishes_each_batch_once(
     for reads in range(1, 200):
         shards = Failing(source_at(cluster).shards, reads=reads % 9)
         source = source_at(cluster, shards=shards)
-        around = Surroundings(Metrics(ALL), sleep=lambda _: found.update(new(taken(queue), found)))
+        around = BatcherContext(Metrics(ALL), sleep=lambda _: found.update(new(taken(queue), found)))
         try:
             report = dispatch(
                 source,
@@ -367,7 +374,7 @@ def test_broken_off_again_and_again_it_publishes_each_batch_once(
                 queue,
                 root=tmp_path,
                 executor=InlineExecutor(),
-                options=Options(**options),
+                options=BatcherOptions(**options),
                 around=around,
             )
         except Unavailable:
@@ -423,7 +430,7 @@ def test_broken_off_between_the_windows_of_a_group_it_publishes_each_batch_once(
     with closing(MemoryQueue()) as other:
         whole = run(source_at(cluster), ENGLISH, other, tmp_path / "whole", batch_size=4, dedup=True)
         expected = taken(other)
-    monkeypatch.setattr("webmill.pipeline.dispatch.batcher.WINDOW", 3)
+    monkeypatch.setattr("webmill.pipeline.dispatch.batcher.PUBLISH_WINDOW", 3)
     monkeypatch.setattr("webmill.pipeline.dispatch.batcher.BLOCKS_IN_A_PIECE", 20)
     found: dict[str, bytes] = {}
     breaks = 0
@@ -522,8 +529,8 @@ def test_it_waits_while_the_queue_is_full(tmp_path: Path, queue: MemoryQueue) ->
         queue,
         root=tmp_path,
         executor=InlineExecutor(),
-        options=Options(batch_size=5, max_queued=3),
-        around=Surroundings(Metrics(ALL), sleep=sleep),
+        options=BatcherOptions(batch_size=5, max_queued=3),
+        around=BatcherContext(Metrics(ALL), sleep=sleep),
     )
     found.update(taken(queue))
     assert most == 3
@@ -543,8 +550,8 @@ def test_two_batchers_of_one_selection_do_not_run_at_once(tmp_path: Path, queue:
         queue,
         root=tmp_path,
         executor=InlineExecutor(),
-        options=Options(),
-        around=Surroundings(Metrics(ALL), total=also),
+        options=BatcherOptions(),
+        around=BatcherContext(Metrics(ALL), total=also),
     )
 
 

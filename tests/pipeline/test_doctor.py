@@ -18,8 +18,8 @@ from tests.unit.archive.captures import capture, writer
 from tests.unit.cli.command import webmill
 from webmill.infra.queue.base import Message
 from webmill.infra.queue.sqlite import SqliteQueue
-from webmill.pipeline.doctor import machine
-from webmill.pipeline.doctor.machine import clock, open_files, sqlite
+from webmill.pipeline.doctor import check_machine
+from webmill.pipeline.doctor.machine import check_clock, check_open_files, check_sqlite
 
 
 @pytest.fixture
@@ -155,10 +155,14 @@ def test_a_folder_that_cannot_be_written_to_is_bad(tmp_path: Path) -> None:
 
 
 def test_the_machine_is_judged_by_what_it_has() -> None:
-    assert {finding.state for finding in machine() if finding.part != "open files"} == {"good"}
-    assert sqlite("3.40.1").state == "doubt"
-    assert (open_files(64).state, open_files(1024).state, open_files(65536).state) == ("bad", "doubt", "good")
-    assert clock(1000.0, made=10_000_000.0).state == "bad"
+    assert {finding.state for finding in check_machine() if finding.part != "open files"} == {"good"}
+    assert check_sqlite("3.40.1").state == "doubt"
+    assert (check_open_files(64).state, check_open_files(1024).state, check_open_files(65536).state) == (
+        "bad",
+        "doubt",
+        "good",
+    )
+    assert check_clock(1000.0, made=10_000_000.0).state == "bad"
 
 
 def test_servers_that_are_not_there_are_bad_and_named(tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ from webmill.index.lookup.query import Query, url_range
 from webmill.index.zipnum.writer import write_index
 from webmill.infra.storage.local import LocalStorage
 from webmill.model import Headers
-from webmill.pipeline.export.wacz import Export
+from webmill.pipeline.export.wacz import WaczExport
 
 URL = "https://town.example/"
 
@@ -213,7 +213,7 @@ def test_a_place_that_is_none_is_an_error_that_names_it(tmp_path: Path, place: d
     (files / "a.warc.gz").write_bytes(b"x")
     fields = {"url": "http://a.com/", "filename": "a.warc.gz", "status": "200"} | place
     write_index([[f"com,a)/ 20240101000000 {json.dumps(fields)}\n".encode()]], tmp_path / "index")
-    work = Export(
+    work = WaczExport(
         io.BytesIO(),
         files=LocalStorage(files),
         title="",

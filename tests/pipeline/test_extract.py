@@ -37,8 +37,8 @@ from webmill.infra.queue.base import Message
 from webmill.infra.queue.sqlite import SqliteQueue
 from webmill.infra.storage.backends import open_storage
 from webmill.pipeline.extract.metrics import ALL
-from webmill.pipeline.extract.output import Shape
-from webmill.pipeline.extract.plan import Keep
+from webmill.pipeline.extract.output import OutputShape
+from webmill.pipeline.extract.plan import DocumentFilter
 
 PLAIN = Recipe(extractor="resiliparse")
 
@@ -55,7 +55,7 @@ def pages(tmp_path: Path) -> list[Page]:
 def test_every_capture_is_a_row_with_the_text_of_the_extractor_itself(tmp_path: Path, pages: list[Page]) -> None:
     queue = queue_of(*batches(pages, size=7))
     recipe = Recipe(extractor="resiliparse", detect=True)
-    output = output_at(tmp_path / "out", Shape(recipe=recipe, format="parquet"))
+    output = output_at(tmp_path / "out", OutputShape(recipe=recipe, format="parquet"))
     metrics = Metrics(ALL)
     with closing(PoolExecutor(workers=2)) as executor:
         report = work_all(queue, archive(tmp_path), output, metrics=metrics, executor=executor)
@@ -82,7 +82,7 @@ def test_every_capture_is_a_row_with_the_text_of_the_extractor_itself(tmp_path: 
 
 
 def test_trafilatura_is_asked_as_it_would_be_asked_directly(tmp_path: Path, pages: list[Page]) -> None:
-    output = output_at(tmp_path / "out", Shape(recipe=Recipe(extractor="trafilatura"), format="jsonl"))
+    output = output_at(tmp_path / "out", OutputShape(recipe=Recipe(extractor="trafilatura"), format="jsonl"))
     work_all(queue_of(*batches(pages[:10])), archive(tmp_path), output)
     assert [row["text"] for row in rows(tmp_path / "out")] == [trafilatura_text(page.html) for page in pages[:10]]
 
@@ -91,7 +91,7 @@ def test_without_an_extractor_rows_have_no_text(tmp_path: Path, pages: list[Page
     work_all(
         queue_of(*batches(pages)),
         archive(tmp_path),
-        output_at(tmp_path / "out", Shape(recipe=Recipe(extractor="none"), format="jsonl")),
+        output_at(tmp_path / "out", OutputShape(recipe=Recipe(extractor="none"), format="jsonl")),
     )
     found = rows(tmp_path / "out")
     assert {(row["text"], row["outcome"], [row["language"]] == row["languages"]) for row in found} == {
@@ -117,8 +117,8 @@ def test_the_metrics_have_the_names_of_the_reference() -> None:
 
 def test_pages_that_are_filtered_are_counted_by_reason(tmp_path: Path, pages: list[Page]) -> None:
     texts = sorted(len(resiliparse_text(page.html)) for page in pages)
-    keep = Keep(min_text=texts[5], max_text=texts[-6], languages=("eng", "deu"))
-    output = output_at(tmp_path / "out", Shape(recipe=PLAIN, format="jsonl", keep=keep))
+    keep = DocumentFilter(min_text=texts[5], max_text=texts[-6], languages=("eng", "deu"))
+    output = output_at(tmp_path / "out", OutputShape(recipe=PLAIN, format="jsonl", keep=keep))
     work_all(queue_of(*batches(pages)), archive(tmp_path), output)
     found = rows(tmp_path / "out")
     expected = [
@@ -135,14 +135,14 @@ def test_pages_that_are_filtered_are_counted_by_reason(tmp_path: Path, pages: li
 
 def test_filters_on_text_need_an_extractor() -> None:
     with pytest.raises(Misconfigured, match="--extractor"):
-        Shape(recipe=Recipe(extractor="none"), keep=Keep(min_text=5)).check()
+        OutputShape(recipe=Recipe(extractor="none"), keep=DocumentFilter(min_text=5)).check()
 
 
 def test_an_output_is_made_with_one_set_of_settings(tmp_path: Path) -> None:
-    output_at(tmp_path / "out", Shape(recipe=Recipe(extractor="trafilatura")))
-    output_at(tmp_path / "out", Shape(recipe=Recipe(extractor="trafilatura")))
+    output_at(tmp_path / "out", OutputShape(recipe=Recipe(extractor="trafilatura")))
+    output_at(tmp_path / "out", OutputShape(recipe=Recipe(extractor="trafilatura")))
     with pytest.raises(Misconfigured, match="begun with --extractor trafilatura"):
-        output_at(tmp_path / "out", Shape(recipe=PLAIN))
+        output_at(tmp_path / "out", OutputShape(recipe=PLAIN))
 
 
 # --- once, in effect --------------------------------------------------------------------------------------------------

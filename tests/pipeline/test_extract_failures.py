@@ -30,9 +30,9 @@ from webmill.infra.metrics import Metrics
 from webmill.infra.queue.base import Message
 from webmill.infra.request_outcome import AccessRefused
 from webmill.infra.retry import BackoffPolicy
-from webmill.pipeline.extract import maker, places
+from webmill.pipeline.extract import resources, row_maker
 from webmill.pipeline.extract.metrics import ALL
-from webmill.pipeline.extract.output import Shape
+from webmill.pipeline.extract.output import OutputShape
 
 
 def archive(root: Path) -> Path:
@@ -117,7 +117,7 @@ class OneRecord:
         fields = {"url": "http://example.org/", "filename": "one.warc.gz", "offset": "0", "length": str(len(stored))}
         self.fields = fields | {"status": "200", "mime": "text/html"}
 
-    def row(self, out: Path, *, shape: Shape = JSONL, fields: dict[str, str] | None = None) -> dict[str, Any]:
+    def row(self, out: Path, *, shape: OutputShape = JSONL, fields: dict[str, str] | None = None) -> dict[str, Any]:
         line = f"org,example)/ 20240101000000 {json.dumps(self.fields | (fields or {}))}\n".encode()
         folder = out.with_name("archive")
         folder.mkdir()
@@ -169,7 +169,7 @@ def test_what_is_no_page_is_told(
 
 
 def test_a_page_that_freezes_the_parser_costs_only_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(maker, "SANDBOX_LIMITS", SANDBOX_LIMITS._replace(cpu=1))
+    monkeypatch.setattr(row_maker, "SANDBOX_LIMITS", SANDBOX_LIMITS._replace(cpu=1))
     row = OneRecord(HEAD + b"\r\n" + b"<div>" * 200_000).row(tmp_path / "out")
     assert (row["outcome"], row["text"]) == ("parse_limit", None)
 
@@ -177,7 +177,7 @@ def test_a_page_that_freezes_the_parser_costs_only_itself(tmp_path: Path, monkey
 def test_a_page_that_kills_the_parser_costs_only_itself(
     tmp_path: Path, pages: list[Page], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(maker, "SANDBOX_FUNCTION", "tests.pipeline.cc_crashes:crash")
+    monkeypatch.setattr(row_maker, "SANDBOX_FUNCTION", "tests.pipeline.cc_crashes:crash")
     made = work_all(queue_of(next(batches(pages))), archive(tmp_path), output_at(tmp_path / "one"))
     again = work_all(queue_of(next(batches(pages))), archive(tmp_path), output_at(tmp_path / "two"))
     first = sum(page.fields["offset"] == "0" for page in pages[:10])
@@ -189,7 +189,7 @@ def test_a_page_that_kills_the_parser_costs_only_itself(
 def test_a_body_that_blows_up_is_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import brotli
 
-    monkeypatch.setattr(maker, "SANDBOX_LIMITS", SANDBOX_LIMITS._replace(cpu=5))
+    monkeypatch.setattr(row_maker, "SANDBOX_LIMITS", SANDBOX_LIMITS._replace(cpu=5))
     body = brotli.compress(b"<p>a</p>" * 2_000_000)
     row = OneRecord(HEAD + b"Content-Encoding: br\r\n\r\n" + body).row(tmp_path / "out")
     assert row["outcome"] in ("ok", "parse_limit")
@@ -216,7 +216,7 @@ def test_a_message_that_is_no_batch_is_buried_and_others_flow(tmp_path: Path, pa
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     """A request is tried once: what follows is up to the queue."""
-    monkeypatch.setattr(places, "open_crawl_storage", partial(open_crawl_storage, policy=BackoffPolicy(attempts=1)))
+    monkeypatch.setattr(resources, "open_crawl_storage", partial(open_crawl_storage, policy=BackoffPolicy(attempts=1)))
 
 
 def test_an_archive_that_is_out_of_reach_sends_the_batch_back_until_it_is_buried(

@@ -15,7 +15,7 @@ from tests.faults.matrix import record, seed
 from tests.serve.town import NAME, Visit, archive, page
 from tests.thoroughness import kills as kills_of
 from tests.unit.cli.command import webmill
-from webmill.pipeline.extract.jobs import running
+from webmill.pipeline.extract.jobs import lock_job
 
 FIRST = [Visit(f"https://a.example/{n}", f"202401010000{n:02d}", page(f"Page {n}", f"Words {n}")) for n in range(6)]
 SECOND = [Visit(f"https://b.example/{n}", f"202402010000{n:02d}", page(f"Page {n}", f"More {n}")) for n in range(3)]
@@ -112,7 +112,7 @@ def test_what_another_version_made_is_refused_and_made_anew_on_demand(tmp_path: 
 def test_nothing_is_forgotten_while_another_run_is_at_it(tmp_path: Path) -> None:
     archive(tmp_path, FIRST)
     assert webmill("extract", tmp_path).code == 0
-    with running(tmp_path / ".webmill" / "extract"):
+    with lock_job(tmp_path / ".webmill" / "extract"):
         refused = webmill("extract", tmp_path, "--from-scratch")
     assert refused.code == 1
     assert urls(tmp_path) == wanted(*FIRST)

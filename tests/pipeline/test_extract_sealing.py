@@ -17,9 +17,9 @@ from webmill.infra.sinks.base import Delivered, SinkRow
 from webmill.infra.sinks.json_lines import encode
 from webmill.infra.storage.local import LocalStorage
 from webmill.model import Document
-from webmill.pipeline.extract.output import Output, Shape
+from webmill.pipeline.extract.output import ExtractOutput, OutputShape
 from webmill.pipeline.extract.receipts import Receipt, Receipts
-from webmill.pipeline.extract.sealing import SealedPart, Sealer
+from webmill.pipeline.extract.sealing import PartSealer, SealedPart
 
 NEVER = lambda _: False  # noqa: E731
 ALWAYS = lambda _: True  # noqa: E731
@@ -30,19 +30,19 @@ def row(batch: int, number: int) -> Document:
     return Document(id=f"{batch}#{number}", url=url, text=f"{batch} {number} " * 20, text_chars=20, extractor="none")
 
 
-def output_at(folder: Path, *, size: int = 2000, form: str = "jsonl") -> Output:
-    shape = Shape(recipe=Recipe(extractor="none"), format=form, file_size=size)  # type: ignore[arg-type]
-    return Output(str(folder), f"{folder}/.webmill", shape=shape)
+def output_at(folder: Path, *, size: int = 2000, form: str = "jsonl") -> ExtractOutput:
+    shape = OutputShape(recipe=Recipe(extractor="none"), format=form, file_size=size)  # type: ignore[arg-type]
+    return ExtractOutput(str(folder), f"{folder}/.webmill", shape=shape)
 
 
-def work(output: Output, numbers: Iterable[int], *, run: str = RUN) -> None:
+def work(output: ExtractOutput, numbers: Iterable[int], *, run: str = RUN) -> None:
     """Batch N has N % 4 rows. As a worker does it: first the rows, then the part."""
     for number in numbers:
         done(output, number, [row(number, one) for one in range(number % 4)], run=run)
 
 
 def done(
-    output: Output, number: int, made: list[Document], *, run: str = RUN, left_out: dict[str, int] | None = None
+    output: ExtractOutput, number: int, made: list[Document], *, run: str = RUN, left_out: dict[str, int] | None = None
 ) -> None:
     state = output.notes
     rows = [SinkRow(one, msgspec.json.encode(one)) for one in made]
@@ -195,10 +195,10 @@ class Dying(LocalStorage):
         super().delete(key)
 
 
-def dying_sealer(folder: Path, shape: Shape, *, after: int) -> Sealer:
+def dying_sealer(folder: Path, shape: OutputShape, *, after: int) -> PartSealer:
     data, state = Dying(folder), Dying(folder / ".webmill")
     data.left = state.left = [after]
-    return Sealer(data, state, form=shape.format, row=Document, file_size=shape.file_size, scratch=None)
+    return PartSealer(data, state, form=shape.format, row=Document, file_size=shape.file_size, scratch=None)
 
 
 def test_a_sealer_that_is_killed_anywhere_is_taken_over(tmp_path: Path, calm: tuple[dict[str, bytes], str]) -> None:

@@ -40,9 +40,9 @@ from webmill.index import jobs
 from webmill.index.cdxj.excessive import ExcessPolicy
 from webmill.infra.executor.inline import InlineExecutor
 from webmill.infra.executor.pool import PoolExecutor
-from webmill.pipeline.index import Options, index_collection
+from webmill.pipeline.index import IndexingOptions, index_collection
 
-SMALL = Options(shards=3, lines=5)
+SMALL = IndexingOptions(shards=3, lines=5)
 
 
 @pytest.fixture
@@ -294,7 +294,7 @@ def test_a_blocklist_that_removes_too_much_leaves_the_old_index(root: Path, tmp_
     put(root, "b.warc.gz", warc(30))
     rules = put(tmp_path, "rules", b"^org\n")
     with pytest.raises(Misconfigured, match=r"removes 21 of 21 lines.*old index stays"):
-        index(root, Options(shards=3, lines=5, blocklist=rules, max_removed_share=0.5))
+        index(root, IndexingOptions(shards=3, lines=5, blocklist=rules, max_removed_share=0.5))
     assert published(root) == before
     assert leftovers(root) == []
     assert {file.name for file in indexes(root).glob("cdx-*")} == set(shard_names(root))
@@ -305,9 +305,9 @@ def test_options_changed_and_changed_back_give_what_they_gave(root: Path, tmp_pa
     seen = {}
     kinds = {
         "plain": SMALL,
-        "no tables": Options(shards=3, lines=5, parquet=False),
-        "few": Options(shards=1, lines=5, max_captures=1, keep=ExcessPolicy(count=1)),
-        "no field": Options(shards=3, lines=5, collection_field=False),
+        "no tables": IndexingOptions(shards=3, lines=5, parquet=False),
+        "few": IndexingOptions(shards=1, lines=5, max_captures=1, keep=ExcessPolicy(count=1)),
+        "no field": IndexingOptions(shards=3, lines=5, collection_field=False),
     }
     for name in [*kinds, *reversed(kinds), *kinds]:
         index(root, kinds[name], clock=at_rest)
@@ -327,7 +327,7 @@ def test_the_name_stays_when_the_folder_is_renamed(tmp_path: Path) -> None:
 def test_from_scratch_trusts_nothing(root: Path) -> None:
     put(root, "a.warc.gz", warc(1))
     index(root, clock=at_rest)
-    report = index(root, Options(shards=3, lines=5, from_scratch=True), clock=at_rest)
+    report = index(root, IndexingOptions(shards=3, lines=5, from_scratch=True), clock=at_rest)
     assert (report.indexed, report.published) == (1, True)
 
 
@@ -345,8 +345,8 @@ def test_processes_give_the_bytes_of_one(root: Path, workers: int) -> None:
     for number in range(6):
         put(root, f"{number}.warc.gz", warc(*range(number * 10, number * 10 + 30)))
     with nothing_left_behind():
-        index(root, Options(shards=4, lines=5), executor=PoolExecutor(workers=workers))
-    assert published(root) == index_from_scratch(root, root.parent / "elsewhere", Options(shards=4, lines=5))
+        index(root, IndexingOptions(shards=4, lines=5), executor=PoolExecutor(workers=workers))
+    assert published(root) == index_from_scratch(root, root.parent / "elsewhere", IndexingOptions(shards=4, lines=5))
 
 
 def test_neither_hash_seed_nor_time_zone_nor_language_changes_a_byte(root: Path) -> None:

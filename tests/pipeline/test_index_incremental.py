@@ -29,7 +29,7 @@ from tests.pipeline.index_samples import (
 )
 from webmill.errors import NotFound
 from webmill.index.cdxj.excessive import ExcessPolicy
-from webmill.pipeline.index import IndexReport, Options
+from webmill.pipeline.index import IndexingOptions, IndexReport
 
 NUMBERS = st.integers(0, 400)
 NAMES = st.sampled_from(
@@ -51,7 +51,7 @@ class Changes(RuleBasedStateMachine):
         self.root = self.base / "collection"
         self.root.mkdir()
         self.blocklist = put(self.base, "blocklist", BLOCKLIST)
-        self.options = Options(shards=2, lines=5)
+        self.options = IndexingOptions(shards=2, lines=5)
 
     def teardown(self) -> None:
         shutil.rmtree(self.base)
@@ -120,7 +120,7 @@ class Changes(RuleBasedStateMachine):
         field=st.booleans(),
     )
     def choose_options(self, shards: int, parquet: bool, blocks: bool, limit: int | None, field: bool) -> None:
-        self.options = Options(
+        self.options = IndexingOptions(
             shards=shards,
             lines=5,
             parquet=parquet,

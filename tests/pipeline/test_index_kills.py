@@ -39,10 +39,10 @@ from tests.pipeline.index_samples import (
 from tests.thoroughness import each
 from tests.thoroughness import kills as kills_of
 from webmill.index.cdxj.excessive import ExcessPolicy
-from webmill.pipeline.index import Options
+from webmill.pipeline.index import IndexingOptions
 
 OPTIONS = ("--shards", "2", "--lines", "5", "--max-captures", "3", "--keep", "1", "--name", NAME)
-SAME = Options(shards=2, lines=5, max_captures=3, keep=ExcessPolicy(count=1))
+SAME = IndexingOptions(shards=2, lines=5, max_captures=3, keep=ExcessPolicy(count=1))
 SEED = seed(7)
 DURABLE, RANDOM = "kill -9 before a durable call", "kill -9 at random"
 pytestmark = [needs_killer, pytest.mark.crash]

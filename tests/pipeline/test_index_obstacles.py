@@ -34,7 +34,7 @@ from webmill.errors import Conflict, Misconfigured, NotFound, Unavailable
 from webmill.infra import atomic, lock
 from webmill.infra.executor.inline import InlineExecutor
 from webmill.infra.executor.pool import PoolExecutor
-from webmill.pipeline.index import Options
+from webmill.pipeline.index import IndexingOptions
 
 
 @pytest.fixture
@@ -79,7 +79,7 @@ def test_a_state_that_cannot_be_used_is_named_with_its_repair(root: Path, harm: 
     with pytest.raises(Misconfigured, match=r"state\.sqlite.*--from-scratch"):
         index(root)
     assert published(root) == before
-    index(root, Options(shards=3, lines=5, from_scratch=True))
+    index(root, IndexingOptions(shards=3, lines=5, from_scratch=True))
     assert published(root) == before
 
 
@@ -128,7 +128,7 @@ def test_a_full_disk_leaves_the_old_index_and_no_temporary_files(small_disk: Pat
     if stage != "CDXJ":  # which are made here, and nothing else
         rules = put(small_disk, "rules", b"^org\n")
         with pytest.raises(Misconfigured):
-            index(root, Options(shards=3, lines=5, blocklist=rules, max_removed_share=0.5), clock=at_rest)
+            index(root, IndexingOptions(shards=3, lines=5, blocklist=rules, max_removed_share=0.5), clock=at_rest)
     executor = PoolExecutor(workers=2) if "processes" in stage else InlineExecutor()
     failures, promised, lost = [], 0, 0
     for room in range(0, 1 << 20, (32 if "processes" in stage else 4) << 10):
@@ -236,7 +236,7 @@ def test_a_blocklist_that_can_be_read_only_once_is_refused(root: Path) -> None:
     put(root, "a.warc.gz", warc(1))
     os.mkfifo(root / "rules")
     with pytest.raises(Misconfigured, match="no ordinary file"):
-        index(root, Options(blocklist=root / "rules"))
+        index(root, IndexingOptions(blocklist=root / "rules"))
 
 
 def test_a_list_that_another_is_writing_is_left_to_it(root: Path) -> None:

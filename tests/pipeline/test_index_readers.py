@@ -20,10 +20,10 @@ import pytest
 from tests.pipeline.index_samples import at_rest, index, indexes, lines_of, put, tables, warc
 from webmill.index.lookup.indexes import open_index
 from webmill.index.lookup.query import Query, run_query, url_range
-from webmill.pipeline.index import Options
+from webmill.pipeline.index import IndexingOptions
 
 GENERATIONS = 8
-OPTIONS = Options(shards=4, lines=5)
+OPTIONS = IndexingOptions(shards=4, lines=5)
 Answers = dict[str, int]  # digest of an answer -> its generation
 
 

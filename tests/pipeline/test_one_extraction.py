@@ -39,7 +39,7 @@ from webmill.infra.executor.ray import RayExecutor
 from webmill.infra.queue.base import Message
 from webmill.infra.storage.local import LocalStorage
 from webmill.model import Document
-from webmill.pipeline.extract.collection import extract_collection, job_of, plan_of, shape_of
+from webmill.pipeline.extract.collection import extract_collection, extract_job, extract_plan, output_shape
 from webmill.pipeline.extract.jobs import run_job
 from webmill.pipeline.extract.totals import ExtractReport
 from webmill.settings import ExecutorSettings, ExtractSettings, Settings
@@ -80,14 +80,14 @@ def extract_whole(root: Path, settings: Settings = SETTINGS, *, executor: Execut
 
 
 def run_on(executor: Executor, root: Path, settings: Settings) -> ExtractReport:
-    shape = shape_of(settings.extract)
-    plan = plan_of(root, msgspec.structs.replace(settings, executor=ExecutorSettings()), shape)
-    return run_job(job_of(root, shape, plan, refuse=refuse), executor, progress=no_progress)
+    shape = output_shape(settings.extract)
+    plan = extract_plan(root, msgspec.structs.replace(settings, executor=ExecutorSettings()), shape)
+    return run_job(extract_job(root, shape, plan, refuse=refuse), executor, progress=no_progress)
 
 
 def extract_chosen(root: Path, out: Path, chosen: list[Message], *, executor: Executor | None = None) -> Rows:
     """Of the captures that batches name."""
-    shape = msgspec.structs.replace(shape_of(SETTINGS.extract), format="jsonl")
+    shape = msgspec.structs.replace(output_shape(SETTINGS.extract), format="jsonl")
     report = work_all(queue_of(*chosen), root, output_at(out, shape), executor=executor)
     assert report.failures == []
     return by_id(rows(out))
@@ -208,7 +208,7 @@ def test_an_output_has_nothing_but_data_files_and_is_read_as_it_lies(crawl: Path
     count = duckdb.sql(f"SELECT count(DISTINCT id) FROM read_json('{crawl}/documents/*.jsonl.gz')").fetchall()
     assert count == [(40,)]
     settings = msgspec.structs.replace(SETTINGS, extract=msgspec.structs.replace(SETTINGS.extract, format="parquet"))
-    parquet = shape_of(settings.extract)
+    parquet = output_shape(settings.extract)
     extract_collection(crawl, settings, progress=no_progress, refuse=refuse, from_scratch=True)
     work_all(queue_of(*messages(crawl)), crawl, output_at(out, parquet))
     texts = {id_: row["text"] for id_, row in wanted.items()}

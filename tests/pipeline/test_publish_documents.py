@@ -27,10 +27,10 @@ from webmill.infra.storage.local import LocalStorage
 from webmill.infra.storage.memory import MemoryStorage
 from webmill.infra.storage.s3 import S3Options, S3Storage
 from webmill.model import Document
-from webmill.pipeline.documents import DocumentFiles, is_documents
+from webmill.pipeline.documents import DocumentFiles, is_document_file
 from webmill.pipeline.publish.documents import FIRST_SEEN, DocumentsRead, publish_documents
 from webmill.pipeline.publish.due import reason_not_to_publish
-from webmill.pipeline.publish.newest import Bits
+from webmill.pipeline.publish.newest import RowNumbers
 from webmill.publish import history
 from webmill.publish.guard import VersionShrunk
 from webmill.publish.keys import blob_key
@@ -496,11 +496,11 @@ def test_facets_are_those_that_were_asked_for() -> None:
     ],
 )
 def test_only_documents_are_taken_for_documents(key: str, ours: bool) -> None:
-    assert is_documents(key) == ours
+    assert is_document_file(key) == ours
 
 
 def test_a_set_of_row_numbers_takes_a_bit_each() -> None:
-    bits = Bits()
+    bits = RowNumbers()
     for number in (0, 7, 8, 1_000_000):
         bits.add(number)
     assert [number for number in (0, 1, 7, 8, 9, 999_999, 1_000_000, 1_000_001, 10**9) if number in bits] == [

@@ -18,7 +18,7 @@ from tests.serve.town import Visit, archive, run, visits
 from tests.serve.warc_fixtures import collection, record, response, revisit
 from webmill.errors import BadInput, Misconfigured, NotFound, WebmillError
 from webmill.infra.storage.backends import open_storage
-from webmill.pipeline.reading import OpenCollection
+from webmill.pipeline.collection_reader import OpenCollection
 
 HOME, SITE, WHEN = "https://town.example/", "https://made.example", "20230401120000"
 DOCS = Path(__file__).parents[2] / "docs" / "reference" / "python.md"

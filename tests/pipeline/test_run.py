@@ -16,7 +16,7 @@ from tests.unit.cli.command import started, webmill
 from webmill.crawl.progress import CrawlProgress
 from webmill.crawl.status_file import StatusFile
 from webmill.infra.storage.local import LocalStorage
-from webmill.pipeline.publish.due import TICK
+from webmill.pipeline.publish.due import CLOCK_TOLERANCE
 from webmill.publish import leases
 from webmill.publish.holder import this_process
 from webmill.settings import load_settings
@@ -78,7 +78,7 @@ def test_stages_are_done_as_far_as_they_are_due(tmp_path: Path) -> None:
     assert json.loads(webmill("search", tmp_path, "ferry", "--json").out)["total"] == 4, ended.err
 
     (tmp_path / "documents" / "again.jsonl").write_text('{"url": "https://a.example/late", "text": "Ferry late"}\n')
-    time.sleep(2 * TICK)  # else a look so soon after it could have missed it
+    time.sleep(2 * CLOCK_TOLERANCE)  # else a look so soon after it could have missed it
     ended = webmill("run", tmp_path)
     assert "publish: publishing documents" in ended.err, "there is a new file"
     assert "nothing has changed since version" in ended.err

@@ -25,8 +25,8 @@ from webmill.errors import Conflict, NotFound
 from webmill.infra.storage.base import Storage
 from webmill.infra.storage.local import LocalStorage
 from webmill.infra.storage.memory import MemoryStorage
-from webmill.pipeline.search.documents import mark_of_item
-from webmill.pipeline.search.feed import Fed, reconcile, update
+from webmill.pipeline.search.documents import item_mark
+from webmill.pipeline.search.feed import FeedReport, reconcile, update
 from webmill.publish import history
 from webmill.publish.gc import collect_garbage
 from webmill.publish.keys import blob_key
@@ -61,7 +61,7 @@ def check(storage: Storage, engine: SearchEngine) -> None:
     """By what the index says of itself, and by searching."""
     live = history.live_version(storage)
     items = list(read_items(storage, read_version_index(storage, live)))
-    assert dict(engine.keys()) == {item.id: mark_of_item(item) for item in items}
+    assert dict(engine.keys()) == {item.id: item_mark(item) for item in items}
     assert engine.cursor() == live.version
     assert engine.search(SearchRequest(query=parse(""))).total == len(items)
 
@@ -69,7 +69,7 @@ def check(storage: Storage, engine: SearchEngine) -> None:
 def weigh(storage: Storage, engine: SearchEngine) -> dict[str, int]:
     """What is published, what of it the index has not or has as it was before, and what it has twice."""
     wanted = {
-        (item.id, mark_of_item(item))
+        (item.id, item_mark(item))
         for item in read_items(storage, read_version_index(storage, history.live_version(storage)))
     }
     keys = list(engine.keys())
@@ -100,10 +100,10 @@ def test_only_what_changed_is_read(storage: Storage, engine: SearchEngine) -> No
     texts |= {"d0007": "another text", "new": "a new one"}
     del texts["d0100"]
     version = publish(storage, texts)
-    assert update(storage, engine, progress=progress) == Fed(version=version, changed=2, removed=1)
+    assert update(storage, engine, progress=progress) == FeedReport(version=version, changed=2, removed=1)
     check(storage, engine)
     assert [hit.id for hit in engine.search(SearchRequest(query=parse("another"))).hits] == ["d0007"]
-    assert update(storage, engine, progress=progress) == Fed(version=version)
+    assert update(storage, engine, progress=progress) == FeedReport(version=version)
 
 
 def test_what_is_said_of_an_item_beside_its_content_is_brought_up_to_date(

@@ -11,7 +11,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from tests.serve.warc_fixtures import collection, response, revisit, serve_both_origins
-from webmill.pipeline.archived import PIECE
+from webmill.pipeline.capture_reader import PIECE
 from webmill.serve.capture_response import SKIPPED, slice_pieces
 
 SITE, WHEN = "https://film.example", "20230401120000"

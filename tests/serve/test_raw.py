@@ -17,8 +17,8 @@ from warcio.archiveiterator import ArchiveIterator  # type: ignore[import-untype
 from tests.serve.asgi_client import asgi_client
 from tests.serve.conftest import site_of
 from tests.serve.warc_fixtures import collection, record, response, revisit, serve_both_origins
-from webmill.pipeline.archived import PIECE, open_capture
-from webmill.pipeline.captures import nearest
+from webmill.pipeline.capture_reader import PIECE, open_capture
+from webmill.pipeline.captures import nearest_captures
 from webmill.serve.app import application
 
 SITE, WHEN = "https://made.example", "20230401120000"
@@ -239,7 +239,7 @@ def test_a_bomb_behind_an_honest_beginning_never_is_in_memory(tmp_path: Path) ->
     packed += b"".join(packer.compress(bytes(1 << 20)) for _ in range(100)) + packer.flush()
     site = site_of(collection(tmp_path, [response(f"{SITE}/", WHEN, packed, head=(("Content-Encoding", "zstd"),))]))
     index = site.index()
-    line = next(nearest(index, f"{SITE}/", moment=WHEN))
+    line = next(nearest_captures(index, f"{SITE}/", moment=WHEN))
     archived = open_capture(index, site.files, line.capture)
     tracemalloc.start()
     try:

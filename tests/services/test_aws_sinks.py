@@ -25,8 +25,8 @@ from webmill.infra.retry import BackoffPolicy
 from webmill.infra.sinks.base import Sink, SinkRow
 from webmill.infra.sinks.kinesis import KinesisSink
 from webmill.infra.sinks.sqs import ATTRIBUTE, SqsSink
-from webmill.pipeline.dataset.folder import Folder
-from webmill.pipeline.extract.places import id_of
+from webmill.pipeline.dataset.folder import DatasetFolder
+from webmill.pipeline.extract.resources import id_of
 
 pytestmark = pytest.mark.server("aws")
 
@@ -227,7 +227,7 @@ def test_a_document_that_is_too_large_is_an_error_and_the_others_arrive(
 
 def with_a_long_page(
     tmp_path: Path, amazon: Amazon, kind: str, letters: int, *, option: str = ""
-) -> tuple[Folder, str]:
+) -> tuple[DatasetFolder, str]:
     pages = [Spec("a"), Spec("long", text="x" * letters), Spec("b")]
     line = write_triple(tmp_path / "in", "f", make_triple(pages))
     address = amazon.make(kind)

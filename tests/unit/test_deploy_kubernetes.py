@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.unit.deploy_files import DEPLOY, MANIFESTS, ROOT, containers, is_ours, manifests, named, pods
-from webmill.pipeline.dataset.config import load
+from webmill.pipeline.dataset.config import load_dataset
 
 VERSIONS = ("1.31", "1.34")
 PODS = list(pods())
@@ -199,4 +199,4 @@ def test_ray_is_the_one_that_is_locked_and_takes_its_parameters() -> None:
 def test_the_description_of_the_dataset_is_one(tmp_path: Path) -> None:
     file = tmp_path / "news.toml"
     file.write_text(named("ConfigMap")["dataset"]["data"]["news.toml"])
-    assert load(file).name == words_of("dataset")[2]
+    assert load_dataset(file).name == words_of("dataset")[2]

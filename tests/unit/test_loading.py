@@ -17,7 +17,7 @@ from webmill.errors import WebmillError
 from webmill.index.state import IndexState
 from webmill.infra.limiter import Limiter
 from webmill.infra.queue.sqlite import SqliteQueue
-from webmill.pipeline.dataset.folder import open_folder
+from webmill.pipeline.dataset.folder import open_dataset
 
 SOURCE = Path(__file__).parents[2] / "src" / "webmill"
 LOADERS = {"pickle", "cPickle", "dill", "cloudpickle", "joblib", "marshal", "shelve", "yaml", "jsonpickle"}
@@ -69,7 +69,7 @@ PLACES: dict[str, Callable[[Path], object]] = {
     "queue": SqliteQueue,
     "state": IndexState,
     "limiter": lambda path: Limiter(path, rate=0.01).acquire(patience=0),
-    "dataset.json": lambda path: open_folder(path.parent),
+    "dataset.json": lambda path: open_dataset(path.parent),
 }
 
 

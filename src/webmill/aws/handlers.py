@@ -56,22 +56,22 @@ class LambdaContext(Protocol):
     def get_remaining_time_in_millis(self) -> int: ...
 
 
-class Opened(NamedTuple):
+class LambdaResources(NamedTuple):
     """What an environment keeps between invocations."""
 
-    around: environment.Environment
+    around: environment.LambdaEnvironment
     storage: Storage
     queue: SqsQueue
 
 
 @cache
-def parts() -> Opened:
+def open_resources() -> LambdaResources:
     logs.configure(verbosity=1, form="json")
-    around = environment.read(os.environ)
+    around = environment.read_environment(os.environ)
     queue = SqsQueue(
         around.queue.url, max_attempts=around.queue.attempts, lease=around.queue.lease, group_of=host_of_job
     )
-    return Opened(around, open_versions(around.settings.storage), queue)
+    return LambdaResources(around, open_versions(around.settings.storage), queue)
 
 
 def host_of_job(message: Message) -> str:
@@ -80,12 +80,12 @@ def host_of_job(message: Message) -> str:
 
 def orchestrate(event: Event, context: LambdaContext) -> Answer:  # noqa: ARG001
     """Begins a run. `{"force": true}` publishes also what a run that was left behind lost."""
-    around, storage, queue = parts()
-    found = board_list(around, storage)
+    around, storage, queue = open_resources()
+    found = read_boards(around, storage)
     for complaint in found.problems:
         log.warning("the board list", extra={"path": complaint.path, "why": complaint.message})
     planning = RunOptions(
-        deadline=timedelta(seconds=around.settings.deadline), publish=publishing(around, found, event)
+        deadline=timedelta(seconds=around.settings.deadline), publish=publish_options(around, found, event)
     )
     try:
         plan = begin(storage, queue, found.boards, broken=broken_entries(found), planning=planning)
@@ -97,13 +97,13 @@ def orchestrate(event: Event, context: LambdaContext) -> Answer:  # noqa: ARG001
 
 def work(event: Event, context: LambdaContext) -> Answer:
     """Reads the boards of these messages. What is not settled is named, and comes again."""
-    around, storage, queue = parts()
+    around, storage, queue = open_resources()
     records: Sequence[Event] = event["Records"]
     handed = EventQueue(queue, records)
     beat = min(15.0, around.queue.lease / 4)
     labour = BoardWorkerOptions(threads=len(records), attempts=around.queue.attempts, beat=beat)
     time.sleep(around.settings.delay)  # another environment may have asked these hosts a moment ago
-    with BoardReader(reading(around, seconds=context.get_remaining_time_in_millis() / 1000)) as reader:
+    with BoardReader(reader_options(around, seconds=context.get_remaining_time_in_millis() / 1000)) as reader:
         workers = BoardWorkers(storage, handed, reader, labour)
         results = workers.run(stop=threading.Event(), is_over=lambda: True)
     log.info("boards were read", extra=dict(results))
@@ -112,11 +112,11 @@ def work(event: Event, context: LambdaContext) -> Answer:
 
 def aggregate(event: Event, context: LambdaContext) -> Answer:  # noqa: ARG001
     """Publishes the runs that are complete or late. `{"force": true}`: also what lost too much to be believed."""
-    around, storage, queue = parts()
+    around, storage, queue = open_resources()
     ended: list[Any] = []
     waiting: list[str] = []
     runs = open_runs(storage)
-    options = publishing(around, board_list(around, storage), event) if runs else PublishOptions()
+    options = publish_options(around, read_boards(around, storage), event) if runs else PublishOptions()
     for run in runs:
         try:
             outcome = put_together(storage, queue, run, options=options)
@@ -133,19 +133,19 @@ def aggregate(event: Event, context: LambdaContext) -> Answer:  # noqa: ARG001
     return {"ended": ended, "waiting": waiting}
 
 
-def board_list(around: environment.Environment, storage: Storage) -> BoardList:
+def read_boards(around: environment.LambdaEnvironment, storage: Storage) -> BoardList:
     key = around.settings.site_map
     return read_board_list(storage.read(key), source=key, complaint_about=selector_error)
 
 
-def publishing(around: environment.Environment, found: BoardList, event: Event) -> PublishOptions:
+def publish_options(around: environment.LambdaEnvironment, found: BoardList, event: Event) -> PublishOptions:
     """Indexed by all that boards have in common; there are too many boards to be worth a file each."""
     return PublishOptions(
         facets=facet_names(found), force=event.get("force") is True, most_lost=around.settings.most_lost
     )
 
 
-def reading(around: environment.Environment, *, seconds: float) -> ReaderOptions:
+def reader_options(around: environment.LambdaEnvironment, *, seconds: float) -> ReaderOptions:
     settings = around.settings
     scratch = Path(settings.scratch)
     scratch.mkdir(parents=True, exist_ok=True)

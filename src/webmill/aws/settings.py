@@ -15,7 +15,7 @@ from webmill.errors import Misconfigured
 from webmill.publish.guard import MAX_LOSS
 from webmill.settings import QueueSettings, load_settings
 
-OURS = "WEBMILL_AWS_"
+PREFIX = "WEBMILL_AWS_"
 ENDPOINT = "AWS_ENDPOINT_URL"
 
 
@@ -33,35 +33,37 @@ class LambdaSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     scratch: str = "/tmp/webmill"  # noqa: S108 - all that Lambda lets us write to, and nobody else's
 
 
-class Environment(msgspec.Struct, frozen=True):
+class LambdaEnvironment(msgspec.Struct, frozen=True):
     settings: LambdaSettings
     queue: QueueSettings
     contact: str
 
 
-def read(environment: Mapping[str, str]) -> Environment:
+def read_environment(environment: Mapping[str, str]) -> LambdaEnvironment:
     ours = {
-        name.removeprefix(OURS).lower(): value for name, value in environment.items() if name.startswith(OURS) and value
+        name.removeprefix(PREFIX).lower(): value
+        for name, value in environment.items()
+        if name.startswith(PREFIX) and value
     }
     try:
         settings = msgspec.convert(ours, LambdaSettings, strict=False)
     except msgspec.ValidationError as error:
-        raise Misconfigured(f"the environment, {OURS}…: {error}") from None
-    others = {name: value for name, value in environment.items() if not name.startswith(OURS)}
+        raise Misconfigured(f"the environment, {PREFIX}…: {error}") from None
+    others = {name: value for name, value in environment.items() if not name.startswith(PREFIX)}
     general = load_settings(None, collection=None, environment=others)
     if not general.queue.url.startswith("sqs:"):
         raise Misconfigured("the functions need a queue of SQS: set WEBMILL_QUEUE_URL to sqs://NAME.fifo")
     if not general.http.contact:
         raise Misconfigured("servers must be told whom to ask: set WEBMILL_HTTP_CONTACT")
     endpoint = environment.get(ENDPOINT)
-    return Environment(
-        msgspec.structs.replace(settings, storage=placed(settings.storage, endpoint)),
-        msgspec.structs.replace(general.queue, url=placed(general.queue.url, endpoint)),
+    return LambdaEnvironment(
+        msgspec.structs.replace(settings, storage=with_endpoint(settings.storage, endpoint)),
+        msgspec.structs.replace(general.queue, url=with_endpoint(general.queue.url, endpoint)),
         general.http.contact,
     )
 
 
-def placed(url: str, endpoint: str | None) -> str:
+def with_endpoint(url: str, endpoint: str | None) -> str:
     """The address, at this endpoint unless it names one."""
     if not endpoint or "endpoint=" in url:
         return url

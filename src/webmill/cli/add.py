@@ -11,7 +11,7 @@ import msgspec
 from webmill.cli.context import Context, finish, hint, note, pass_context, warn
 from webmill.cli.text import escape_text, format_count, format_size, json_line
 from webmill.collection import Collection, default_crawl_name
-from webmill.pipeline.add.run import Report, add_archives, check_archives
+from webmill.pipeline.add.run import AddReport, add_archives, check_archives
 
 MAX_LISTED = 20  # of each kind; --json has all
 
@@ -74,7 +74,7 @@ def add(
     finish(rejected=len(report.rejects) + len(report.damaged), where="see the lines above")
 
 
-def print_add_report(report: Report, *, place: str, would: str) -> None:
+def print_add_report(report: AddReport, *, place: str, would: str) -> None:
     for reject in report.rejects[:MAX_LISTED]:
         warn(escape_text(f"{reject.file}: {reject.message} [{reject.reason}]"))
     for archive in report.damaged[:MAX_LISTED]:

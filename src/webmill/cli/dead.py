@@ -28,7 +28,7 @@ from webmill.infra.queue.leases import BROKER
 from webmill.infra.retry import retrying
 from webmill.pipeline.extract.jobs import TASKS
 from webmill.pipeline.extract.tasks import read_task
-from webmill.pipeline.status.nouns import Amount
+from webmill.pipeline.status.types import FilesSize
 from webmill.settings import QueueSettings
 
 queue_arguments = together(
@@ -144,7 +144,7 @@ def drop(
             if not dry_run:
                 queue.drop(list(chosen))
     if dry_run:
-        note(f"would be dropped: {format_amount(Amount(files=count, bytes=size), 'task')}")
+        note(f"would be dropped: {format_amount(FilesSize(files=count, bytes=size), 'task')}")
     else:
         note(f"{format_count(count, 'task')} dropped")
     if left:

@@ -16,7 +16,7 @@ from webmill.cli.text import escape_text, format_count
 from webmill.errors import BadInput
 from webmill.formats.timestamps import earliest, to_datetime
 from webmill.infra.executor.backends import open_executor
-from webmill.pipeline.derive import Options, Report, derive_all
+from webmill.pipeline.derive import DeriveOptions, DeriveSummary, derive_all
 from webmill.settings import Settings
 
 
@@ -66,7 +66,7 @@ def derive(
     """
     if (output is None) != in_place:
         raise click.UsageError("give either -o DIR or --in-place")
-    options = Options(
+    options = DeriveOptions(
         kinds=KINDS if kind == "all" else (kind,),
         into=output,
         date=parse_date(date) if date else None,
@@ -88,7 +88,7 @@ def parse_date(date: str) -> datetime:
         raise click.BadParameter(error.message, param_hint="--date") from None
 
 
-def print_derive_report(report: Report) -> None:
+def print_derive_report(report: DeriveSummary) -> None:
     for reject in report.rejects:
         place = "" if reject.offset is None else f"bytes {reject.offset}-{reject.end}: "
         warn(escape_text(f"{reject.file}: {place}{reject.reason}: {reject.message}"))

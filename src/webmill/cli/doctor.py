@@ -17,7 +17,7 @@ from webmill.infra.queue.backends import open_queue
 from webmill.infra.queue.base import QueueOptions
 from webmill.infra.storage.backends import open_versions
 from webmill.pipeline import doctor as looks
-from webmill.pipeline.doctor import Finding
+from webmill.pipeline.doctor import DoctorFinding
 
 SIGNS = {"good": "ok  ", "doubt": "note", "bad": "BAD "}
 
@@ -59,15 +59,15 @@ def doctor(
     if sweep:
         if root is None:
             raise click.UsageError("--sweep needs DIR")
-        for done in looks.would_sweep(root) if dry_run else looks.sweep(root):
+        for done in looks.describe_sweep(root) if dry_run else looks.sweep(root):
             note(escape_text(done))
     elif dry_run:
         raise click.UsageError("--dry-run needs --sweep: nothing else makes changes")
     found = list(
         print_findings(
             chain(
-                looks.machine(),
-                looks.collection_findings(root, read_data=read_data) if root else (),
+                looks.check_machine(),
+                looks.check_collection(root, read_data=read_data) if root else (),
                 check_servers(context, frontier, queue_url, storage),
             ),
             as_json=as_json,
@@ -81,19 +81,19 @@ def doctor(
 
 def check_servers(
     context: Context, frontier: str | None, queue_url: str | None, storage: str | None
-) -> Iterator[Finding]:
+) -> Iterator[DoctorFinding]:
     if frontier:
         check_redis(frontier)
-        yield from looks.redis(frontier)
+        yield from looks.check_redis(frontier)
     if queue_url:
         settings = context.settings().queue
         options = QueueOptions(name="webmill", attempts=settings.attempts, lease=settings.lease)
-        yield from looks.queue(partial(open_queue, queue_url, options))
+        yield from looks.check_queue(partial(open_queue, queue_url, options))
     if storage:
-        yield from looks.versions(partial(open_versions, storage))
+        yield from looks.check_storage(partial(open_versions, storage))
 
 
-def print_findings(findings: Iterable[Finding], *, as_json: bool) -> Iterator[Finding]:
+def print_findings(findings: Iterable[DoctorFinding], *, as_json: bool) -> Iterator[DoctorFinding]:
     """Print each finding as soon as it is known: reading every byte takes long."""
     for finding in findings:
         if as_json:

@@ -19,7 +19,7 @@ from webmill.index.lookup.newest import open_collection_index
 from webmill.index.lookup.query import Query, url_range
 from webmill.infra import atomic
 from webmill.infra.storage.local import LocalStorage
-from webmill.pipeline.export.wacz import Export
+from webmill.pipeline.export.wacz import WaczExport
 
 
 @click.group()
@@ -91,7 +91,7 @@ def wacz(
     root = root.resolve()
     index = open_collection_index(root)
     with atomic.writing(out) as file:
-        work = Export(
+        work = WaczExport(
             file,
             files=LocalStorage(root),
             title=title or root.name,

@@ -12,7 +12,7 @@ from webmill.cli.extract_report import print_extract_report, suggest_extractor, 
 from webmill.cli.options import settings_options
 from webmill.cli.text import escape_text
 from webmill.index.archives import crawls_with_archives
-from webmill.pipeline.extract.collection import extract_collection, shape_of
+from webmill.pipeline.extract.collection import extract_collection, output_shape
 from webmill.pipeline.extract.totals import ExtractReport
 from webmill.settings import Settings
 
@@ -45,7 +45,7 @@ def extract(
     counted and skipped. For archives outside a collection use `webmill dataset`.
     """
     root = root.resolve()
-    suggest_extractor(shape_of(settings.extract).recipe.extractor)
+    suggest_extractor(output_shape(settings.extract).recipe.extractor)
     report = extract_collection(
         root, settings, progress=context.progress, refuse=warn_refused_file, retry=retry, from_scratch=from_scratch
     )

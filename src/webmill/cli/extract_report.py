@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from webmill.cli.context import note, warn
 from webmill.cli.text import format_count, spell_out
 from webmill.extract.extractors import install_advice
-from webmill.pipeline.extract.totals import ExtractReport, mostly_rejected, rejected_of
+from webmill.pipeline.extract.totals import ExtractReport, count_if_mostly_rejected, rejected_outcomes
 
 
 def suggest_extractor(extractor: str) -> None:
@@ -39,8 +39,8 @@ def print_extract_report(report: ExtractReport) -> None:
 
 def format_outcomes(outcomes: Mapping[str, int], left_out: Mapping[str, int]) -> str:
     """Return `, 12 ok, 3 other type; rejected: 2 parse error; left out: 5 too short`."""
-    rejected = format_reasons(rejected_of(outcomes))
-    read = format_reasons({name: count for name, count in outcomes.items() if name not in rejected_of(outcomes)})
+    rejected = format_reasons(rejected_outcomes(outcomes))
+    read = format_reasons({name: count for name, count in outcomes.items() if name not in rejected_outcomes(outcomes)})
     kept = "".join(f", {some}" for some in read)
     left = format_reasons(left_out)
     return kept + f"; rejected: {', '.join(rejected)}" * bool(rejected) + f"; left out: {', '.join(left)}" * bool(left)
@@ -48,9 +48,9 @@ def format_outcomes(outcomes: Mapping[str, int], left_out: Mapping[str, int]) ->
 
 def warn_if_unreadable(outcomes: Mapping[str, int], *, captures: int) -> int:
     """Warn if most captures could not be read, and return how many."""
-    unread = mostly_rejected(outcomes, captures=captures)
+    unread = count_if_mostly_rejected(outcomes, captures=captures)
     if unread:
-        reasons = ", ".join(format_reasons(rejected_of(outcomes)))
+        reasons = ", ".join(format_reasons(rejected_outcomes(outcomes)))
         warn(f"most captures could not be read: {reasons}; the `error` column of their rows says why")
     return unread
 

@@ -13,9 +13,9 @@ from webmill.cli.options import settings_options
 from webmill.cli.param_types import require_folder
 from webmill.cli.text import format_count
 from webmill.collection import Collection, default_crawl_name
-from webmill.pipeline.index import IndexReport, check_archives, index_crawl
-from webmill.pipeline.status.files import added, amount_of
-from webmill.pipeline.status.stored import archives_of, index_of
+from webmill.pipeline.index import IndexReport, index_crawl, require_archives
+from webmill.pipeline.status.files import add_sizes, measure_folder
+from webmill.pipeline.status.stored import index_status, stat_archives
 from webmill.settings import Settings
 
 
@@ -86,18 +86,18 @@ def collection_path(collections_dir: Path | None, collection: Path) -> Path:
 
 def print_preview(collection: Collection, *, from_scratch: bool) -> None:
     """Print what a run would read and replace, judged by file size and time. Fails where the run would."""
-    check_archives(collection)
-    found = archives_of(collection)
-    seen = index_of(collection, found)
+    require_archives(collection)
+    found = stat_archives(collection)
+    seen = index_status(collection, found)
     if seen is None:
         note("no readable archives and no index: nothing would change")
         return
     due = len(found) if from_scratch else seen.new + seen.changed
-    all_ = added(status.st_size for status in found.values())
+    all_ = add_sizes(status.st_size for status in found.values())
     gone = f"; {seen.gone:,} deleted archives would leave the index" * bool(seen.gone)
     note(f"would be read: {due:,} of {format_amount(all_, 'archive')}{gone}")
     if seen.made is not None and (due or seen.gone or seen.is_torn):
-        old = amount_of(collection.zipnum)
+        old = measure_folder(collection.zipnum)
         note(f"would be replaced if the result differs: {collection.zipnum} ({format_amount(old)})")
 
 

@@ -25,8 +25,16 @@ from webmill.cli.search.index import print_update as tell_search
 from webmill.cli.text import escape_text, format_duration
 from webmill.crawl.seeds import describe_rejected
 from webmill.errors import WebmillError
-from webmill.pipeline.run import RunWatching, StageBegan, StageEnded, StageLeftOut, alone, run_stages, steps_of
-from webmill.pipeline.status import look, wishes_of
+from webmill.pipeline.run import (
+    RunCallbacks,
+    StageFinished,
+    StageSkipped,
+    StageStarted,
+    lock_for_run,
+    plan_steps,
+    run_stages,
+)
+from webmill.pipeline.status import read_collection_status, run_wishes
 from webmill.publish.guard import VersionShrunk
 from webmill.search.backends import open_search, search_address
 from webmill.settings import STAGES
@@ -58,7 +66,7 @@ def run(context: Context, /, *, root: Path, every: float | None, stages: tuple[s
     if dry_run:
         print_due_stages(context, root, chosen)
         return
-    with alone(root):
+    with lock_for_run(root):
         if every:
             run_repeatedly(context, root, chosen, every=every)
         code = run_due_stages(context, root, chosen)
@@ -80,7 +88,7 @@ def run_repeatedly(context: Context, root: Path, stages: tuple[str, ...], *, eve
 
 def run_due_stages(context: Context, root: Path, stages: tuple[str, ...]) -> int:
     """Run each stage that is due, and return the exit code. Ctrl-C stops it."""
-    watching = RunWatching(crawl=partial(watch_crawl, context), progress=context.progress, refuse=warn_refused_file)
+    watching = RunCallbacks(crawl=partial(watch_crawl, context), progress=context.progress, refuse=warn_refused_file)
     events = run_stages(root, stages, read=partial(context.sources, root), watching=watching)
     worst, last = 0, ""
     try:
@@ -88,9 +96,9 @@ def run_due_stages(context: Context, root: Path, stages: tuple[str, ...]) -> int
             for event in events:
                 last = event.stage
                 print_event(event, root)
-                if isinstance(event, StageEnded) and event.was_stopped:
+                if isinstance(event, StageFinished) and event.was_stopped:
                     raise click.Abort
-                worst = max(worst, REJECTED if isinstance(event, StageEnded) and event.rejected else 0)
+                worst = max(worst, REJECTED if isinstance(event, StageFinished) and event.rejected else 0)
     except VersionShrunk as error:
         warn(f"refused: {error}")
         note(f"{last}: failed; later stages were not started")
@@ -98,15 +106,15 @@ def run_due_stages(context: Context, root: Path, stages: tuple[str, ...]) -> int
     return worst
 
 
-def print_event(event: StageLeftOut | StageBegan | StageEnded, root: Path) -> None:
+def print_event(event: StageSkipped | StageStarted | StageFinished, root: Path) -> None:
     match event:
-        case StageLeftOut(stage, why):
+        case StageSkipped(stage, why):
             note(f"{stage}: {why}")
-        case StageBegan(stage, what, changes):
+        case StageStarted(stage, what, changes):
             note(f"{stage}: {what}")
             for change in changes:
                 note(f"{stage}: {change}")
-        case StageEnded(stage, report, rejected, seconds):
+        case StageFinished(stage, report, rejected, seconds):
             print_stage_report(stage, report, root)
             note(f"{stage}: done in {format_duration(seconds)}" + ", some input rejected" * bool(rejected))
 
@@ -143,15 +151,15 @@ def print_due_stages(context: Context, root: Path, stages: tuple[str, ...]) -> N
     sources = context.sources(root)
     settings = sources.settings()
     engine = partial(open_search, search_address(settings.search.url, root), create=False)
-    seen = look(root, replace(wishes_of(settings, root), stages=stages), open_engine=engine)
+    seen = read_collection_status(root, replace(run_wishes(settings, root), stages=stages), open_engine=engine)
     for problem in seen.problems:
         warn(escape_text(f"{problem.part}: {problem.message}"))
     if seen.is_running:
         note("another run is active here: a second one is refused until it ends")
-    watching = RunWatching(crawl=partial(watch_crawl, context), progress=context.progress)
+    watching = RunCallbacks(crawl=partial(watch_crawl, context), progress=context.progress)
     reasons, upstream = {due.stage: due.why for due in seen.due}, ""
     for stage in stages:
-        steps = steps_of(stage, root, sources, watching)
+        steps = plan_steps(stage, root, sources, watching)
         if stage in reasons:
             note(f"{stage}: due: {reasons[stage]}")
         elif upstream:

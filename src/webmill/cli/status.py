@@ -20,7 +20,13 @@ from webmill.cli.text import escape_text, format_count, json_line
 from webmill.crawl.backends import open_cluster
 from webmill.crawl.stored_settings import read_stored
 from webmill.errors import WebmillError
-from webmill.pipeline.status import Look, Problem, look, unfinished, wishes_of
+from webmill.pipeline.status import (
+    CollectionStatus,
+    StatusProblem,
+    describe_unfinished,
+    read_collection_status,
+    run_wishes,
+)
 from webmill.search.backends import open_search, search_address
 from webmill.settings import Settings
 
@@ -53,7 +59,7 @@ def status(context: Context, /, *, root: Path, as_json: bool) -> None:
     folder = root.resolve()
     settings, problems = read_settings(context, folder)
     engine = partial(open_search, search_address(settings.search.url, folder), create=False)
-    seen = look(folder, wishes_of(settings, folder), open_engine=engine)
+    seen = read_collection_status(folder, run_wishes(settings, folder), open_engine=engine)
     nodes, complaint = read_nodes(folder, seen)
     problems = [*seen.problems, *problems, *complaint]
     if as_json:
@@ -72,21 +78,21 @@ def status(context: Context, /, *, root: Path, as_json: bool) -> None:
     print_row(StatusRow("next", next_command(seen, root) or why_nothing_is_due(seen), is_command=True))
 
 
-def read_settings(context: Context, folder: Path) -> tuple[Settings, list[Problem]]:
+def read_settings(context: Context, folder: Path) -> tuple[Settings, list[StatusProblem]]:
     """Return the settings; if they are wrong, the defaults and a problem."""
     try:
         settings = context.settings(folder)
         settings.run.in_order()
     except WebmillError as error:
-        return Settings(), [Problem("settings", str(error))]
+        return Settings(), [StatusProblem("settings", str(error))]
     return settings, []
 
 
-def next_command(seen: Look, root: Path) -> str:
+def next_command(seen: CollectionStatus, root: Path) -> str:
     """Return the next command to type, or an empty string."""
     if seen.is_running or any(crawl.is_running for crawl in seen.crawls):
         return ""
-    if unfinished(seen.crawls, now=seen.time) and not any(due.stage == "crawl" for due in seen.due):
+    if describe_unfinished(seen.crawls, now=seen.time) and not any(due.stage == "crawl" for due in seen.due):
         return f"webmill crawl {quote_path(root)}"  # started by hand: `run` crawls from a file of seeds
     if seen.due:
         return f"webmill run {quote_path(root)}"
@@ -94,7 +100,7 @@ def next_command(seen: Look, root: Path) -> str:
     return f"webmill init {quote_path(root)} URL --contact YOU" if is_empty else ""
 
 
-def why_nothing_is_due(seen: Look) -> str:
+def why_nothing_is_due(seen: CollectionStatus) -> str:
     if seen.is_running:
         return "nothing to do: `webmill run` is active"
     if any(crawl.is_running for crawl in seen.crawls):
@@ -119,7 +125,7 @@ def print_row(row: StatusRow) -> None:
 # --- a crawl on many machines --------------------------------------------------------------------------------------
 
 
-def read_nodes(folder: Path, seen: Look) -> tuple[ClusterView | None, list[Problem]]:
+def read_nodes(folder: Path, seen: CollectionStatus) -> tuple[ClusterView | None, list[StatusProblem]]:
     """Return the nodes of a crawl that keeps its frontier in Redis, and problems with reading them."""
     if not seen.crawls:
         return None, []
@@ -130,7 +136,7 @@ def read_nodes(folder: Path, seen: Look) -> tuple[ClusterView | None, list[Probl
         with closing(open_cluster(redis, name=seen.crawls[-1].name)) as cluster:
             return cluster.view(), []
     except WebmillError as error:
-        return None, [Problem("nodes", str(error))]
+        return None, [StatusProblem("nodes", str(error))]
 
 
 def node_rows(crawl: ClusterView) -> Iterator[StatusRow]:

@@ -11,8 +11,16 @@ from webmill.cli.crawl_progress import describe_wait, format_most_frequent
 from webmill.cli.dry_run import format_amount
 from webmill.cli.text import format_ago, format_count, format_duration, format_size
 from webmill.crawl.status_file import ENDS, CrawlStatus
-from webmill.pipeline.status import Look
-from webmill.pipeline.status.nouns import Archive, Index, Publication, Queue, Rejects, Search, Work
+from webmill.pipeline.status import CollectionStatus
+from webmill.pipeline.status.types import (
+    ArchiveStatus,
+    ExtractStatus,
+    IndexStatus,
+    PublishStatus,
+    QueueStatus,
+    RejectCount,
+    SearchStatus,
+)
 
 
 class StatusRow(NamedTuple):
@@ -24,7 +32,7 @@ class StatusRow(NamedTuple):
     is_command: bool = False
 
 
-def make_rows(seen: Look, root: Path) -> Iterator[StatusRow]:
+def make_rows(seen: CollectionStatus, root: Path) -> Iterator[StatusRow]:
     """Yield the rows in the order of the stages. Damaged parts are left out: they are reported as problems."""
     if seen.is_running:
         yield StatusRow("run", "`webmill run` is active here, or waits for its next run (--every)")
@@ -38,7 +46,7 @@ def make_rows(seen: Look, root: Path) -> Iterator[StatusRow]:
         yield StatusRow("due", f"{due.stage}: {due.why}", "due")
 
 
-def rows_by_stage(seen: Look, *, folder: str) -> Iterator[tuple[str, list[StatusRow]]]:
+def rows_by_stage(seen: CollectionStatus, *, folder: str) -> Iterator[tuple[str, list[StatusRow]]]:
     now = seen.time
     yield "crawl", [row for crawl in seen.crawls for row in crawl_rows(crawl, now=now)]
     yield "archive", [archive_row(archive, now=now) for archive in seen.archives]
@@ -80,13 +88,13 @@ def crawl_rows(found: CrawlStatus, *, now: float) -> Iterator[StatusRow]:
             yield StatusRow("", f"failed: {trouble}", "bad")
 
 
-def archive_row(archive: Archive, *, now: float) -> StatusRow:
+def archive_row(archive: ArchiveStatus, *, now: float) -> StatusRow:
     newest = f", the last written {format_ago(now - archive.newest)}" if archive.newest is not None else ""
     being_written = f", {archive.open:,} open for writing" if archive.open else ""
     return StatusRow("archive", f"{archive.crawl}: {format_amount(archive.amount, 'WARC file')}{being_written}{newest}")
 
 
-def index_rows(index: Index, *, now: float) -> Iterator[StatusRow]:
+def index_rows(index: IndexStatus, *, now: float) -> Iterator[StatusRow]:
     if index.made is None:
         yield StatusRow("index", f"{index.crawl}: none yet", "due")
         return
@@ -106,7 +114,7 @@ def index_rows(index: Index, *, now: float) -> Iterator[StatusRow]:
         yield StatusRow("", f"behind the archives: {behind} ({names}{more})", "due")
 
 
-def work_rows(label: str, work: Work | None, *, unit: str, folder: str) -> Iterator[StatusRow]:
+def work_rows(label: str, work: ExtractStatus | None, *, unit: str, folder: str) -> Iterator[StatusRow]:
     if not work:
         return
     state = ", running now" * work.is_running
@@ -123,7 +131,7 @@ def work_rows(label: str, work: Work | None, *, unit: str, folder: str) -> Itera
         )
 
 
-def queue_rows(queue: Queue, *, folder: str) -> Iterator[StatusRow]:
+def queue_rows(queue: QueueStatus, *, folder: str) -> Iterator[StatusRow]:
     stats = queue.stats
     counts = f"{stats.ready + stats.delayed:,} waiting, {stats.leased:,} in progress, {stats.buried:,} failed"
     yield StatusRow("queue", f"{queue.name}: {counts}", "bad" if stats.buried else "")
@@ -132,7 +140,7 @@ def queue_rows(queue: Queue, *, folder: str) -> Iterator[StatusRow]:
         yield StatusRow("", f"why: webmill {there}", "bad")
 
 
-def publish_rows(found: Publication | None, *, now: float, folder: str) -> Iterator[StatusRow]:
+def publish_rows(found: PublishStatus | None, *, now: float, folder: str) -> Iterator[StatusRow]:
     if not found:
         return
     when = format_ago(now - found.published_at.timestamp())
@@ -144,7 +152,7 @@ def publish_rows(found: Publication | None, *, now: float, folder: str) -> Itera
         yield StatusRow("", f"why: webmill publish show {folder} --errors", "bad", is_command=True)
 
 
-def search_rows(found: Search | None, publish: Publication | None) -> Iterator[StatusRow]:
+def search_rows(found: SearchStatus | None, publish: PublishStatus | None) -> Iterator[StatusRow]:
     if not found:
         return
     known = format_count(found.documents, "document")
@@ -155,5 +163,5 @@ def search_rows(found: Search | None, publish: Publication | None) -> Iterator[S
     yield StatusRow("search", f"{of}: behind the live version", "due") if publish else StatusRow("search", of)
 
 
-def describe_rejects(found: Rejects) -> str:
+def describe_rejects(found: RejectCount) -> str:
     return f"{'about ' * found.is_estimate}{found.count:,} of {found.stage}: {found.file}"

@@ -33,8 +33,8 @@ from webmill.pipeline.extract.totals import ExtractReport
 from webmill.pipeline.index import IndexReport, index_crawl
 from webmill.pipeline.progress import ProgressCallback, StepProgress, progress_to
 from webmill.pipeline.publish.run import PublishReport, publish_collection
-from webmill.pipeline.run import RunReport, RunWatching, StageEnded, StageLeftOut, alone, run_stages
-from webmill.pipeline.search.bring import SearchFed, bring_up, find
+from webmill.pipeline.run import RunCallbacks, RunReport, StageFinished, StageSkipped, lock_for_run, run_stages
+from webmill.pipeline.search.collection import SearchUpdate, search_collection, update_index
 from webmill.search.base import SearchAnswer, SearchFilters, SearchRequest
 from webmill.search.query import parse
 from webmill.settings import (
@@ -69,8 +69,8 @@ def crawl(
 
     `started` gets the coordinator of the crawl: its `stop()`, called from another thread, ends the crawl in good order.
     """
-    sources = sources_of(place, ("crawl", "http.contact"), settings, keywords)
-    watcher = CrawlWatcher(show=_showing(progress, sources.settings()), started=started, verbosity=-1)
+    sources = settings_sources(place, ("crawl", "http.contact"), settings, keywords)
+    watcher = CrawlWatcher(show=_page_progress(progress, sources.settings()), started=started, verbosity=-1)
     return crawl_archive(_root(place), Seeds(urls, files=map(Path, seeds)), sources=sources, watcher=watcher)
 
 
@@ -87,8 +87,8 @@ def index(
 
     `name` chooses a crawl where there are several.
     """
-    root = _existing(place)
-    chosen = sources_of(place, ("index", "executor.jobs"), settings, keywords).settings()
+    root = _existing_root(place)
+    chosen = settings_sources(place, ("index", "executor.jobs"), settings, keywords).settings()
     collection = Collection(root, name or default_crawl_name(root))
     return index_crawl(collection, chosen, progress=progress_to(progress), from_scratch=from_scratch)
 
@@ -101,8 +101,8 @@ def extract(
     **keywords: Any,
 ) -> ExtractReport:
     """Make documents of the archives of the collection at `place` that were not read before."""
-    chosen = sources_of(place, ("extract", "executor.jobs"), settings, keywords).settings()
-    return extract_collection(_existing(place), chosen, progress=progress_to(progress))
+    chosen = settings_sources(place, ("extract", "executor.jobs"), settings, keywords).settings()
+    return extract_collection(_existing_root(place), chosen, progress=progress_to(progress))
 
 
 def publish(
@@ -120,7 +120,7 @@ def publish(
     `origin` names documents elsewhere, `storage` where versions are, when not in the collection. `force` publishes what
     is the same, or lost too much to be believed.
     """
-    chosen = sources_of(place, ("publish",), settings, keywords).settings()
+    chosen = settings_sources(place, ("publish",), settings, keywords).settings()
     return publish_collection(
         _root(place), chosen, progress=progress_to(progress), origin=origin, storage=storage, force=force
     )
@@ -133,10 +133,10 @@ def update_search(
     settings: SearchSettings | Settings | None = None,
     progress: ProgressCallback | None = None,
     **keywords: Any,
-) -> SearchFed:
+) -> SearchUpdate:
     """Bring the search index of the collection at `place` up to its live version; make it when there is none."""
-    chosen = sources_of(place, ("search",), settings, keywords).settings()
-    return bring_up(_root(place), chosen.search, progress=progress_to(progress), storage=storage)
+    chosen = settings_sources(place, ("search",), settings, keywords).settings()
+    return update_index(_root(place), chosen.search, progress=progress_to(progress), storage=storage)
 
 
 def search(
@@ -152,14 +152,14 @@ def search(
     **keywords: Any,
 ) -> SearchAnswer:
     """Return what is published at `place` and has these words; all of it for none. `facets` are counted, too."""
-    chosen = sources_of(place, ("search",), settings, keywords).settings()
+    chosen = settings_sources(place, ("search",), settings, keywords).settings()
     request = msgspec.convert(
         {"query": parse(words), "filters": filters or SearchFilters(), "sort": sort, "limit": limit, "offset": offset}
         | {"facets": list(facets)},
         SearchRequest,
         from_attributes=True,
     )
-    return find(_existing(place), request, chosen.search).answer
+    return search_collection(_existing_root(place), request, chosen.search).answer
 
 
 def run(
@@ -170,31 +170,31 @@ def run(
     progress: ProgressCallback | None = None,
 ) -> RunReport:
     """Do every stage of the collection at `place` that is due; only `stages`, if they are named."""
-    root, wanted = _existing(place), tuple(stages)
+    root, wanted = _existing_root(place), tuple(stages)
     if unknown := [name for name in wanted if name not in STAGES]:
         raise WrongUse(f"no stage {unknown[0]!r}: there are {', '.join(STAGES)}")
-    sources = sources_of(place, (), settings, {})
+    sources = settings_sources(place, (), settings, {})
     chosen = tuple(stage for stage in STAGES if stage in wanted) or sources.settings().run.in_order()
 
     @contextmanager
     def watched(settings: Settings) -> Iterator[CrawlWatcher]:
-        yield CrawlWatcher(show=_showing(progress, settings), verbosity=-1)
+        yield CrawlWatcher(show=_page_progress(progress, settings), verbosity=-1)
 
-    watching = RunWatching(crawl=watched, progress=progress_to(progress))
-    with alone(root):
+    watching = RunCallbacks(crawl=watched, progress=progress_to(progress))
+    with lock_for_run(root):
         events = list(run_stages(root, chosen, read=lambda: sources, watching=watching))
     return RunReport(
-        [event for event in events if isinstance(event, StageLeftOut)],
-        [event for event in events if isinstance(event, StageEnded)],
+        [event for event in events if isinstance(event, StageSkipped)],
+        [event for event in events if isinstance(event, StageFinished)],
     )
 
 
-def sources_of(
+def settings_sources(
     place: Place, names: tuple[str, ...], given: msgspec.Struct | None, keywords: Mapping[str, Any]
 ) -> Sources:
     """Return what was said about settings; `keywords` are names of those that the function takes."""
     known = {name: one for one in select_settings(names) for name in (one.name, one.key, *one.declared.old)}
-    flags: dict[stored_settings.Name, Any] = dict(_values_of(given)) if given else {}
+    flags: dict[stored_settings.Name, Any] = dict(_given_values(given)) if given else {}
     for name, value in keywords.items():
         if name not in known:
             near = get_close_matches(name, known, n=1)
@@ -204,7 +204,7 @@ def sources_of(
     return read_sources(None, collection=root if root.is_dir() else None, environment=os.environ, flags=flags)
 
 
-def _values_of(given: msgspec.Struct) -> Iterator[tuple[stored_settings.Name, Any]]:
+def _given_values(given: msgspec.Struct) -> Iterator[tuple[stored_settings.Name, Any]]:
     """A struct of a section, or all of them: every field counts, also those that are as they would be."""
     for one in all_settings():
         section = getattr(given, one.section, None) if isinstance(given, Settings) else given
@@ -212,7 +212,7 @@ def _values_of(given: msgspec.Struct) -> Iterator[tuple[stored_settings.Name, An
             yield (one.section, one.key), getattr(section, one.key)
 
 
-def _showing(progress: ProgressCallback | None, settings: Settings) -> Callable[[CrawlProgress], None]:
+def _page_progress(progress: ProgressCallback | None, settings: Settings) -> Callable[[CrawlProgress], None]:
     """A crawl counts its pages."""
 
     def show(seen: CrawlProgress) -> None:
@@ -226,7 +226,7 @@ def _root(place: Place) -> Path:
     return Path(place).resolve()
 
 
-def _existing(place: Place) -> Path:
+def _existing_root(place: Place) -> Path:
     root = _root(place)
     if not root.is_dir():
         raise NotFound(f"no collection {root}: `webmill.crawl` makes one")

@@ -17,10 +17,10 @@ log = logging.getLogger(__name__)
 
 # Days around the moment that are looked through before all time is: a page may have a million captures.
 WINDOWS = (0, 1, 32)
-CANDIDATES = 16  # of each window
+MAX_CANDIDATES = 16  # of each window
 
 
-def nearest(index: CaptureIndex, url: str, *, moment: str) -> Iterator[IndexLine]:
+def nearest_captures(index: CaptureIndex, url: str, *, moment: str) -> Iterator[IndexLine]:
     """Yield the captures nearest in time, the nearest first; of those of one second, first what can be read and is of
     just this URL. An index does not tell http from https, or /a from /a/.
     """
@@ -33,9 +33,9 @@ def nearest(index: CaptureIndex, url: str, *, moment: str) -> Iterator[IndexLine
             end=end,
             sort="closest",
             closest=moment,
-            limit=CANDIDATES,
+            limit=MAX_CANDIDATES,
         )
-        found = lines_of(run_query(index, query))
+        found = parse_index_lines(run_query(index, query))
         for line in sorted(found, key=lambda line: _rank(line.capture, there, url)):
             if line.capture.place not in seen:
                 seen.add(line.capture.place)
@@ -46,41 +46,41 @@ def _rank(capture: CaptureRef, there: datetime, url: str) -> tuple[float, bool, 
     return seconds_between(capture.timestamp, there), not capture.length, capture.url != url
 
 
-def before(index: CaptureIndex, url: str, timestamp: str) -> CaptureRef | None:
+def capture_before(index: CaptureIndex, url: str, timestamp: str) -> CaptureRef | None:
     """Return the last capture of an address in an earlier second."""
     there = to_datetime(timestamp)
-    end = _shifted(there, seconds=-1)
+    end = _shift(there, seconds=-1)
     for start, _ in (*_periods(there), (None, None)):
         if end and (not start or start <= end):
             query = Query(range=url_range(url, "exact"), start=start, end=end, sort="reverse", limit=1)
-            if found := next(lines_of(run_query(index, query)), None):
+            if found := next(parse_index_lines(run_query(index, query)), None):
                 return found.capture
     return None
 
 
-def after(index: CaptureIndex, url: str, timestamp: str) -> CaptureRef | None:
+def capture_after(index: CaptureIndex, url: str, timestamp: str) -> CaptureRef | None:
     """Return the first capture of an address in a later second."""
-    start = _shifted(to_datetime(timestamp), seconds=1)
+    start = _shift(to_datetime(timestamp), seconds=1)
     query = Query(range=url_range(url, "exact"), start=start, limit=1)
-    found = next(lines_of(run_query(index, query)), None) if start else None
+    found = next(parse_index_lines(run_query(index, query)), None) if start else None
     return found.capture if found else None
 
 
 def _periods(there: datetime) -> Iterator[tuple[str, str]]:
     for days in WINDOWS:
-        start, end = _shifted(there, days=-days), _shifted(there, days=days)
+        start, end = _shift(there, days=-days), _shift(there, days=days)
         if start and end:
             yield start, end
 
 
-def _shifted(there: datetime, *, days: int = 0, seconds: int = 0) -> str | None:
+def _shift(there: datetime, *, days: int = 0, seconds: int = 0) -> str | None:
     try:
         return from_datetime(there + timedelta(days=days, seconds=seconds))
     except OverflowError:
         return None  # before the year 1, after 9999
 
 
-def lines_of(raw: Iterable[bytes]) -> Iterator[IndexLine]:
+def parse_index_lines(raw: Iterable[bytes]) -> Iterator[IndexLine]:
     """Yield what the lines say. What cannot be told is left out, and told in the log."""
     for line in raw:
         try:

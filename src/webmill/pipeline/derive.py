@@ -24,7 +24,7 @@ from webmill.model import ArchiveReject
 from webmill.pipeline.progress import ProgressReporter
 
 
-class Options(msgspec.Struct, frozen=True, kw_only=True):
+class DeriveOptions(msgspec.Struct, frozen=True, kw_only=True):
     """`into` is a folder for all files; without it they go beside the WARCs, as in a collection."""
 
     kinds: tuple[str, ...]
@@ -33,7 +33,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     detect_languages: bool = False
 
 
-class Report(msgspec.Struct, kw_only=True):
+class DeriveSummary(msgspec.Struct, kw_only=True):
     warcs: int = 0
     derived: int = 0
     records: int = 0
@@ -42,13 +42,15 @@ class Report(msgspec.Struct, kw_only=True):
     rejects: list[ArchiveReject] = []
 
 
-def derive_all(warcs: Sequence[Path], options: Options, *, executor: Executor, progress: ProgressReporter) -> Report:
-    jobs = [plan(warc, options) for warc in warcs]
-    refuse_collisions(jobs)
+def derive_all(
+    warcs: Sequence[Path], options: DeriveOptions, *, executor: Executor, progress: ProgressReporter
+) -> DeriveSummary:
+    jobs = [plan_job(warc, options) for warc in warcs]
+    check_collisions(jobs)
     for folder in sorted({output.parent for job in jobs for output in job.outputs.values()}):
         atomic.make_folder(folder)
         atomic.remove_stale_temps(folder)
-    report = Report(warcs=len(jobs))
+    report = DeriveSummary(warcs=len(jobs))
     with (
         progress("Deriving", total=len(jobs), unit="files") as counter,
         closing(executor.run(derive, jobs)) as outcomes,
@@ -57,7 +59,7 @@ def derive_all(warcs: Sequence[Path], options: Options, *, executor: Executor, p
             counter.advance()
             match outcome:
                 case TaskDone(item=job, value=derived):
-                    count(report, derived)
+                    add_derived(report, derived)
                 case TaskFailed(error=Unavailable() as error):  # the machine's fault, not the file's: a full disk
                     raise error
                 case TaskFailed(item=job, reason=reason, error=error):
@@ -67,12 +69,12 @@ def derive_all(warcs: Sequence[Path], options: Options, *, executor: Executor, p
     return report
 
 
-def plan(warc: Path, options: Options) -> DeriveJob:
-    outputs = {kind: output_of(warc, kind, into=options.into) for kind in options.kinds}
+def plan_job(warc: Path, options: DeriveOptions) -> DeriveJob:
+    outputs = {kind: output_path(warc, kind, into=options.into) for kind in options.kinds}
     return DeriveJob(warc=warc, outputs=outputs, date=options.date, detect_languages=options.detect_languages)
 
 
-def output_of(warc: Path, kind: str, *, into: Path | None) -> Path:
+def output_path(warc: Path, kind: str, *, into: Path | None) -> Path:
     """`…/warc/X.warc.gz` to `…/wat/X.warc.wat.gz`, or flat into a folder."""
     name = output_name(warc.name, kind)
     if into is not None:
@@ -83,7 +85,7 @@ def output_of(warc: Path, kind: str, *, into: Path | None) -> Path:
     return folder.parent / kind / name
 
 
-def refuse_collisions(jobs: Iterable[DeriveJob]) -> None:
+def check_collisions(jobs: Iterable[DeriveJob]) -> None:
     made: dict[Path, Path] = {}
     for job in jobs:
         for output in job.outputs.values():
@@ -92,7 +94,7 @@ def refuse_collisions(jobs: Iterable[DeriveJob]) -> None:
             made[output] = job.warc
 
 
-def count(report: Report, derived: DeriveReport) -> None:
+def add_derived(report: DeriveSummary, derived: DeriveReport) -> None:
     report.derived += 1
     report.records += derived.records
     report.pages += derived.pages
@@ -102,13 +104,13 @@ def count(report: Report, derived: DeriveReport) -> None:
 
 def write_paths(warcs: Iterable[Path], kinds: Iterable[str]) -> None:
     """The lists of a crawl's files, for the crawls that the WARCs belong to."""
-    for collection in sorted({found for warc in warcs if (found := collection_of(warc))}, key=str):
+    for collection in sorted({found for warc in warcs if (found := collection_of_warc(warc))}, key=str):
         for kind in kinds:
             files = sorted(collection.key(path) for path in collection.segments.glob(f"*/{kind}/*.{kind}.gz"))
             atomic.write_bytes(collection.paths_file(kind), encode_block([f"{file}\n".encode() for file in files]))
 
 
-def collection_of(warc: Path) -> Collection | None:
+def collection_of_warc(warc: Path) -> Collection | None:
     """By its path: ROOT/crawl-data/NAME/segments/SEGMENT/warc/FILE."""
     match warc.resolve().parts:
         case [*root, "crawl-data", name, "segments", _, "warc", _]:

@@ -35,12 +35,12 @@ from webmill.infra.storage.local import LocalStorage
 from webmill.model import CAPTURE_COLUMNS, Document, capture_columns
 
 ENDINGS = (".parquet", ".jsonl", ".jsonl.gz", ".jsonl.zst")
-LONGEST = 64 << 20  # bytes of one line
-SLICE = 4096  # bytes of a compressed file; a block of 4 may become 128 KiB
-ROWS = 64  # of a Parquet file in memory at once
-OURS = "outcome"  # the column by which rows of webmill's are known
-NEEDED = ("id", "url")  # columns that are always read
-EARLIER = (  # columns that only files of an earlier webmill have, and how to have others
+MAX_LINE = 64 << 20  # bytes of one line
+SLICE_BYTES = 4096  # bytes of a compressed file; a block of 4 may become 128 KiB
+BATCH_ROWS = 64  # of a Parquet file in memory at once
+OWN_COLUMN = "outcome"  # the column by which rows of webmill's are known
+REQUIRED_COLUMNS = ("id", "url")  # columns that are always read
+OUTDATED_FORMATS = (  # columns that only files of an earlier webmill have, and how to have others
     ({"surt", "timestamp", "extraction"}, "run the same `webmill cc run` into another --output"),
     ({"language_reliable", "warc_filename"}, "run `webmill extract DIR --from-scratch`"),
 )
@@ -68,12 +68,14 @@ def documents(
         raise Misconfigured(f"documents have no column {', '.join(sorted(unknown))}")
     files = open_documents(str(place))
     for key in files.files():
-        for document in _told(files.read(key, columns=columns), rejected):
+        for document in _keep_documents(files.read(key, columns=columns), rejected):
             if where is None or where(document):
                 yield document
 
 
-def _told(rows: Iterator[Document | BadInput], rejected: Callable[[BadInput], object] | None) -> Iterator[Document]:
+def _keep_documents(
+    rows: Iterator[Document | BadInput], rejected: Callable[[BadInput], object] | None
+) -> Iterator[Document]:
     try:
         for row in rows:
             if isinstance(row, Document):
@@ -108,7 +110,7 @@ class DocumentFiles:
         self._storage, self._folder = storage, folder
 
     def files(self) -> list[str]:
-        return [stat.key for stat in self._storage.list() if is_documents(stat.key)]
+        return [stat.key for stat in self._storage.list() if is_document_file(stat.key)]
 
     def read(self, key: str, *, columns: Collection[str] | None = None) -> Iterator[Document | BadInput]:
         """Yield every row in its order, or what is wrong with it. Of Parquet only `columns` are read, if they are told;
@@ -120,10 +122,10 @@ class DocumentFiles:
             yield from self._lines(key)
 
     def _lines(self, key: str) -> Iterator[Document | BadInput]:
-        with self._storage.open(key) as raw, unpacked(raw, key) as lines:
+        with self._storage.open(key) as raw, open_decompressed(raw, key) as lines:
             decode: Callable[[bytes], Document] | None = None
             try:
-                while line := lines.readline(LONGEST):
+                while line := lines.readline(MAX_LINE):
                     try:
                         decode = decode or _decoder_for(line, key)
                         yield decode(line)
@@ -133,14 +135,14 @@ class DocumentFiles:
                 raise BadInput(f"not whole: {error}", reason="bad_documents", source=key) from error
 
     def _parquet(self, key: str, columns: Collection[str] | None) -> Iterator[Document | BadInput]:
-        arrow, parquet = pyarrow()
+        arrow, parquet = import_pyarrow()
         with self._on_disk(key) as file:
             try:
                 table = parquet.ParquetFile(file)
                 there = set(table.schema_arrow.names)
-                refuse_earlier(there, key)
-                read_row = _own_row if OURS in there else _strangers_row
-                for batch in table.iter_batches(batch_size=ROWS, columns=_wanted(there, columns)):
+                refuse_outdated(there, key)
+                read_row = _own_row if OWN_COLUMN in there else _foreign_row
+                for batch in table.iter_batches(batch_size=BATCH_ROWS, columns=_columns_to_read(there, columns)):
                     for row in batch.to_pylist():
                         try:
                             yield read_row(row)
@@ -163,21 +165,21 @@ class DocumentFiles:
             yield copy
 
 
-def is_documents(key: str) -> bool:
+def is_document_file(key: str) -> bool:
     """Whether a file is one of documents, by its name: not where a part of it begins with `.` or `_`."""
     return key.endswith(ENDINGS) and not any(part.startswith((".", "_")) for part in key.split("/"))
 
 
-def refuse_earlier(names: Collection[str], key: str) -> None:
+def refuse_outdated(names: Collection[str], key: str) -> None:
     """`Misconfigured` for the columns of a file that an earlier webmill made."""
-    for only_theirs, repair in EARLIER:
-        if OURS not in names and only_theirs <= set(names):
+    for only_theirs, repair in OUTDATED_FORMATS:
+        if OWN_COLUMN not in names and only_theirs <= set(names):
             raise Misconfigured(f"{key} was made by an earlier webmill: {repair}")
 
 
-def _wanted(there: set[str], columns: Collection[str] | None) -> list[str]:
+def _columns_to_read(there: set[str], columns: Collection[str] | None) -> list[str]:
     """Where nothing else tells how much text there is, the text itself is read."""
-    wanted = set(Document.__struct_fields__ if columns is None else (*columns, *NEEDED))
+    wanted = set(Document.__struct_fields__ if columns is None else (*columns, *REQUIRED_COLUMNS))
     if "text_chars" in wanted and "text_chars" not in there:
         wanted.add("text")
     return [name for name in Document.__struct_fields__ if name in there and name in wanted]
@@ -188,19 +190,19 @@ def _wanted(there: set[str], columns: Collection[str] | None) -> list[str]:
 
 def _decoder_for(line: bytes, key: str) -> Callable[[bytes], Document]:
     names = _any_line.decode(line)
-    refuse_earlier(names, key)
-    return _line.decode if OURS in names else _strangers_line
+    refuse_outdated(names, key)
+    return _line.decode if OWN_COLUMN in names else _foreign_line
 
 
 def _own_row(row: Row) -> Document:
     return msgspec.convert(row, Document)
 
 
-def _strangers_line(line: bytes) -> Document:
-    return _strangers_row(_any_line.decode(line))
+def _foreign_line(line: bytes) -> Document:
+    return _foreign_row(_any_line.decode(line))
 
 
-def _strangers_row(row: Row) -> Document:
+def _foreign_row(row: Row) -> Document:
     known = {name: row[name] for name in Document.__struct_fields__ if row.get(name) is not None}
     for name in ("type", "mime", "digest"):
         if not isinstance(known.get(name, ""), str):
@@ -208,10 +210,10 @@ def _strangers_row(row: Row) -> Document:
     known = {name: value for name, value in known.items() if name not in CAPTURE_COLUMNS} | capture_columns(known)
     document = msgspec.convert({"url": "", **known, "id": str(known.get("id", ""))}, Document)
     date = document.date and _in_utc(document.date)
-    return msgspec.structs.replace(document, id=document.id or id_of(document), date=date)
+    return msgspec.structs.replace(document, id=document.id or derive_id(document), date=date)
 
 
-def id_of(document: Document) -> str:
+def derive_id(document: Document) -> str:
     """Return an id for a row that has none: where its capture lies; else its time and address, as in a replay."""
     if document.warc_filename:
         return f"{document.warc_filename}#{document.warc_offset}"
@@ -225,7 +227,7 @@ def _in_utc(moment: datetime) -> datetime:
 # --- files ---
 
 
-class Frames:
+class _ZstdFrames:
     """Zstandard for files that our own commands wrote, in larger slices than a stranger's answer gets: faster, and a
     slice may become 128 MB at most.
     """
@@ -239,13 +241,13 @@ class Frames:
         while at < len(data):
             if self.ended:
                 self._frame, self.ended = zstandard.ZstdDecompressor().decompressobj(), False
-            piece = data[at : at + SLICE]
+            piece = data[at : at + SLICE_BYTES]
             yield self._frame.decompress(piece)
             self.ended = self._frame.eof
             at += len(piece) - len(self._frame.unused_data)
 
 
-class Unpacked(RawStream):
+class _DecompressedStream(RawStream):
     """What a compressed stream holds, in bounded pieces. `EOFError` when it ends too early."""
 
     def __init__(self, packed: BinaryIO, decompressor: Decompressor) -> None:
@@ -267,13 +269,13 @@ class Unpacked(RawStream):
         return taken
 
 
-def unpacked(raw: BinaryIO, key: str) -> BinaryIO:
+def open_decompressed(raw: BinaryIO, key: str) -> BinaryIO:
     if key.endswith(".zst"):
-        return buffer_stream(Unpacked(raw, Frames()))
-    return buffer_stream(Unpacked(raw, GzipDecompressor())) if key.endswith(".gz") else raw
+        return buffer_stream(_DecompressedStream(raw, _ZstdFrames()))
+    return buffer_stream(_DecompressedStream(raw, GzipDecompressor())) if key.endswith(".gz") else raw
 
 
-def pyarrow() -> tuple[Any, Any]:
+def import_pyarrow() -> tuple[Any, Any]:
     try:
         import pyarrow as arrow
         from pyarrow import parquet

@@ -41,11 +41,18 @@ from webmill.infra import atomic, lock, swap
 from webmill.infra.executor.backends import open_executor
 from webmill.infra.executor.base import Executor, TaskDone, TaskFailed
 from webmill.model import ArchiveReject
-from webmill.pipeline.index_publishing import Options, digest_of, no_temps_in, plan_publishing, publish, write_shards
+from webmill.pipeline.index_publishing import (
+    IndexingOptions,
+    digest_of,
+    plan_publishing,
+    publish,
+    without_temps,
+    write_shards,
+)
 from webmill.pipeline.progress import ProgressReporter
 from webmill.settings import Settings
 
-__all__ = ["IndexReport", "Options", "bring_up_to_date", "index_collection", "write_rejects", "write_shards"]
+__all__ = ["IndexReport", "IndexingOptions", "index_collection", "update_cdxj", "write_rejects", "write_shards"]
 
 log = logging.getLogger(__name__)
 
@@ -70,7 +77,7 @@ class IndexReport(msgspec.Struct, kw_only=True):
     place: str = ""  # of the index
 
 
-class WarcDue(msgspec.Struct, frozen=True):
+class PendingWarc(msgspec.Struct, frozen=True):
     """A WARC to be indexed. It was looked at before: a change meanwhile is seen by the next run."""
 
     looks: FileStat
@@ -79,7 +86,7 @@ class WarcDue(msgspec.Struct, frozen=True):
 
 def index_collection(
     collection: Collection,
-    options: Options,
+    options: IndexingOptions,
     *,
     executor: Executor,
     progress: ProgressReporter,
@@ -88,7 +95,7 @@ def index_collection(
     """`Conflict` when another run is at it. `NotFound` when there is nothing to index, and never was."""
     if not collection.root.is_dir():
         raise NotFound(f"no folder {collection.root}")
-    check_archives(collection)
+    require_archives(collection)
     if options.blocklist and not options.blocklist.is_file():
         raise Misconfigured(
             f"{options.blocklist} is no ordinary file: it is read by several processes, a pipe only once"
@@ -96,12 +103,12 @@ def index_collection(
     report = IndexReport(place=str(collection.zipnum))
     atomic.make_folder(collection.cdxj)
     with (
-        _hints(),
+        _explaining_unavailable(),
         lock.exclusive(collection.cdxj, "index", doing="indexing"),
-        _tidy(collection),
+        _cleaned_up(collection),
         open_state(collection.cdxj / FILE_NAME, anew=options.from_scratch) as state,
     ):
-        known = bring_up_to_date(
+        known = update_cdxj(
             collection, options, state, executor=executor, progress=progress, report=report, clock=clock
         )
         write_rejects(collection, report.rejects)
@@ -110,7 +117,7 @@ def index_collection(
         if made is None or not plan.is_done:
             made = publish(collection, options, state, known, plan, executor=executor, progress=progress)
             report.published = True
-    tell_published(report, made)
+    report_published(report, made)
     return report
 
 
@@ -121,7 +128,7 @@ def index_crawl(
     chosen = settings.index
     if chosen.max_captures is None and (chosen.keep or chosen.drop_revisits_first):
         raise WrongUse("--keep and --drop-revisits-first are about URLs over --max-captures: give that too")
-    options = Options(
+    options = IndexingOptions(
         captures=CaptureOptions(post_append=chosen.post_append),
         collection_field=chosen.collection_field,
         blocklist=collection.root / chosen.blocklist if chosen.blocklist else None,
@@ -138,7 +145,7 @@ def index_crawl(
         return index_collection(collection, options, executor=executor, progress=progress)
 
 
-def check_archives(collection: Collection) -> None:
+def require_archives(collection: Collection) -> None:
     """`NotFound` where an empty index would only hide that it is the wrong folder, or replace one from elsewhere. An
     index of ours whose archives have gone is emptied: that is what its owner did.
     """
@@ -146,13 +153,13 @@ def check_archives(collection: Collection) -> None:
     found = find_archives(collection, refuse=lambda path, *_: refused.append(path))
     if (collection.cdxj / FILE_NAME).exists() or any(found) or refused:
         return
-    if others := other_crawls(collection):
+    if others := describe_other_crawls(collection):
         raise NotFound(f"no WARC files of a crawl {collection.name} in {collection.root}: {others}")
     raise NotFound(f"no WARC files below {collection.root}, and no ARC files: is it the right folder?")
 
 
 @contextmanager
-def _hints() -> Iterator[None]:
+def _explaining_unavailable() -> Iterator[None]:
     try:
         yield
     except Unavailable as error:
@@ -161,9 +168,9 @@ def _hints() -> Iterator[None]:
 
 
 @contextmanager
-def _tidy(collection: Collection) -> Iterator[None]:
+def _cleaned_up(collection: Collection) -> Iterator[None]:
     """Before, for runs that were killed; after, for workers that were."""
-    with no_temps_in(collection.cdxj, collection.rejected):
+    with without_temps(collection.cdxj, collection.rejected):
         remove_leftovers(collection)
         try:
             yield
@@ -181,7 +188,7 @@ def remove_leftovers(collection: Collection) -> None:
         shutil.rmtree(sorting, ignore_errors=True)
 
 
-def tell_published(report: IndexReport, made: PublishedIndex) -> None:
+def report_published(report: IndexReport, made: PublishedIndex) -> None:
     refused: Counter[str] = Counter()
     for reasons in made.refused.values():
         refused.update(reasons)
@@ -189,9 +196,9 @@ def tell_published(report: IndexReport, made: PublishedIndex) -> None:
     report.blocked, report.excessive = made.blocked, made.excessive
 
 
-def bring_up_to_date(
+def update_cdxj(
     collection: Collection,
-    options: Options,
+    options: IndexingOptions,
     state: IndexState,
     *,
     executor: Executor,
@@ -203,9 +210,11 @@ def bring_up_to_date(
     known = {} if options.from_scratch else state.known()
     fields = {"collection": collection.name} if options.collection_field else {}
     digest = digest_of([__version__, fields, options.captures])
-    current, due = sort_out(collection, known, digest=digest, report=report, clock=clock)
-    if not report.warcs and state.published(collection.name) is None and other_crawls(collection):
-        raise NotFound(f"no WARC files of a crawl {collection.name} in {collection.root}: {other_crawls(collection)}")
+    current, due = find_outdated(collection, known, digest=digest, report=report, clock=clock)
+    if not report.warcs and state.published(collection.name) is None and describe_other_crawls(collection):
+        raise NotFound(
+            f"no WARC files of a crawl {collection.name} in {collection.root}: {describe_other_crawls(collection)}"
+        )
     jobs = (warc_job(collection, path, fields=fields, options=options) for path in due)
     with (
         progress("Indexing", total=len(due), unit="files") as counter,
@@ -215,7 +224,7 @@ def bring_up_to_date(
             counter.advance()
             match outcome:
                 case TaskDone(item=job, value=done):
-                    current[job.path] = entry = known_of(job, done, due[job.path], digest=digest)
+                    current[job.path] = entry = known_warc(job, done, due[job.path], digest=digest)
                     state.record(job.path, entry)
                     report.indexed += 1
                 case TaskFailed(
@@ -225,7 +234,7 @@ def bring_up_to_date(
                 case TaskFailed(item=job, reason=reason):
                     log.info("indexing failed", extra={"file": job.path, "reason": reason, "trace": outcome.trace})
                     report.rejects.append(ArchiveReject(job.path, "failed", reason))
-    report.removed = forget_the_rest(collection, state, current)
+    report.removed = forget_missing(collection, state, current)
     report.rejects += [
         ArchiveReject(path, flaw.reason, flaw.message, flaw.offset, flaw.end)
         for path, entry in sorted(current.items())
@@ -235,22 +244,22 @@ def bring_up_to_date(
     return dict(sorted(current.items()))
 
 
-def other_crawls(collection: Collection) -> str:
+def describe_other_crawls(collection: Collection) -> str:
     """A crawl that is not there is a wrong name when others are."""
     names = sorted(path.name for path in collection.crawl_data.parent.glob("*") if path.is_dir())
     return f"there are {', '.join(names)}" if set(names) - {collection.name} else ""
 
 
-def sort_out(
+def find_outdated(
     collection: Collection, known: Mapping[str, IndexedWarc], *, digest: str, report: IndexReport, clock: Clock
-) -> tuple[dict[str, IndexedWarc], dict[str, WarcDue]]:
+) -> tuple[dict[str, IndexedWarc], dict[str, PendingWarc]]:
     """What is known and still true, and what is to be done."""
 
     def refuse(path: str, reason: str, message: str) -> None:
         report.rejects.append(ArchiveReject(path, reason, message))
 
     current: dict[str, IndexedWarc] = {}
-    due: dict[str, WarcDue] = {}
+    due: dict[str, PendingWarc] = {}
     for path in sorted(find_archives(collection, refuse=refuse)):
         now = clock()
         try:
@@ -262,17 +271,17 @@ def sort_out(
         if entry and is_current(entry, looks, options=digest, folder=collection.cdxj):
             current[path] = entry
         else:
-            due[path] = WarcDue(looks, is_settled(looks, now_ns=now))
+            due[path] = PendingWarc(looks, is_settled(looks, now_ns=now))
     report.warcs, report.kept = len(current) + len(due) + len(report.rejects), len(current)
     return current, due
 
 
-def warc_job(collection: Collection, path: str, *, fields: dict[str, str], options: Options) -> WarcJob:
+def warc_job(collection: Collection, path: str, *, fields: dict[str, str], options: IndexingOptions) -> WarcJob:
     cdxj = collection.cdxj / cdxj_name(path)
     return WarcJob(root=collection.root, path=path, cdxj=cdxj, fields=fields, options=options.captures)
 
 
-def known_of(job: WarcJob, done: WarcResult, due: WarcDue, *, digest: str) -> IndexedWarc:
+def known_warc(job: WarcJob, done: WarcResult, due: PendingWarc, *, digest: str) -> IndexedWarc:
     return IndexedWarc(
         looks=due.looks,
         settled=due.settled,
@@ -285,7 +294,7 @@ def known_of(job: WarcJob, done: WarcResult, due: WarcDue, *, digest: str) -> In
     )
 
 
-def forget_the_rest(collection: Collection, state: IndexState, current: Mapping[str, IndexedWarc]) -> int:
+def forget_missing(collection: Collection, state: IndexState, current: Mapping[str, IndexedWarc]) -> int:
     """WARC files that are gone leave the index, and their CDXJ goes. Those of a crawl beside this one stay."""
     known = state.known()
     gone = [

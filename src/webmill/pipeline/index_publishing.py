@@ -37,7 +37,7 @@ BYTES_PER_SHARD = 128 << 20  # of CDXJ; about a fifth of that compressed
 PATH_LISTS = ("warc", "cc-index", "cc-index-table")
 
 
-class Options(msgspec.Struct, frozen=True, kw_only=True):
+class IndexingOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What the index depends on beside the WARC files; and whether to trust what an earlier run made."""
 
     captures: CaptureOptions = CaptureOptions()
@@ -52,22 +52,22 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     from_scratch: bool = False
 
 
-class Removed(Protocol):
+class RemovalCounts(Protocol):
     """Where `write_shards` says how much the filters took."""
 
     blocked: int
     excessive: int
 
 
-class _Tally(msgspec.Struct):
+class _RemovalTally(msgspec.Struct):
     blocked: int = 0
     excessive: int = 0
 
 
-Refused = Mapping[str, dict[str, int]]  # by table: reasons of lines that are not in it, how many
+RefusedLines = Mapping[str, dict[str, int]]  # by table: reasons of lines that are not in it, how many
 
 
-class Plan(msgspec.Struct, frozen=True):
+class IndexPublishPlan(msgspec.Struct, frozen=True):
     """`last` is what is published, if it can be trusted: made by the same tools, and untouched since."""
 
     inputs: str
@@ -80,35 +80,35 @@ class Plan(msgspec.Struct, frozen=True):
 
 
 def plan_publishing(
-    collection: Collection, options: Options, state: IndexState, known: Mapping[str, IndexedWarc]
-) -> Plan:
+    collection: Collection, options: IndexingOptions, state: IndexState, known: Mapping[str, IndexedWarc]
+) -> IndexPublishPlan:
     rules = digest_of_file(options.blocklist) if options.blocklist else ""
     rest = msgspec.structs.replace(options, blocklist=None, from_scratch=False)
     inputs = digest_of([[(path, entry.cdxj_digest) for path, entry in known.items()], rules, rest])
-    tools = digest_of([__version__, version_of("deflate"), version_of("pyarrow")])
+    tools = digest_of([__version__, installed_version("deflate"), installed_version("pyarrow")])
     last = None if options.from_scratch else state.published(collection.name)
     if last and (last.tools != tools or last.outputs != digest_of_outputs(collection)):
         last = None
-    return Plan(inputs, tools, last)
+    return IndexPublishPlan(inputs, tools, last)
 
 
 def publish(
     collection: Collection,
-    options: Options,
+    options: IndexingOptions,
     state: IndexState,
     known: Mapping[str, IndexedWarc],
-    plan: Plan,
+    plan: IndexPublishPlan,
     *,
     executor: Executor,
     progress: ProgressReporter,
 ) -> PublishedIndex:
-    tally = _Tally()
+    tally = _RemovalTally()
     files = [collection.cdxj / entry.cdxj for entry in known.values() if entry.cdxj_size]
     kept = plan.last.refused if plan.last else {}
-    refused: Refused = {}
+    refused: RefusedLines = {}
     with (
         zipnum.rebuilding(collection.zipnum, naming="stamped") as target,
-        no_temps_in(collection.zipnum),
+        without_temps(collection.zipnum),
         replacing_tables(collection, options) as tables,
     ):
         with remove_shards_on_failure(target):
@@ -132,7 +132,7 @@ def publish(
 
 
 @contextmanager
-def no_temps_in(*folders: Path) -> Iterator[None]:
+def without_temps(*folders: Path) -> Iterator[None]:
     """Neither before nor after. For the holder of a lock, which says that whoever left some is gone.
 
     A process id does not say so: in a container without an init the dead keep theirs.
@@ -155,11 +155,11 @@ def _remove_temps(folders: Iterable[Path]) -> None:
 def write_shards(
     files: Sequence[Path],
     target: zipnum.ShardTarget,
-    options: Options,
+    options: IndexingOptions,
     *,
     executor: Executor,
     progress: ProgressReporter,
-    report: Removed,
+    report: RemovalCounts,
 ) -> list[zipnum.ZipNumShard]:
     """One shard per range of keys, each an independent task; in the order of the keys."""
     total = sum(file.stat().st_size for file in files)
@@ -182,11 +182,11 @@ def write_shards(
         )
     report.blocked = sum(part.blocked for part in done)
     report.excessive = sum(part.excessive for part in done)
-    check_share(report.blocked, sum(part.lines_in for part in done), options)
+    check_removed_share(report.blocked, sum(part.lines_in for part in done), options)
     return [part.shard for part in done if part.shard.blocks]
 
 
-def check_share(blocked: int, lines: int, options: Options) -> None:
+def check_removed_share(blocked: int, lines: int, options: IndexingOptions) -> None:
     if blocked > options.max_removed_share * lines:
         raise Misconfigured(
             f"{options.blocklist} removes {blocked:,} of {lines:,} lines, more than the "
@@ -199,7 +199,7 @@ def check_share(blocked: int, lines: int, options: Options) -> None:
 
 
 @contextmanager
-def replacing_tables(collection: Collection, options: Options) -> Iterator[Path | None]:
+def replacing_tables(collection: Collection, options: IndexingOptions) -> Iterator[Path | None]:
     """A folder for new ones, unless there shall be none: then old ones, which would tell of old captures, go."""
     if options.parquet:
         with swap.replacing(collection.table, beside=collection.unfinished_tables) as fresh:
@@ -214,14 +214,16 @@ def write_tables(
     shards: Sequence[zipnum.ZipNumShard],
     folder: Path,
     *,
-    kept: Refused,
+    kept: RefusedLines,
     executor: Executor,
     progress: ProgressReporter,
-) -> Refused:
+) -> RefusedLines:
     """A Parquet file per shard. One that stands for the same lines as before is kept, and what was said about it."""
     jobs = [TableJob(collection.zipnum / shard.name, folder / table_name(shard.name)) for shard in shards]
     due = [
-        job for job in jobs if job.table.name not in kept or not linked(collection.table / job.table.name, job.table)
+        job
+        for job in jobs
+        if job.table.name not in kept or not try_hardlink(collection.table / job.table.name, job.table)
     ]
     with progress("Writing tables", total=len(due), unit="files") as counter:
         tables = run_all(executor, write_table, due, advance=counter.advance)
@@ -229,7 +231,7 @@ def write_tables(
     return {job.table.name: fresh.get(job.table.name, kept.get(job.table.name, {})) for job in jobs}
 
 
-def linked(old: Path, new: Path) -> bool:
+def try_hardlink(old: Path, new: Path) -> bool:
     try:
         new.hardlink_to(old)
     except OSError:
@@ -240,7 +242,7 @@ def linked(old: Path, new: Path) -> bool:
 # --- lists of paths ---------------------------------------------------------------------------------------------------
 
 
-def is_main(key: str) -> bool:
+def is_in_warc_paths(key: str) -> bool:
     """Error pages and robots.txt files of a crawl have files, and lists, of their own (`archive.segment`)."""
     return not {"crawldiagnostics", "robotstxt"} & set(key.split("/")[:-1])
 
@@ -248,13 +250,13 @@ def is_main(key: str) -> bool:
 def write_paths(collection: Collection, warcs: list[str], shards: list[zipnum.ZipNumShard]) -> None:
     """Lists of files, gzipped, as every crawl of Common Crawl has them."""
     index = [collection.key(collection.zipnum / name) for name in (*(s.name for s in shards), zipnum.SUMMARY)]
-    tables = [collection.key(path) for path in tables_of(collection)]
+    tables = [collection.key(path) for path in table_files(collection)]
     atomic.make_folder(collection.crawl_data)
-    for kind, keys in zip(PATH_LISTS, (list(filter(is_main, warcs)), index, tables), strict=True):
+    for kind, keys in zip(PATH_LISTS, (list(filter(is_in_warc_paths, warcs)), index, tables), strict=True):
         atomic.write_bytes(collection.paths_file(kind), encode_block([key.encode() + b"\n" for key in keys]))
 
 
-def tables_of(collection: Collection) -> list[Path]:
+def table_files(collection: Collection) -> list[Path]:
     return sorted(collection.table.glob("*.parquet"))
 
 
@@ -264,12 +266,12 @@ def tables_of(collection: Collection) -> list[Path]:
 def digest_of_outputs(collection: Collection) -> str:
     """How the published files look: a quick way to see that one is missing or is not ours any more."""
     names = (zipnum.SUMMARY, zipnum.LOCATIONS, *zipnum.shards_in_summary(collection.zipnum))
-    files = [collection.zipnum / name for name in names] + tables_of(collection)
+    files = [collection.zipnum / name for name in names] + table_files(collection)
     files += [collection.paths_file(kind) for kind in PATH_LISTS]
-    return digest_of([(collection.key(file), *_looks(file)) for file in files])
+    return digest_of([(collection.key(file), *_file_identity(file)) for file in files])
 
 
-def _looks(file: Path) -> tuple[int, ...]:
+def _file_identity(file: Path) -> tuple[int, ...]:
     try:
         status = file.stat()
     except FileNotFoundError:
@@ -286,7 +288,7 @@ def digest_of_file(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def version_of(package: str) -> str:
+def installed_version(package: str) -> str:
     """Other versions of these compress otherwise."""
     try:
         return version(package)

@@ -26,16 +26,16 @@ from webmill.index.archives import crawls_with_archives
 from webmill.infra.address import hide_secrets
 from webmill.infra.lock import exclusive
 from webmill.pipeline.crawl_archive import CrawlReport, crawl_archive
-from webmill.pipeline.extract.collection import Refuse, extract_collection
+from webmill.pipeline.extract.collection import OnRefused, extract_collection
 from webmill.pipeline.index import index_crawl
 from webmill.pipeline.progress import ProgressReporter
 from webmill.pipeline.publish.due import reason_not_to_publish
 from webmill.pipeline.publish.run import publish_collection
-from webmill.pipeline.search.bring import bring_up
-from webmill.pipeline.status import crawl_states, unfinished
+from webmill.pipeline.search.collection import update_index
+from webmill.pipeline.status import describe_unfinished, read_crawl_statuses
 from webmill.settings import CrawlSettings, Settings, Sources
 
-ONE_REFRESH = 3600.0  # seconds of a crawl that would go on for ever
+REFRESH_SECONDS = 3600.0  # seconds of a crawl that would go on for ever
 
 
 class StageStep(msgspec.Struct, frozen=True):
@@ -46,20 +46,20 @@ class StageStep(msgspec.Struct, frozen=True):
     do: Callable[[], tuple[Any, int]]
 
 
-class StageLeftOut(msgspec.Struct, frozen=True):
+class StageSkipped(msgspec.Struct, frozen=True):
     """A stage that has nothing to do, and why."""
 
     stage: str
     why: str
 
 
-class StageBegan(msgspec.Struct, frozen=True):
+class StageStarted(msgspec.Struct, frozen=True):
     stage: str
     what: str
     changes: tuple[str, ...] = ()  # what is different from what the crawl was told before
 
 
-class StageEnded(msgspec.Struct, frozen=True):
+class StageFinished(msgspec.Struct, frozen=True):
     """`report` is that of the stage's own function."""
 
     stage: str
@@ -75,48 +75,48 @@ class StageEnded(msgspec.Struct, frozen=True):
 class RunReport(msgspec.Struct, frozen=True):
     """What became of each stage."""
 
-    left_out: list[StageLeftOut]
-    ended: list[StageEnded]
+    left_out: list[StageSkipped]
+    ended: list[StageFinished]
 
     @property
     def rejected(self) -> int:
         return sum(stage.rejected for stage in self.ended)
 
 
-class RunWatching(msgspec.Struct, frozen=True, kw_only=True):
+class RunCallbacks(msgspec.Struct, frozen=True, kw_only=True):
     """Who looks on: `crawl` at a crawl, `watch` at the other stages. `refuse` hears of archives that are none."""
 
     crawl: Callable[[Settings], AbstractContextManager[CrawlWatcher]]
     progress: ProgressReporter
-    refuse: Refuse = lambda *_: None
+    refuse: OnRefused = lambda *_: None
 
 
 def run_stages(
-    root: Path, stages: tuple[str, ...], *, read: Callable[[], Sources], watching: RunWatching
-) -> Iterator[StageLeftOut | StageBegan | StageEnded]:
+    root: Path, stages: tuple[str, ...], *, read: Callable[[], Sources], watching: RunCallbacks
+) -> Iterator[StageSkipped | StageStarted | StageFinished]:
     """Do each stage as far as it is due. `read` gives the settings as they are when a stage begins."""
     for stage in stages:
         sources = read()
-        steps = steps_of(stage, root, sources, watching)
+        steps = plan_steps(stage, root, sources, watching)
         if isinstance(steps, str):
-            yield StageLeftOut(stage, steps)
+            yield StageSkipped(stage, steps)
             continue
         for step in steps:
-            yield StageBegan(stage, step.what, changes(root, sources) if stage == "crawl" else ())
+            yield StageStarted(stage, step.what, changes(root, sources) if stage == "crawl" else ())
             started = time.monotonic()
             report, rejected = step.do()
-            ended = StageEnded(stage, report, rejected, time.monotonic() - started)
+            ended = StageFinished(stage, report, rejected, time.monotonic() - started)
             yield ended
             if ended.was_stopped:
                 return
 
 
-def alone(root: Path) -> AbstractContextManager[object]:
+def lock_for_run(root: Path) -> AbstractContextManager[object]:
     """Two runs of a collection do not meet."""
     return exclusive(root, "run", doing="running all stages")
 
 
-def steps_of(stage: str, root: Path, sources: Sources, watching: RunWatching) -> list[StageStep] | str:
+def plan_steps(stage: str, root: Path, sources: Sources, watching: RunCallbacks) -> list[StageStep] | str:
     """Return what a stage would do; or why there is nothing to do."""
     settings = sources.settings()
     match stage:
@@ -133,13 +133,13 @@ def steps_of(stage: str, root: Path, sources: Sources, watching: RunWatching) ->
             return search_steps(root, settings, watching.progress) if there else "nothing is published yet"
 
 
-def crawl_steps(root: Path, sources: Sources, watching: RunWatching) -> list[StageStep] | str:
+def crawl_steps(root: Path, sources: Sources, watching: RunCallbacks) -> list[StageStep] | str:
     settings = sources.settings().crawl
     file = root / settings.seeds
     if not file.is_file():
         return reason_not_to_crawl(root, settings)
     if settings.refresh and settings.max_time is None:
-        sources = msgspec.structs.replace(sources, flags={**sources.flags, ("crawl", "max_time"): ONE_REFRESH})
+        sources = msgspec.structs.replace(sources, flags={**sources.flags, ("crawl", "max_time"): REFRESH_SECONDS})
 
     def crawl() -> tuple[CrawlReport, int]:
         with watching.crawl(sources.settings()) as crawl_watching:
@@ -163,7 +163,7 @@ def index_steps(root: Path, settings: Settings, progress: ProgressReporter) -> l
     return [step(crawl.name, lambda crawl=crawl: index_crawl(crawl, settings, progress=progress)) for crawl in crawls]  # type: ignore[misc]
 
 
-def extract_steps(root: Path, settings: Settings, watching: RunWatching) -> list[StageStep]:
+def extract_steps(root: Path, settings: Settings, watching: RunCallbacks) -> list[StageStep]:
     def extract() -> tuple[Any, int]:
         report = extract_collection(root, settings, progress=watching.progress, refuse=watching.refuse)
         return report, report.rejected
@@ -181,7 +181,7 @@ def publish_steps(root: Path, settings: Settings, progress: ProgressReporter) ->
 
 def search_steps(root: Path, settings: Settings, progress: ProgressReporter) -> list[StageStep]:
     def search() -> tuple[Any, int]:
-        report = bring_up(root, settings.search, progress=progress)
+        report = update_index(root, settings.search, progress=progress)
         return report, len(report.fed.skipped)
 
     return [StageStep("search", "bringing the search index up to the live version", search)]
@@ -191,12 +191,12 @@ def reason_not_to_crawl(root: Path, settings: CrawlSettings) -> str:
     """A crawl that was begun by hand is not gone on with: its limits were of that run alone, and without them it might
     ask for far more than anybody wanted.
     """
-    crawls = crawl_states(root)
+    crawls = read_crawl_statuses(root)
     if any(crawl.is_running for crawl in crawls):
         return "somebody else is crawling here"
     if not crawls:
         return f"no {settings.seeds} (`webmill init` makes one): archives are taken as they are"
-    left = unfinished(crawls, now=math.inf)  # also what may be asked tomorrow
+    left = describe_unfinished(crawls, now=math.inf)  # also what may be asked tomorrow
     if not left:
         return f"no {settings.seeds}, and the crawl that was begun by hand has ended"
     by_hand = f"webmill crawl {shlex.quote(str(root))}"

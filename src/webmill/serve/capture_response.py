@@ -16,7 +16,7 @@ from webmill.errors import BadInput
 from webmill.formats.html.charset import charset_label
 from webmill.formats.timestamps import to_datetime
 from webmill.model import Headers
-from webmill.pipeline.archived import Archived
+from webmill.pipeline.capture_reader import CaptureReader
 from webmill.serve.conditional_requests import UnsatisfiableRange, drop_range_unless_get, http_date, parse_range
 from webmill.serve.responses import NO_STORE
 from webmill.serve.site import Site
@@ -67,7 +67,7 @@ def parse_content_type(content_type: str) -> tuple[str, str | None]:
     return kind, label if label and _CHARSET.fullmatch(label) else None
 
 
-def memento_headers(site: Site, archived: Archived, url: str) -> HeaderPairs:
+def memento_headers(site: Site, archived: CaptureReader, url: str) -> HeaderPairs:
     """Return the headers of RFC 7089. `url` is normalised, so it has no `>` or line break."""
     links = (
         format_link(url, "original"),
@@ -94,7 +94,9 @@ def memento_date(timestamp: str) -> str:
 class StreamedCapture(StreamingResponse):
     """A streamed capture. Closes its archive also when the client disconnects; reads nothing for HEAD."""
 
-    def __init__(self, pieces: Iterator[bytes], archived: Archived, *, status: int, threads: BoundedThreads) -> None:
+    def __init__(
+        self, pieces: Iterator[bytes], archived: CaptureReader, *, status: int, threads: BoundedThreads
+    ) -> None:
         super().__init__((), status_code=status)
         self._pieces, self._archived, self._threads = pieces, archived, threads
 
@@ -111,7 +113,7 @@ class StreamedCapture(StreamingResponse):
 
 
 def capture_response(
-    archived: Archived,
+    archived: CaptureReader,
     pieces: Iterator[bytes],
     headers: HeaderPairs,
     *,
@@ -133,7 +135,7 @@ def capture_response(
 
 
 def ranged_capture_response(
-    archived: Archived,
+    archived: CaptureReader,
     pieces: Iterator[bytes],
     headers: HeaderPairs,
     *,
@@ -183,7 +185,7 @@ class ArchivedRange(msgspec.Struct, frozen=True):
         return wanted[0], min(wanted[1], self.end)
 
 
-def archived_range(archived: Archived) -> ArchivedRange | None:
+def archived_range(archived: CaptureReader) -> ArchivedRange | None:
     """Return the range of an archived 206, if it is as long as the archived body."""
     found = _CONTENT_RANGE.fullmatch(archived.headers.get("Content-Range") or "")
     if archived.status != 206 or not found:

@@ -21,7 +21,7 @@ from webmill.formats.cdx.query import key_range
 from webmill.formats.timestamps import from_datetime
 from webmill.index.lookup.query import Query, parse_lines
 from webmill.model import CaptureRef
-from webmill.pipeline.captures import nearest
+from webmill.pipeline.captures import nearest_captures
 from webmill.serve.capture_address import CaptureAddress as Wanted
 from webmill.serve.capture_address import parse_address, sent_path, web_address
 from webmill.serve.capture_response import LINKS, format_link, memento_date
@@ -85,7 +85,7 @@ class Memento:
 
     def _nearest(self, name: str | None, wanted: Wanted) -> tuple[CaptureRef, str] | None:
         """Return the nearest capture and its date, skipping captures whose timestamp is not a date."""
-        for line in nearest(self._site.index(name), wanted.url, moment=wanted.moment):
+        for line in nearest_captures(self._site.index(name), wanted.url, moment=wanted.moment):
             with suppress(BadInput):
                 return line.capture, memento_date(line.capture.timestamp)
         return None

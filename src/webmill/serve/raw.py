@@ -15,8 +15,8 @@ from starlette.routing import BaseRoute, Route
 
 from webmill.errors import BadInput, NotFound
 from webmill.model import CaptureRef
-from webmill.pipeline.archived import PIECE, Archived, open_capture, open_record
-from webmill.pipeline.captures import nearest
+from webmill.pipeline.capture_reader import PIECE, CaptureReader, open_capture, open_record
+from webmill.pipeline.captures import nearest_captures
 from webmill.serve.capture_address import CaptureAddress, raw_address, read_address
 from webmill.serve.capture_response import (
     HeaderPairs,
@@ -63,7 +63,7 @@ def routes(site: Site, threads: BoundedThreads) -> list[BaseRoute]:
                 reason="bad_address",
             )
         index = site.index()
-        found = next(nearest(index, address.url, moment=address.moment), None)
+        found = next(nearest_captures(index, address.url, moment=address.moment), None)
         if found is None:
             raise NotFound(f"not in this archive: {address.url}")
         capture = found.capture
@@ -78,7 +78,7 @@ def routes(site: Site, threads: BoundedThreads) -> list[BaseRoute]:
 
 
 def _payload(
-    site: Site, archived: Archived, address: CaptureAddress, request: Request, threads: BoundedThreads
+    site: Site, archived: CaptureReader, address: CaptureAddress, request: Request, threads: BoundedThreads
 ) -> Response:
     kind, charset = parse_content_type(archived.content_type)
     headers: HeaderPairs = [
@@ -102,7 +102,7 @@ def _file_name(url: str, capture: CaptureRef) -> str:
     return f"{capture.timestamp}-{found[1]}" if found else capture.timestamp
 
 
-def _archive_headers(archived: Archived) -> HeaderPairs:
+def _archive_headers(archived: CaptureReader) -> HeaderPairs:
     stated = f"{archived.status} {archived.head.reason}" if archived.head else "200"
     pairs = [("X-Archive-Orig-Status", clean_header(stated)[:200])]
     if truncated := archived.record.headers.get("WARC-Truncated"):

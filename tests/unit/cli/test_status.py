@@ -23,7 +23,7 @@ from webmill.infra.queue.base import Message
 from webmill.infra.queue.sqlite import SqliteQueue
 from webmill.infra.storage.local import LocalStorage
 from webmill.pipeline.publish import due
-from webmill.pipeline.status.files import MOST_FILES, amount_of
+from webmill.pipeline.status.files import MAX_FILES, measure_folder
 from webmill.publish.publication import Publication
 from webmill.publish.types import PublishedItem
 
@@ -258,7 +258,7 @@ def test_documents_may_go_while_they_are_looked_at(place: Path, monkeypatch: pyt
     with os.scandir(file.parent) as entries:
         found = [entry for entry in entries if entry.name == file.name]
     file.unlink()
-    monkeypatch.setattr(due, "documents_in", lambda _: iter(found))
+    monkeypatch.setattr(due, "document_files", lambda _: iter(found))
     assert due.reason_not_to_publish(place) == "there are no documents yet"
 
 
@@ -270,9 +270,9 @@ def test_a_run_finds_the_new_document_behind_more_than_a_glance_sees(
     [old], [new] = (
         [entry for entry in os.scandir(one.parent) if entry.name == one.name] for one in (Path(os.__file__), file)
     )
-    monkeypatch.setattr(due, "documents_in", lambda _: iter([old] * MOST_FILES + [new]))
+    monkeypatch.setattr(due, "document_files", lambda _: iter([old] * MAX_FILES + [new]))
     assert due.reason_not_to_publish(place) == ""
-    assert due.reason_not_to_publish(place, most=MOST_FILES) == "no documents since the live version"
+    assert due.reason_not_to_publish(place, most=MAX_FILES) == "no documents since the live version"
 
 
 def published_at(place: Path, at: datetime, *, run: str) -> None:
@@ -291,11 +291,11 @@ def test_no_look_hides_what_came_after_it(tmp_path: Path) -> None:
     nothing = "no documents since the live version"
     published_at(tmp_path, now - 3 * hour, run="first")
     assert due.reason_not_to_publish(tmp_path) == ""
-    due.note_look(LocalStorage(tmp_path), now - 2 * hour)
+    due.record_check(LocalStorage(tmp_path), now - 2 * hour)
     assert due.reason_not_to_publish(tmp_path) == ""
-    due.note_look(LocalStorage(tmp_path), now + hour)  # by a clock that was set back since
+    due.record_check(LocalStorage(tmp_path), now + hour)  # by a clock that was set back since
     assert due.reason_not_to_publish(tmp_path) == ""
-    due.note_look(LocalStorage(tmp_path), datetime.now(UTC) + timedelta(milliseconds=50))
+    due.record_check(LocalStorage(tmp_path), datetime.now(UTC) + timedelta(milliseconds=50))
     deadline = time.monotonic() + 60
     while due.reason_not_to_publish(tmp_path) != nothing and time.monotonic() < deadline:
         time.sleep(0.05)
@@ -304,7 +304,7 @@ def test_no_look_hides_what_came_after_it(tmp_path: Path) -> None:
     file.touch()
     storage = LocalStorage(tmp_path)
     with Publication.begin(storage, run="second", started=now - 2 * hour) as publication:
-        due.note_look(storage, datetime.now(UTC))
+        due.record_check(storage, datetime.now(UTC))
         publication.add(PublishedItem("a", "documents", publication.put({"text": "two"})))
         publication.commit()
     assert due.reason_not_to_publish(tmp_path) == ""
@@ -320,8 +320,8 @@ def test_a_version_of_a_clock_that_was_set_back_hides_nothing(tmp_path: Path) ->
 def test_what_is_more_than_a_glance_is_at_least_so_much(tmp_path: Path) -> None:
     for number in range(5):
         (tmp_path / str(number)).write_bytes(b"12")
-    assert (amount_of(tmp_path, most=3).files, amount_of(tmp_path, most=3).is_whole) == (3, False)
-    assert (amount_of(tmp_path, most=5).bytes, amount_of(tmp_path, most=5).is_whole) == (10, True)
+    assert (measure_folder(tmp_path, most=3).files, measure_folder(tmp_path, most=3).is_whole) == (3, False)
+    assert (measure_folder(tmp_path, most=5).bytes, measure_folder(tmp_path, most=5).is_whole) == (10, True)
 
 
 def test_what_is_due_is_what_a_run_does(tmp_path: Path) -> None:

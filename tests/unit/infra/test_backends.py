@@ -19,7 +19,7 @@ from webmill.infra.registry import Registry
 from webmill.infra.sinks.backends import STREAMS
 from webmill.infra.storage.backends import PROBES, READ_ONLY, STORAGES, locate, open_readable, open_storage
 from webmill.infra.user_agent import user_agent
-from webmill.pipeline.dataset.config import Dataset, Read, Write, checked
+from webmill.pipeline.dataset.config import Dataset, ReadSection, WriteSection, check_dataset
 from webmill.search.backends import ENGINES, REPLACERS, open_search, replacing_search
 
 BATCHES = QueueOptions(name="batches")
@@ -225,8 +225,8 @@ def test_a_queue_is_added_by_one_line_of_the_table(monkeypatch: pytest.MonkeyPat
     listed = webmill("cc", "dead", "list", "--queue", "drawer:left")
     assert (listed.code, listed.err) == (0, "no failed tasks\n")
     with pytest.raises(Misconfigured, match=r"read\.from 'drawer:left': use a folder"):
-        checked(Dataset(name="x", read=Read(source="drawer:left")), source="x.toml")
-    checked(Dataset(name="x", write=Write(to="drawer:left")), source="x.toml")
+        check_dataset(Dataset(name="x", read=ReadSection(source="drawer:left")), source="x.toml")
+    check_dataset(Dataset(name="x", write=WriteSection(to="drawer:left")), source="x.toml")
 
 
 def test_backends_of_another_package_are_opened_by_their_scheme(package: Path, tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 import pytest
 
-from webmill.pipeline.search.documents import date_of, mark_of_item, place_of
+from webmill.pipeline.search.documents import capture_place, document_date, item_mark
 from webmill.publish.types import PublishedItem
 
 Said: TypeAlias = dict[str, object]
@@ -26,7 +26,7 @@ Said: TypeAlias = dict[str, object]
     ],
 )
 def test_a_date_is_what_is_written_else_when_it_was_first_seen(said: Said, content: Said, expected: int) -> None:
-    found = date_of(said, content)
+    found = document_date(said, content)
     assert (int(found.timestamp()) if found else 0) == expected
 
 
@@ -34,8 +34,8 @@ def test_numbers_of_any_size_are_no_reason_to_fail() -> None:
     item = PublishedItem(
         "a", "s", "h", metadata={"warc": "a.warc.gz", "offset": 1 << 70, "length": -1, "pages": 1 << 70}
     )
-    assert place_of(item) == {}
-    assert mark_of_item(item) != mark_of_item(PublishedItem("a", "s", "h", metadata={"pages": 1 << 71}))
+    assert capture_place(item) == {}
+    assert item_mark(item) != item_mark(PublishedItem("a", "s", "h", metadata={"pages": 1 << 71}))
 
 
 @pytest.mark.parametrize(
@@ -47,4 +47,4 @@ def test_numbers_of_any_size_are_no_reason_to_fail() -> None:
 )
 def test_where_a_capture_lies_is_read_from_items_of_today_and_of_before(metadata: dict[str, object]) -> None:
     item = PublishedItem("a", "s", "h", metadata=metadata)
-    assert place_of(item) == {"warc_filename": "a.warc.gz", "warc_offset": 5, "warc_length": 6}
+    assert capture_place(item) == {"warc_filename": "a.warc.gz", "warc_offset": 5, "warc_length": 6}

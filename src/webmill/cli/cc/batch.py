@@ -20,7 +20,14 @@ from webmill.commoncrawl.selection import Selection
 from webmill.errors import Misconfigured, Unavailable
 from webmill.infra.address import scheme_of
 from webmill.infra.metrics import Metrics
-from webmill.pipeline.dispatch.batcher import MAX_QUEUED, Options, Report, Source, Surroundings, dispatch
+from webmill.pipeline.dispatch.batcher import (
+    MAX_QUEUED,
+    BatcherContext,
+    BatcherOptions,
+    BatcherReport,
+    IndexSource,
+    dispatch,
+)
 from webmill.pipeline.dispatch.metrics import ALL, PORT
 from webmill.settings import Settings
 
@@ -108,7 +115,9 @@ def batch(
         if not no_metrics:
             stack.enter_context(serve_metrics(metrics, settings, port=metrics_port))
         progress = stack.enter_context(context.progress("blocks", unit="blocks"))
-        around = Surroundings(metrics, total=lambda total: setattr(progress, "total", total), advance=progress.advance)
+        around = BatcherContext(
+            metrics, total=lambda total: setattr(progress, "total", total), advance=progress.advance
+        )
         report = dispatch_batches(
             source,
             wanted.selection,
@@ -122,15 +131,15 @@ def batch(
 
 
 def dispatch_batches(
-    source: Source,
+    source: IndexSource,
     wanted: Selection,
     settings: Settings,
     *,
     root: Path,
-    options: Options,
-    around: Surroundings,
+    options: BatcherOptions,
+    around: BatcherContext,
     restart: bool,
-) -> Report:
+) -> BatcherReport:
     try:
         with open_batch_queue(settings) as queue, open_chosen_executor(settings) as executor:
             return dispatch(
@@ -156,7 +165,7 @@ def serve_metrics(metrics: Metrics, settings: Settings, *, port: int) -> Iterato
         yield
 
 
-def print_batch_report(report: Report, *, as_json: bool) -> None:
+def print_batch_report(report: BatcherReport, *, as_json: bool) -> None:
     counts = report.counts
     if as_json:
         click.echo(msgspec.json.encode(report))

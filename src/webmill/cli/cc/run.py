@@ -36,11 +36,11 @@ from webmill.infra.address import hide_secrets, scheme_of
 from webmill.infra.metrics import Metrics
 from webmill.infra.queue.base import Queue
 from webmill.pipeline.dispatch import metrics as dispatch_metrics
-from webmill.pipeline.dispatch.batcher import Options, Report, Source, Surroundings, dispatch
+from webmill.pipeline.dispatch.batcher import BatcherContext, BatcherOptions, BatcherReport, IndexSource, dispatch
 from webmill.pipeline.extract import metrics as extract_metrics
-from webmill.pipeline.extract.batches import Dispatch, RunSummary, run_batches
-from webmill.pipeline.extract.engine import Engine
-from webmill.pipeline.extract.output import Output
+from webmill.pipeline.extract.batches import RunBatcher, RunSummary, run_batches
+from webmill.pipeline.extract.engine import ExtractEngine
+from webmill.pipeline.extract.output import ExtractOutput
 from webmill.settings import Settings
 
 
@@ -88,7 +88,7 @@ def run(context: Context, /, *, detected: tuple[str, ...], as_json: bool, **flag
             stack.enter_context(serve_metrics(metrics, settings, port=extract_metrics.PORT))
         progress = stack.enter_context(context.progress("captures", unit="captures"))
 
-        def batch(check: Callable[[], None]) -> Report:
+        def batch(check: Callable[[], None]) -> BatcherReport:
             around = make_surroundings(batcher_metrics, check, stop)
             report = dispatch_captures(
                 source, wanted.selection, queue, settings, options, around, root=checkpoint_folder(settings, output)
@@ -120,35 +120,35 @@ def use_own_queue(settings: Settings, choice: WorkerFlags) -> Settings:
     return use_queue(settings, f"sqlite:{Path(rest) / STATE_FOLDER / 'queue.sqlite'}")
 
 
-def checkpoint_folder(settings: Settings, output: Output) -> Path:
+def checkpoint_folder(settings: Settings, output: ExtractOutput) -> Path:
     folder = output.folder()
     return folder / "batcher" if folder else state_folder_beside(settings.queue.url)
 
 
-def make_surroundings(metrics: Metrics, check: Callable[[], None], stop: threading.Event) -> Surroundings:
+def make_surroundings(metrics: Metrics, check: Callable[[], None], stop: threading.Event) -> BatcherContext:
     def sleep(seconds: float) -> None:
         stop.wait(seconds)
         check()
 
-    return Surroundings(metrics, advance=lambda _: check(), sleep=sleep)
+    return BatcherContext(metrics, advance=lambda _: check(), sleep=sleep)
 
 
 def dispatch_captures(
-    source: Source,
+    source: IndexSource,
     wanted: Selection,
     queue: Queue,
     settings: Settings,
-    options: Options,
-    around: Surroundings,
+    options: BatcherOptions,
+    around: BatcherContext,
     *,
     root: Path,
-) -> Report:
+) -> BatcherReport:
     with open_chosen_executor(settings) as executor:
         return dispatch(source, wanted, queue, root=root, executor=executor, options=options, around=around)
 
 
 def run_and_summarise(
-    batch: Dispatch, engine: Engine, queue: Queue, output: Output, stop: threading.Event
+    batch: RunBatcher, engine: ExtractEngine, queue: Queue, output: ExtractOutput, stop: threading.Event
 ) -> RunSummary | None:
     try:
         return run_batches(batch, engine, queue, output, stop=stop)

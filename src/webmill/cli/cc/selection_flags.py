@@ -30,7 +30,7 @@ from webmill.infra.address import scheme_of
 from webmill.infra.executor.backends import open_executor
 from webmill.infra.executor.base import Executor
 from webmill.infra.storage.base import Readable
-from webmill.pipeline.dispatch.batcher import BATCH_SIZE, Options, Source
+from webmill.pipeline.dispatch.batcher import BATCH_SIZE, BatcherOptions, IndexSource
 from webmill.settings import ExecutorSettings, Settings
 
 selection_options = together(
@@ -68,10 +68,10 @@ class SelectionFlags(msgspec.Struct, frozen=True, kw_only=True):
             check_crawl_name(own["crawl"])
         return cls(**own, selection=parse_selection(**flags))
 
-    def options(self, **others: int) -> Options:
-        return Options(batch_size=self.batch_size, dedup=bool(self.dedup), limit=self.limit, **others)
+    def options(self, **others: int) -> BatcherOptions:
+        return BatcherOptions(batch_size=self.batch_size, dedup=bool(self.dedup), limit=self.limit, **others)
 
-    def source(self, settings: Settings) -> Source:
+    def source(self, settings: Settings) -> IndexSource:
         """Return the index to read; raise `NotFound` if it does not exist."""
         scheme, folder = scheme_of(base_url_of(settings))
         if self.crawl and scheme == "file" and not Path(folder).is_dir():
@@ -81,11 +81,11 @@ class SelectionFlags(msgspec.Struct, frozen=True, kw_only=True):
             source.storage.stat(source.summary)
         return source
 
-    def _of_crawl(self, settings: Settings) -> Source:
+    def _of_crawl(self, settings: Settings) -> IndexSource:
         base = base_url_of(settings)
         key = cluster_key(resolve_crawl(self.crawl or "", base, settings))
         storage = open_base_url(base, settings)
-        return Source(f"{absolute_place(base)}/{key}", storage, key, AdjacentBlocks(storage, key))
+        return IndexSource(f"{absolute_place(base)}/{key}", storage, key, AdjacentBlocks(storage, key))
 
 
 class AdjacentBlocks:
@@ -99,14 +99,14 @@ class AdjacentBlocks:
         return self._storage.read(posixpath.join(self._folder, name), start=start, length=length)
 
 
-def locate_index(cluster_idx: str, settings: Settings) -> Source:
+def locate_index(cluster_idx: str, settings: Settings) -> IndexSource:
     if scheme_of(cluster_idx)[0] == "file" and Path(scheme_of(cluster_idx)[1]).is_dir():
         cluster_idx = str(Path(scheme_of(cluster_idx)[1]) / "cluster.idx")
     storage, key = locate_crawl_file(cluster_idx, http=settings.http, commoncrawl=settings.commoncrawl)
     # cluster.loc is for archives on disks; Common Crawl has none, and may answer 403 when it is requested.
     is_web = scheme_of(cluster_idx)[0] in ("http", "https")
     shards = AdjacentBlocks(storage, key) if is_web else ShardLocations(storage, key, elsewhere={})
-    return Source(absolute_place(cluster_idx), storage, key, shards)
+    return IndexSource(absolute_place(cluster_idx), storage, key, shards)
 
 
 def absolute_place(place: str) -> str:

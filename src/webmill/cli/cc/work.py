@@ -34,7 +34,7 @@ from webmill.infra.metrics import Metrics
 from webmill.infra.queue.base import Queue, is_drained
 from webmill.infra.storage.backends import open_storage
 from webmill.pipeline.extract.metrics import ALL, PORT
-from webmill.pipeline.extract.output import Output, read_shape
+from webmill.pipeline.extract.output import ExtractOutput, read_shape
 from webmill.pipeline.extract.sealing import SealedPart
 from webmill.settings import Settings
 
@@ -153,7 +153,7 @@ def seal(context: Context, /, *, out: str, queue: str | None, over_holes: bool, 
         raise Misconfigured(
             f"{out} was made with --function: seal it with `webmill cc work --until-empty` and the same --function"
         )
-    output = Output(out, state, shape=shape)
+    output = ExtractOutput(out, state, shape=shape)
     with ExitStack() as stack:
         batches = None
         if queue and not over_holes:
@@ -174,16 +174,16 @@ class SealReport(msgspec.Struct, frozen=True, kw_only=True):
     waiting: int
 
 
-def seal_all(output: Output) -> SealReport:
+def seal_all(output: ExtractOutput) -> SealReport:
     return make_seal_report(output, output.finish(lambda _: True))
 
 
-def seal_finished(output: Output, queue: Queue | None) -> SealReport:
+def seal_finished(output: ExtractOutput, queue: Queue | None) -> SealReport:
     dead = {letter.id for letter in queue.dead_letters()} if queue else set()
     return make_seal_report(output, output.finish(dead.__contains__))
 
 
-def make_seal_report(output: Output, made: list[SealedPart]) -> SealReport:
+def make_seal_report(output: ExtractOutput, made: list[SealedPart]) -> SealReport:
     return SealReport(files=len(made), rows=sum(part.rows for part in made), waiting=output.unsealed())
 
 

@@ -30,13 +30,21 @@ from webmill.infra.interrupts import StopFile
 from webmill.infra.metrics import Metrics
 from webmill.infra.queue.base import Queue
 from webmill.infra.queue.sqlite import SqliteQueue
-from webmill.pipeline.extract.batches import SealNowAndThen
-from webmill.pipeline.extract.engine import Engine, Pace
+from webmill.pipeline.extract.batches import PeriodicSealer
+from webmill.pipeline.extract.engine import EngineTimes, ExtractEngine
 from webmill.pipeline.extract.metrics import count_failure, count_task
-from webmill.pipeline.extract.output import Output, Shape
-from webmill.pipeline.extract.plan import FILE_SIZE, Fetching, Format, Keep, Plan, Target, recipe_of
+from webmill.pipeline.extract.monitor import ExtractMonitor
+from webmill.pipeline.extract.output import ExtractOutput, OutputShape
+from webmill.pipeline.extract.plan import (
+    FILE_SIZE,
+    ArchiveFetching,
+    DocumentFilter,
+    ExtractPlan,
+    Format,
+    OutputTarget,
+    choose_recipe,
+)
 from webmill.pipeline.extract.tasks import Task
-from webmill.pipeline.extract.watcher import Watcher
 from webmill.pipeline.progress import ProgressBar
 from webmill.settings import Settings
 
@@ -119,14 +127,14 @@ class WorkerFlags(msgspec.Struct, frozen=True, kw_only=True):
     cache_size: int
     no_metrics: bool
 
-    def shape(self) -> Shape:
+    def shape(self) -> OutputShape:
         if self.min_text is not None and self.max_text is not None and self.min_text > self.max_text:
             raise click.UsageError("--min-text is more than --max-text: no page would be kept")
         if self.extractor == "none" and (self.min_text is not None or self.max_text is not None):
             raise click.UsageError("--min-text and --max-text need text: choose an --extractor")
-        shape = Shape(
-            recipe=recipe_of(self.extractor, links=self.links),
-            keep=Keep(min_text=self.min_text, max_text=self.max_text, languages=self.languages),
+        shape = OutputShape(
+            recipe=choose_recipe(self.extractor, links=self.links),
+            keep=DocumentFilter(min_text=self.min_text, max_text=self.max_text, languages=self.languages),
             format=self.form,
             file_size=self.file_size * MIB,
             function=read_function(self.function) if self.function else None,
@@ -141,27 +149,29 @@ class WorkerFlags(msgspec.Struct, frozen=True, kw_only=True):
         return self.processes or settings.executor.jobs
 
 
-def open_output(place: str, shape: Shape) -> Output:
-    output = Output(place, below(place, STATE_FOLDER), shape=shape, row=shape.row())
+def open_output(place: str, shape: OutputShape) -> ExtractOutput:
+    output = ExtractOutput(place, below(place, STATE_FOLDER), shape=shape, row=shape.row())
     output.prepare()
     return output
 
 
-def make_plan(base: str, settings: Settings, choice: WorkerFlags, output: Output, *, stop: StopFile) -> Plan:
+def make_plan(
+    base: str, settings: Settings, choice: WorkerFlags, output: ExtractOutput, *, stop: StopFile
+) -> ExtractPlan:
     workers = choice.workers(settings) or available_cores()
     folder = output.folder()
-    return Plan(
+    return ExtractPlan(
         name=QUEUE,
         source=base,
-        output=Target(to=output.place, format=output.shape.format),
-        errors=Target(to=below(output.state, "errors"), compression="none"),
+        output=OutputTarget(to=output.place, format=output.shape.format),
+        errors=OutputTarget(to=below(output.state, "errors"), compression="none"),
         state=output.state,
         recipe=output.shape.recipe,
         keep=output.shape.keep,
         function=output.shape.function,
         spooled=True,
         file_size=output.shape.file_size,
-        fetching=Fetching(
+        fetching=ArchiveFetching(
             http=settings.http,
             commoncrawl=settings.commoncrawl,
             concurrency=max(1, choice.concurrency // workers),
@@ -173,7 +183,7 @@ def make_plan(base: str, settings: Settings, choice: WorkerFlags, output: Output
     )
 
 
-def is_sealed(output: Output, task: Task) -> bool:
+def is_sealed(output: ExtractOutput, task: Task) -> bool:
     """Return whether a batch that was handed out before is in a part already."""
     return bool(task.run) and output.holds(task.run, task.number)
 
@@ -194,13 +204,13 @@ def release_dead_leases(queue: SqliteQueue, file: Path) -> Iterator[None]:
 @contextmanager
 def open_engine(
     queue: Queue,
-    output: Output,
-    plan: Plan,
+    output: ExtractOutput,
+    plan: ExtractPlan,
     choice: WorkerFlags,
     settings: Settings,
     metrics: Metrics,
     counter: ProgressBar,
-) -> Iterator[Engine]:
+) -> Iterator[ExtractEngine]:
     """Yield the engine that processes the queue; complete parts are sealed meanwhile."""
     with ExitStack() as stack:
         if isinstance(queue, SqliteQueue):
@@ -209,9 +219,9 @@ def open_engine(
             closing(open_executor(choice.executor_url(settings), workers=choice.workers(settings)))
         )
         hear, fail = partial(count_task, metrics), partial(count_failure, metrics)
-        watcher = stack.enter_context(Watcher(plan, counter, also=SealNowAndThen(output), hear=hear, fail=fail))
-        pace = Pace(heartbeat=max(0.1, min(15.0, settings.queue.lease / 4)))
-        yield Engine(
+        watcher = stack.enter_context(ExtractMonitor(plan, counter, also=PeriodicSealer(output), hear=hear, fail=fail))
+        pace = EngineTimes(heartbeat=max(0.1, min(15.0, settings.queue.lease / 4)))
+        yield ExtractEngine(
             queue,
             executor,
             plan,

@@ -23,7 +23,7 @@ from webmill.index.zipnum.ranges import remove_shards_on_failure, write_ranges
 from webmill.index.zipnum.writer import SHARD_SIZE, ShardTarget, ZipNumShard, publish, rebuilding, write_shards
 from webmill.infra.atomic import drafting, open_folder
 from webmill.infra.executor.backends import open_executor
-from webmill.pipeline.status.files import added
+from webmill.pipeline.status.files import add_sizes
 from webmill.settings import ExecutorSettings
 
 REPORTED = 20
@@ -83,7 +83,7 @@ def zipnum(
     if dry_run:
         if source != STDIN:
             open_input(source).close()  # fails if the input does not exist
-        old = added(path.stat().st_size for pattern in PARTS for path in folder.glob(pattern))
+        old = add_sizes(path.stat().st_size for pattern in PARTS for path in folder.glob(pattern))
         note(
             f"would be replaced: the index in {folder} ({format_amount(old)})"
             if old.files

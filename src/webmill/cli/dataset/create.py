@@ -14,9 +14,9 @@ from webmill.cli.dry_run import dry_run_option, format_amount
 from webmill.cli.text import format_count
 from webmill.infra.storage.backends import locate
 from webmill.pipeline.dataset import folder as dataset_folder
-from webmill.pipeline.dataset.config import load
+from webmill.pipeline.dataset.config import load_dataset
 from webmill.pipeline.extract.manifest import decode_lines
-from webmill.pipeline.status.files import amount_of
+from webmill.pipeline.status.files import measure_folder
 from webmill.settings import HttpSettings
 
 
@@ -43,8 +43,8 @@ def create(context: Context, /, *, file: Path, root: Path, as_json: bool) -> Non
     The manifest and your function, if there is one, are copied into it: later changes to those files have no effect.
     """
     http = context.settings().http
-    folder, tasks = dataset_folder.create(
-        load(file), root.resolve(), beside=file.parent, read_lines=partial(read_manifest_lines, http=http)
+    folder, tasks = dataset_folder.create_dataset(
+        load_dataset(file), root.resolve(), beside=file.parent, read_lines=partial(read_manifest_lines, http=http)
     )
     if as_json:
         click.echo(msgspec.json.encode({"name": folder.dataset.name, "path": str(folder.path), "tasks": tasks}))
@@ -72,11 +72,11 @@ def delete(*, name: str, root: Path, yes: bool, dry_run: bool) -> None:
 
     Output that was written elsewhere (S3, a queue, another folder) is kept.
     """
-    path = dataset_folder.there(dataset_path(name, root))
+    path = dataset_folder.require_dataset(dataset_path(name, root))
     if dry_run:
-        note(f"would be deleted: {path} ({format_amount(amount_of(path))})")
+        note(f"would be deleted: {path} ({format_amount(measure_folder(path))})")
         return
     if not yes:
         click.confirm(f"Delete {path} and everything in it?", abort=True, err=True)
-    dataset_folder.delete(path)
+    dataset_folder.delete_dataset(path)
     note(f"deleted {path}")

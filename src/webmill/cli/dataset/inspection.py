@@ -14,7 +14,7 @@ from webmill.cli.dataset.folders import dataset_path, datasets_folder_option
 from webmill.cli.text import format_count
 from webmill.errors import WebmillError
 from webmill.pipeline.dataset import views as dataset_views
-from webmill.pipeline.dataset.folder import find_folders, open_folder
+from webmill.pipeline.dataset.folder import find_datasets, open_dataset
 
 
 @click.command(
@@ -27,8 +27,8 @@ Example:
 @click.option("--json", "as_json", is_flag=True, help="Print JSON on stdout.")
 def view(*, name: str, root: Path, as_json: bool) -> None:
     """Show dataset NAME and its progress."""
-    folder = open_folder(dataset_path(name, root))
-    state = dataset_views.overview(folder)
+    folder = open_dataset(dataset_path(name, root))
+    state = dataset_views.dataset_overview(folder)
     if as_json:
         click.echo(redact_passwords(msgspec.json.encode({"dataset": folder.dataset, "state": state})))
         return
@@ -46,9 +46,9 @@ Example:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line.")
 def list_(*, root: Path, as_json: bool) -> None:
     """List the datasets of a folder, with the state of their tasks."""
-    for path in find_folders(root):
+    for path in find_datasets(root):
         try:
-            state = dataset_views.overview(open_folder(path))
+            state = dataset_views.dataset_overview(open_dataset(path))
         except WebmillError as error:
             warn(f"{path}: {error}")
             continue
@@ -69,7 +69,7 @@ def errors(*, name: str, root: Path, limit: int | None) -> None:
 
     `webmill dataset tasks` lists tasks that failed as a whole.
     """
-    folder = open_folder(dataset_path(name, root))
+    folder = open_dataset(dataset_path(name, root))
     for line in islice(dataset_views.error_lines(folder), limit):
         click.echo(line, nl=False)
 
@@ -79,6 +79,6 @@ def redact_passwords(text: bytes) -> bytes:
     return re.sub(rb'://[^/@"]*@', b"://***@", text)
 
 
-def describe_dataset(state: dataset_views.Overview) -> str:
+def describe_dataset(state: dataset_views.DatasetOverview) -> str:
     counts = ", ".join(f"{getattr(state.counts, name):,} {name}" for name in state.counts.__struct_fields__)
     return f"{state.name}: {format_count(state.tasks, 'task')} ({counts}){', running now' * state.running}"

@@ -22,7 +22,7 @@ from webmill.commoncrawl.catalog import COMMON_CRAWL, paths_key
 from webmill.commoncrawl.crawl_storage import INTERACTIVE_RETRIES
 from webmill.errors import NotFound
 from webmill.infra.address import hide_secrets
-from webmill.pipeline.extract.manifest import Kind, decode_lines, lines_from_paths
+from webmill.pipeline.extract.manifest import ManifestKind, decode_lines, lines_from_paths
 
 
 @click.command(
@@ -53,7 +53,7 @@ With --kind aligned, WAT and WET files are listed without checking that they exi
 @politeness_options
 @click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Write only the first N lines.")
 @pass_context
-def manifest(context: Context, /, *, crawl: str, kind: Kind, limit: int | None, **flags: Any) -> None:
+def manifest(context: Context, /, *, crawl: str, kind: ManifestKind, limit: int | None, **flags: Any) -> None:
     """Write the manifest of a crawl, one line per WARC file, from its warc.paths.gz."""
     check_crawl_name(crawl)
     settings = ServerFlags.from_flags(flags).apply_to(context.settings())

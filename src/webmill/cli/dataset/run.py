@@ -16,8 +16,8 @@ from webmill.cli.extract_report import print_extract_report, suggest_extractor, 
 from webmill.cli.options import processes_option
 from webmill.errors import Unavailable
 from webmill.infra.executor.backends import open_executor
-from webmill.pipeline.dataset.config import Compute
-from webmill.pipeline.dataset.folder import open_folder
+from webmill.pipeline.dataset.config import ComputeSection
+from webmill.pipeline.dataset.folder import open_dataset
 from webmill.pipeline.dataset.run import run_dataset
 from webmill.settings import ExecutorSettings
 
@@ -51,7 +51,7 @@ def run(context: Context, /, *, name: str, root: Path, executor: str | None, job
     If a run is interrupted, the next one continues: finished tasks are not repeated, others resume where they were.
     Failed tasks stay failed until `webmill dataset tasks redrive`.
     """
-    folder = open_folder(dataset_path(name, root))
+    folder = open_dataset(dataset_path(name, root))
     settings = context.settings()
     chosen = choose_executor(settings.executor, folder.dataset.compute, executor=executor, jobs=jobs)
     suggest_extractor(folder.making.recipe.extractor)
@@ -74,7 +74,7 @@ def run(context: Context, /, *, name: str, root: Path, executor: str | None, job
 
 
 def choose_executor(
-    settings: ExecutorSettings, compute: Compute, *, executor: str | None, jobs: int | None
+    settings: ExecutorSettings, compute: ComputeSection, *, executor: str | None, jobs: int | None
 ) -> ExecutorSettings:
     """Return the executor of the flag, else of the dataset, else of the settings."""
     return ExecutorSettings(
@@ -102,7 +102,7 @@ def stop(*, name: str, root: Path, wait: float) -> None:
 
     The run must be on this machine, or the dataset on a shared disk that supports file locks.
     """
-    folder = open_folder(dataset_path(name, root))
+    folder = open_dataset(dataset_path(name, root))
     if not folder.is_running():
         note("the dataset is not running")
         return

@@ -13,7 +13,7 @@ from webmill.cli.dataset.folders import dataset_path, datasets_folder_option
 from webmill.cli.text import format_count
 from webmill.formats.warc.typed_records import FileType
 from webmill.pipeline.dataset import views as dataset_views
-from webmill.pipeline.dataset.folder import open_folder
+from webmill.pipeline.dataset.folder import open_dataset
 
 
 class ListByDefaultGroup(click.Group):
@@ -57,7 +57,7 @@ Examples:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line, with all details.")
 def list_(*, name: str, root: Path, state: str | None, as_json: bool) -> None:
     """List every task of dataset NAME with its state, progress and counts, also during a run."""
-    folder = open_folder(dataset_path(name, root))
+    folder = open_dataset(dataset_path(name, root))
     for view in dataset_views.task_views(folder):
         if state in (None, view.state):
             click.echo(msgspec.json.encode(view) if as_json else describe_task(view))
@@ -78,7 +78,7 @@ def redrive(*, name: str, ids: tuple[str, ...], root: Path) -> None:
 
     They resume from where they failed.
     """
-    count = dataset_views.redrive(open_folder(dataset_path(name, root)), ids)
+    count = dataset_views.redrive(open_dataset(dataset_path(name, root)), ids)
     note(f"{format_count(count, 'task')} will be retried by the next run")
 
 
@@ -94,10 +94,10 @@ Example:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per line, with all details.")
 def log(*, name: str, task: str, root: Path, as_json: bool) -> None:
     """Show the parts that TASK of dataset NAME has written so far: counts, time, files, and where it resumes."""
-    folder = open_folder(dataset_path(name, root))
+    folder = open_dataset(dataset_path(name, root))
     dataset_views.check_tasks(folder, [task])
     named = next(one for one in folder.tasks() if one.id == task)
-    for receipt in dataset_views.receipts_of(folder, named):
+    for receipt in dataset_views.read_receipts(folder, named):
         if as_json:
             click.echo(msgspec.json.encode(receipt))
             continue

@@ -13,7 +13,7 @@ from webmill.cli.param_types import ANY_COUNT, AT_LEAST_ONE
 from webmill.compat.replay.collection import DetachedCollection, index_flat, index_zipnum
 from webmill.errors import NotFound
 from webmill.infra.executor.backends import open_executor
-from webmill.pipeline.index_publishing import Options
+from webmill.pipeline.index_publishing import IndexingOptions
 
 FILE = click.Path(dir_okay=False, path_type=Path)
 FOLDER = click.Path(file_okay=False, path_type=Path)
@@ -82,7 +82,9 @@ def index(
         raise click.UsageError(f"{name!r} is not the plain name of a collection")
     where = DetachedCollection(collections_dir / name, name, work=temp_dir / name / "webmill", output=output_dir / name)
     rules = choose_blocklist(blocklist)
-    options = Options(blocklist=rules, max_captures=threshold, lines=lines, parquet=False, from_scratch=not incremental)
+    options = IndexingOptions(
+        blocklist=rules, max_captures=threshold, lines=lines, parquet=False, from_scratch=not incremental
+    )
     make = index_flat if no_compress else index_zipnum
     settings = context.settings().executor
     with closing(open_executor(settings.url, workers=jobs or settings.jobs)) as executor:

@@ -19,7 +19,7 @@ from webmill.cli.publish.storage import json_option, root_argument
 from webmill.cli.search.options import search_options
 from webmill.cli.text import escape_text, format_count
 from webmill.model import CaptureRef
-from webmill.pipeline.search.bring import find as find_in
+from webmill.pipeline.search.collection import search_collection as find_in
 from webmill.search.base import (
     DEFAULT_LIMIT,
     MAX_HITS,

@@ -15,11 +15,17 @@ from webmill.cli.search.options import search_options
 from webmill.cli.text import format_count
 from webmill.errors import WebmillError
 from webmill.pipeline.search import feed
-from webmill.pipeline.search.bring import SearchFed, bring_up, folder_of, opened_to_read, published
-from webmill.pipeline.search.bring import follow as bring_after
-from webmill.pipeline.search.bring import rebuild as make_anew
-from webmill.pipeline.search.feed import Fed
-from webmill.pipeline.status.files import amount_of
+from webmill.pipeline.search.collection import (
+    SearchUpdate,
+    index_folder,
+    open_for_reading,
+    open_published,
+    update_index,
+)
+from webmill.pipeline.search.collection import rebuild_index as make_anew
+from webmill.pipeline.search.collection import update_existing_index as bring_after
+from webmill.pipeline.search.feed import FeedReport
+from webmill.pipeline.status.files import measure_folder
 from webmill.publish import history
 from webmill.search.backends import search_address
 from webmill.settings import Settings
@@ -42,7 +48,7 @@ Exit code 3: done, but some blobs cannot be read."""
 def update(context: Context, *, root: Path, storage: str | None, settings: Settings, as_json: bool) -> None:
     """Update the index to the live version. Only changes are read."""
     finish_update(
-        bring_up(root.resolve(), settings.search, progress=context.progress, storage=storage), as_json=as_json
+        update_index(root.resolve(), settings.search, progress=context.progress, storage=storage), as_json=as_json
     )
 
 
@@ -66,11 +72,13 @@ def check(
     """Compare the index with the whole live version, and fix missing, duplicate or leftover documents."""
     if dry_run:
         require_folder(root)
-        with opened_to_read(root, settings.search) as engine:
-            missing, left_over = feed.differences(published(root, storage), engine)
+        with open_for_reading(root, settings.search) as engine:
+            missing, left_over = feed.differences(open_published(root, storage), engine)
         note(f"would be indexed: {format_count(missing, 'document')}; would be removed: {left_over:,}")
         return
-    done = bring_up(root.resolve(), settings.search, progress=context.progress, storage=storage, work=feed.reconcile)
+    done = update_index(
+        root.resolve(), settings.search, progress=context.progress, storage=storage, work=feed.reconcile
+    )
     finish_update(done, as_json=as_json)
 
 
@@ -93,9 +101,11 @@ def rebuild(
 ) -> None:
     """Rebuild the index from scratch. The old index is replaced when the new one is complete."""
     if dry_run:
-        live = history.live_version(published(root, storage))
-        folder = folder_of(search_address(settings.search.url, root.resolve()))
-        old = f"the index in {folder} ({format_amount(amount_of(folder))})" if folder else "the index of the server"
+        live = history.live_version(open_published(root, storage))
+        folder = index_folder(search_address(settings.search.url, root.resolve()))
+        old = (
+            f"the index in {folder} ({format_amount(measure_folder(folder))})" if folder else "the index of the server"
+        )
         note(f"would be replaced: {old}, by one of version {live.version}: {format_count(live.count, 'document')}")
         return
     finish_update(
@@ -114,14 +124,14 @@ def update_after_publishing(context: Context, root: Path, *, storage: str | None
         print_search_update(fed, "", root)
 
 
-def print_search_update(fed: Fed | None, problem: str, root: Path) -> None:
+def print_search_update(fed: FeedReport | None, problem: str, root: Path) -> None:
     if fed and (fed.changed or fed.removed):
         note(f"search: {format_count(fed.changed, 'document')} indexed, {fed.removed:,} removed")
     if problem:
         warn(f"the search index is not up to date: {problem}; repair it, then run: webmill search update {root}")
 
 
-def print_update(done: SearchFed) -> None:
+def print_update(done: SearchUpdate) -> None:
     fed, count = done.fed, done.documents
     note(
         f"version {fed.version}: {format_count(count, 'document')}; {fed.changed:,} indexed, {fed.removed:,} removed"
@@ -129,7 +139,7 @@ def print_update(done: SearchFed) -> None:
     )
 
 
-def finish_update(done: SearchFed, *, as_json: bool) -> None:
+def finish_update(done: SearchUpdate, *, as_json: bool) -> None:
     """Print what was done. Exit with code 3 if some blobs cannot be read."""
     if as_json:
         click.echo(msgspec.json.encode(done.fed))

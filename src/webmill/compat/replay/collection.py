@@ -17,8 +17,8 @@ from webmill.index.zipnum.ranges import remove_shards_on_failure
 from webmill.index.zipnum.writer import publish, rebuilding
 from webmill.infra import atomic, lock
 from webmill.infra.executor.base import Executor
-from webmill.pipeline.index import IndexReport, bring_up_to_date, write_rejects
-from webmill.pipeline.index_publishing import Options, write_shards
+from webmill.pipeline.index import IndexReport, update_cdxj, write_rejects
+from webmill.pipeline.index_publishing import IndexingOptions, write_shards
 from webmill.pipeline.progress import ProgressReporter
 
 
@@ -38,7 +38,7 @@ class DetachedCollection(Collection, frozen=True, kw_only=True):
 
 
 def index_zipnum(
-    where: DetachedCollection, options: Options, *, executor: Executor, progress: ProgressReporter
+    where: DetachedCollection, options: IndexingOptions, *, executor: Executor, progress: ProgressReporter
 ) -> IndexReport:
     """Index the collection's WARC files as `index_collection` does, without what it publishes beside the index."""
     with (
@@ -52,7 +52,7 @@ def index_zipnum(
 
 
 def index_flat(
-    where: DetachedCollection, options: Options, *, executor: Executor, progress: ProgressReporter
+    where: DetachedCollection, options: IndexingOptions, *, executor: Executor, progress: ProgressReporter
 ) -> IndexReport:
     """Index the collection's WARC files into one flat sorted CDXJ."""
     with updated_cdxj(where, options, executor=executor, progress=progress) as (files, report):
@@ -62,7 +62,7 @@ def index_flat(
 
 @contextmanager
 def updated_cdxj(
-    where: DetachedCollection, options: Options, *, executor: Executor, progress: ProgressReporter
+    where: DetachedCollection, options: IndexingOptions, *, executor: Executor, progress: ProgressReporter
 ) -> Iterator[tuple[list[Path], IndexReport]]:
     """The CDXJ files of all WARC files, up to date, while nobody else works there."""
     if not where.root.is_dir():
@@ -73,14 +73,14 @@ def updated_cdxj(
     with lock.exclusive(where.work, "index", doing="indexing"):
         atomic.remove_stale_temps(where.work)
         with open_state(where.work / FILE_NAME, anew=options.from_scratch) as state:
-            known = bring_up_to_date(where, options, state, executor=executor, progress=progress, report=report)
+            known = update_cdxj(where, options, state, executor=executor, progress=progress, report=report)
         write_rejects(where, report.rejects)
         if not report.warcs:
             raise NotFound(f"No WARC files found in {where.root}")
         yield [where.work / entry.cdxj for entry in known.values() if entry.cdxj_size], report
 
 
-def write_flat(files: list[Path], output: Path, options: Options) -> None:
+def write_flat(files: list[Path], output: Path, options: IndexingOptions) -> None:
     batches: Iterable[Batch] = merge(files)
     if options.blocklist:
         batches = block(batches, load_blocklist(options.blocklist), tally=FilterCounts())

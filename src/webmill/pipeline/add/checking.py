@@ -14,13 +14,13 @@ from webmill.formats.warc.scan import ScannedRecord, ScanOptions, scan_records
 from webmill.index.build.captures import CaptureIndexer, CaptureOptions
 from webmill.index.build.warc import LIMITS
 from webmill.model import Damage
-from webmill.pipeline.add.incoming import Incoming, changed, refuse_unfit
+from webmill.pipeline.add.incoming import IncomingArchive, changed_error, refuse_unsuitable
 from webmill.pipeline.progress import ProgressBar
 
 CHUNK = 1 << 20
 
 
-class Findings(msgspec.Struct):
+class ArchiveScan(msgspec.Struct):
     """`damage`: how often, by reason. Only the first of them is kept: a hostile file is nothing but damage."""
 
     records: int = 0
@@ -30,10 +30,10 @@ class Findings(msgspec.Struct):
     hexdigest: str = ""
 
 
-class Copying:
+class _CopyingSource:
     """What is read from an archive goes to `out`, too, and into the digest."""
 
-    def __init__(self, incoming: Incoming, out: BinaryIO | None, bar: ProgressBar) -> None:
+    def __init__(self, incoming: IncomingArchive, out: BinaryIO | None, bar: ProgressBar) -> None:
         self._source, self._out, self._bar = incoming.open(), out, bar
         self.digest = hashlib.new(incoming.listed.algorithm, usedforsecurity=False)
         self.size = 0
@@ -48,15 +48,15 @@ class Copying:
         return data
 
 
-def look_through(incoming: Incoming, out: BinaryIO | None, bar: ProgressBar) -> Findings:
+def scan_archive(incoming: IncomingArchive, out: BinaryIO | None, bar: ProgressBar) -> ArchiveScan:
     """`BadInput` when it is no archive, or not the one that it should be; then what is in `out` is void."""
-    refuse_unfit(incoming.name)
-    source, found = Copying(incoming, out, bar), Findings()
+    refuse_unsuitable(incoming.name)
+    source, found = _CopyingSource(incoming, out, bar), ArchiveScan()
     captures = CaptureIndexer(filename=incoming.name, options=CaptureOptions())
     seen = scan_records(
         source, enough=captures.enough, scan=ScanOptions(verify=True), limits=LIMITS, size=incoming.size
     )
-    for item in captures.lines(counted(seen, found)):
+    for item in captures.lines(_count_records(seen, found)):
         if isinstance(item, Damage):
             found.damage[item.reason] += 1
             found.first = found.first or f"bytes {item.offset}-{item.end}: {item.message}"
@@ -65,7 +65,7 @@ def look_through(incoming: Incoming, out: BinaryIO | None, bar: ProgressBar) -> 
     while source.read(CHUNK):  # all of it, also where the reader had seen enough
         pass
     if source.size != incoming.size or not incoming.is_at_rest():
-        raise changed()
+        raise changed_error()
     found.hexdigest = source.digest.hexdigest()
     incoming.listed.check(size=source.size, hexdigest=found.hexdigest)
     if not found.records:
@@ -73,7 +73,7 @@ def look_through(incoming: Incoming, out: BinaryIO | None, bar: ProgressBar) -> 
     return found
 
 
-def counted(items: Iterable[ScannedRecord | Damage], found: Findings) -> Iterator[ScannedRecord | Damage]:
+def _count_records(items: Iterable[ScannedRecord | Damage], found: ArchiveScan) -> Iterator[ScannedRecord | Damage]:
     for item in items:
         found.records += isinstance(item, ScannedRecord)
         yield item

@@ -17,11 +17,11 @@ from webmill.formats.compression.zip_members import SeekableFile, ZipMember, Zip
 from webmill.formats.window import ByteSource
 from webmill.index.archives import printable_path
 
-OPEN = (".warc.open", ".warc.gz.open", ".arc.gz.open")  # as webmill and Heritrix name them
-_DERIVED = (".wat", ".wet", ".wat.gz", ".wet.gz")
+OPEN_ENDINGS = (".warc.open", ".warc.gz.open", ".arc.gz.open")  # as webmill and Heritrix name them
+_DERIVED_ENDINGS = (".wat", ".wet", ".wat.gz", ".wet.gz")
 
 
-class Incoming(msgspec.Struct, frozen=True, kw_only=True):
+class IncomingArchive(msgspec.Struct, frozen=True, kw_only=True):
     """One archive. `name` is a stranger's word. `path` and how it looked: of one that is a file of its own."""
 
     label: str  # for people: which file, and what in it
@@ -43,12 +43,12 @@ def is_unchanged(now: os.stat_result, before: os.stat_result) -> bool:
     return os.path.samestat(now, before) and now.st_mtime_ns == before.st_mtime_ns
 
 
-def changed() -> BadInput:
+def changed_error() -> BadInput:
     return BadInput("it changed while it was read: run again when it is at rest", reason="changed")
 
 
 @contextmanager
-def archives_in(path: Path) -> Iterator[Iterator[Incoming | BadInput]]:
+def open_archives(path: Path) -> Iterator[Iterator[IncomingArchive | BadInput]]:
     """The archives of a file, unread, and what is wrong with others."""
     label = printable_path(str(path))
     if not path.is_file():  # a pipe has no end to look at
@@ -56,18 +56,22 @@ def archives_in(path: Path) -> Iterator[Iterator[Incoming | BadInput]]:
     with path.open("rb") as file:
         looks = os.fstat(file.fileno())
         if file.read(4) in (zip_members.MAGIC, zip_members.EMPTY):
-            yield _bounded(_packed(file, size=looks.st_size, label=label))
+            yield _limit_count(_zip_archives(file, size=looks.st_size, label=label))
         elif path.name.lower().endswith((".wacz", ".zip")):
             raise BadInput("no ZIP file, whatever its name says", reason="bad_zip", source=label)
         else:
-            whole, none = partial(_Plain, file), wacz.ListedResource()
+            whole, none = partial(_FileFromStart, file), wacz.ListedResource()
             size = looks.st_size
             yield iter(
-                [Incoming(label=label, name=path.name, size=size, open=whole, listed=none, path=path, looks=looks)]
+                [
+                    IncomingArchive(
+                        label=label, name=path.name, size=size, open=whole, listed=none, path=path, looks=looks
+                    )
+                ]
             )
 
 
-def _bounded(items: Iterable[Incoming | BadInput]) -> Iterator[Incoming | BadInput]:
+def _limit_count(items: Iterable[IncomingArchive | BadInput]) -> Iterator[IncomingArchive | BadInput]:
     """Also of all files in a file together: ten thousand of ten thousand members each would fill the memory."""
     for number, item in enumerate(items):
         if number >= zip_members.MAX_MEMBERS:
@@ -76,16 +80,16 @@ def _bounded(items: Iterable[Incoming | BadInput]) -> Iterator[Incoming | BadInp
         yield item
 
 
-def refuse_unfit(name: str) -> None:
-    if name.lower().endswith(OPEN):
+def refuse_unsuitable(name: str) -> None:
+    if name.lower().endswith(OPEN_ENDINGS):
         message = "somebody is still writing it: add it when it has lost its .open"
         raise BadInput(message, reason="open")
-    if name.lower().endswith(_DERIVED):
+    if name.lower().endswith(_DERIVED_ENDINGS):
         message = "WAT and WET are made of WARC files: add those, then `webmill derive all … --in-place`"
         raise BadInput(message, reason="derived")
 
 
-class _Plain:
+class _FileFromStart:
     """A file from its beginning, wherever others have left it."""
 
     def __init__(self, file: SeekableFile) -> None:
@@ -98,13 +102,15 @@ class _Plain:
         return data
 
 
-def _packed(file: SeekableFile, *, size: int, label: str, nested: bool = False) -> Iterator[Incoming | BadInput]:
+def _zip_archives(
+    file: SeekableFile, *, size: int, label: str, nested: bool = False
+) -> Iterator[IncomingArchive | BadInput]:
     members = {member.name: member for member in zip_members.read_directory(file, size=size)}
-    listed = _listed(file, members)
+    listed = _read_listed(file, members)
     archives = [member for name, member in members.items() if wacz.is_archive(name)]
     packages = [member for name, member in members.items() if name.lower().endswith(".wacz")]
     for member in archives:
-        yield Incoming(
+        yield IncomingArchive(
             label=f"{label}: {member.name}",
             name=member.name,
             size=member.size,
@@ -116,23 +122,25 @@ def _packed(file: SeekableFile, *, size: int, label: str, nested: bool = False) 
             message = f"{wacz.PACKAGE} lists it, but it is not there: get a whole copy"
             yield BadInput(message, reason="missing", source=f"{label}: {printable_path(path)}")
     for member in packages:
-        yield from _nested(file, member, label=f"{label}: {member.name}", nested=nested)
+        yield from _nested_archives(file, member, label=f"{label}: {member.name}", nested=nested)
     if not archives and not packages:
         raise BadInput("no WACZ: there is no *.warc.gz in it", reason="no_archives", source=label)
 
 
-def _nested(file: SeekableFile, member: ZipMember, *, label: str, nested: bool) -> Iterator[Incoming | BadInput]:
+def _nested_archives(
+    file: SeekableFile, member: ZipMember, *, label: str, nested: bool
+) -> Iterator[IncomingArchive | BadInput]:
     """A WACZ in a WACZ, as Browsertrix gives several crawls; not one in that."""
     try:
         if nested:
             raise BadInput("a WACZ in a WACZ in a WACZ: unpack it first", reason="bad_zip")
         part = ZipMemberFile(file, member)
-        yield from _packed(part, size=part.size, label=label, nested=True)
+        yield from _zip_archives(part, size=part.size, label=label, nested=True)
     except BadInput as error:
         yield BadInput(error.message, reason=error.reason, source=error.source or label)
 
 
-def _listed(file: SeekableFile, members: dict[str, ZipMember]) -> dict[str, wacz.ListedResource]:
+def _read_listed(file: SeekableFile, members: dict[str, ZipMember]) -> dict[str, wacz.ListedResource]:
     """Nothing when there is no list."""
     package, digest = (
         zip_members.read_member(file, members[name], most=wacz.MAX_PACKAGE) if name in members else None

@@ -25,16 +25,16 @@ from webmill.index.archives import ENDINGS, find_archives, printable_path
 from webmill.infra import atomic, lock
 from webmill.infra.files import RESERVED, os_errors
 from webmill.model import ArchiveReject
-from webmill.pipeline.add.checking import CHUNK, Findings, look_through
-from webmill.pipeline.add.incoming import Incoming, archives_in, changed, is_unchanged
+from webmill.pipeline.add.checking import CHUNK, ArchiveScan, scan_archive
+from webmill.pipeline.add.incoming import IncomingArchive, changed_error, is_unchanged, open_archives
 from webmill.pipeline.progress import ProgressReporter
 
 SEGMENT = "added"
-NAME_MOST = 180  # bytes: a digest may follow, and names derived from it are longer
-_UNFIT = re.compile(r"[^\w.-]+")
+MAX_NAME_BYTES = 180  # bytes: a digest may follow, and names derived from it are longer
+_UNSAFE = re.compile(r"[^\w.-]+")
 
 
-class Archive(msgspec.Struct, frozen=True, kw_only=True):
+class AddedArchive(msgspec.Struct, frozen=True, kw_only=True):
     """`key` is where it is in the collection now; `damage` counts by reason what cannot be indexed of it."""
 
     source: str
@@ -46,42 +46,46 @@ class Archive(msgspec.Struct, frozen=True, kw_only=True):
     first_damage: str | None = None
 
 
-class Report(msgspec.Struct, kw_only=True):
+class AddReport(msgspec.Struct, kw_only=True):
     """`there`: had been there before, under whatever name."""
 
-    added: list[Archive] = []
-    there: list[Archive] = []
+    added: list[AddedArchive] = []
+    there: list[AddedArchive] = []
     rejects: list[ArchiveReject] = []
 
     @property
-    def damaged(self) -> list[Archive]:
+    def damaged(self) -> list[AddedArchive]:
         return [archive for archive in self.added if archive.damage]
 
 
 def add_archives(
     collection: Collection, files: Iterable[Path], *, progress: ProgressReporter, linked: bool = False
-) -> Report:
+) -> AddReport:
     """`linked`: files share their bytes with the collection instead of being copied; archives in a WACZ are copied.
 
     A collection is made when there is none, unless nothing is taken. `Conflict` when another process is at it.
     """
-    folder = place_in(collection)
+    folder = added_folder(collection)
     new = [path for path in (folder, *folder.parents) if not path.exists()]
     atomic.make_folder(collection.root)
-    with _hints(), lock.exclusive(collection.root, "add", doing="adding archives"):
+    with _explaining_unavailable(), lock.exclusive(collection.root, "add", doing="adding archives"):
         atomic.make_folder(folder)
         try:
             atomic.remove_stale_temps(folder)
-            return _each(
-                files, Shelf(collection), partial(link_in if linked else copy_in, folder=folder, progress=progress)
+            return _add_each(
+                files,
+                KnownArchives(collection),
+                partial(link_in if linked else copy_in, folder=folder, progress=progress),
             )
         finally:
             remove_unused(new)
 
 
-def check_archives(collection: Collection, files: Iterable[Path], *, progress: ProgressReporter) -> Report:
+def check_archives(collection: Collection, files: Iterable[Path], *, progress: ProgressReporter) -> AddReport:
     """What `add_archives` would do. Everything is read, nothing is changed."""
-    return _each(files, Shelf(collection), partial(only_look, folder=place_in(collection), progress=progress))
+    return _add_each(
+        files, KnownArchives(collection), partial(scan_only, folder=added_folder(collection), progress=progress)
+    )
 
 
 def remove_unused(folders: Iterable[Path]) -> None:
@@ -96,12 +100,12 @@ def remove_unused(folders: Iterable[Path]) -> None:
             return
 
 
-def place_in(collection: Collection) -> Path:
+def added_folder(collection: Collection) -> Path:
     return collection.segments / SEGMENT / "warc"
 
 
 @contextmanager
-def _hints() -> Iterator[None]:
+def _explaining_unavailable() -> Iterator[None]:
     try:
         yield
     except Unavailable as error:
@@ -109,32 +113,32 @@ def _hints() -> Iterator[None]:
         raise Unavailable(message) from error
 
 
-def _each(files: Iterable[Path], shelf: Shelf, put: Put) -> Report:
-    report = Report()
+def _add_each(files: Iterable[Path], shelf: KnownArchives, put: PutArchive) -> AddReport:
+    report = AddReport()
     for file in files:
         try:
-            with archives_in(file) as found:
+            with open_archives(file) as found:
                 for one in found:
                     if isinstance(one, BadInput):
-                        report.rejects.append(reject(file, one))
+                        report.rejects.append(make_reject(file, one))
                     else:
-                        _take(one, shelf, put, report)
+                        _add_one(one, shelf, put, report)
         except BadInput as error:
-            report.rejects.append(reject(file, error))
+            report.rejects.append(make_reject(file, error))
         except OSError as error:  # of the file that is read: what is written has errors of ours
             report.rejects.append(ArchiveReject(printable_path(str(file)), "unreadable", error.strerror or str(error)))
     return report
 
 
-def reject(file: Path, error: BadInput) -> ArchiveReject:
+def make_reject(file: Path, error: BadInput) -> ArchiveReject:
     return ArchiveReject(error.source or printable_path(str(file)), error.reason, error.message)
 
 
-def _take(incoming: Incoming, shelf: Shelf, put: Put, report: Report) -> None:
+def _add_one(incoming: IncomingArchive, shelf: KnownArchives, put: PutArchive, report: AddReport) -> None:
     try:
         same = shelf.same_as(incoming)
         if same is not None:
-            report.there.append(Archive(source=incoming.label, key=same, bytes=incoming.size))
+            report.there.append(AddedArchive(source=incoming.label, key=same, bytes=incoming.size))
             return
         path, found = put(incoming)
     except BadInput as error:
@@ -142,7 +146,7 @@ def _take(incoming: Incoming, shelf: Shelf, put: Put, report: Report) -> None:
         return
     key = shelf.note(path, incoming.size)
     report.added.append(
-        Archive(
+        AddedArchive(
             source=incoming.label,
             key=key,
             bytes=incoming.size,
@@ -157,7 +161,7 @@ def _take(incoming: Incoming, shelf: Shelf, put: Put, report: Report) -> None:
 # --- what is there ----------------------------------------------------------------------------------------------------
 
 
-class Shelf:
+class KnownArchives:
     """The archives of a crawl, by their sizes."""
 
     def __init__(self, collection: Collection) -> None:
@@ -173,11 +177,11 @@ class Shelf:
         self._keys.setdefault(size, []).append(key)
         return key
 
-    def same_as(self, incoming: Incoming) -> str | None:
+    def same_as(self, incoming: IncomingArchive) -> str | None:
         """The archive that has the same bytes."""
         return next((key for key in self._keys.get(incoming.size, ()) if self._is_same(key, incoming)), None)
 
-    def _is_same(self, key: str, incoming: Incoming) -> bool:
+    def _is_same(self, key: str, incoming: IncomingArchive) -> bool:
         path = self._collection.root / key
         try:
             with os_errors(str(path)):
@@ -187,10 +191,10 @@ class Shelf:
         with there:
             if incoming.looks and os.path.samestat(os.fstat(there.fileno()), incoming.looks):
                 return True
-            return is_same(there, incoming.open())
+            return has_same_bytes(there, incoming.open())
 
 
-def is_same(one: ByteSource, other: ByteSource) -> bool:
+def has_same_bytes(one: ByteSource, other: ByteSource) -> bool:
     """Up to the first difference."""
     left = right = b""
     while True:
@@ -207,42 +211,42 @@ def is_same(one: ByteSource, other: ByteSource) -> bool:
 # --- how it gets there ------------------------------------------------------------------------------------------------
 
 
-Put = Callable[[Incoming], tuple[Path, Findings]]  # where it is then, and what is in it
+PutArchive = Callable[[IncomingArchive], tuple[Path, ArchiveScan]]  # where it is then, and what is in it
 
 
-def only_look(incoming: Incoming, *, folder: Path, progress: ProgressReporter) -> tuple[Path, Findings]:
+def scan_only(incoming: IncomingArchive, *, folder: Path, progress: ProgressReporter) -> tuple[Path, ArchiveScan]:
     """Where it would be."""
     name = file_name(incoming)
     with progress(f"Reading {name}", total=incoming.size, unit="bytes") as bar:
-        return folder / name, look_through(incoming, None, bar)
+        return folder / name, scan_archive(incoming, None, bar)
 
 
-def copy_in(incoming: Incoming, *, folder: Path, progress: ProgressReporter) -> tuple[Path, Findings]:
+def copy_in(incoming: IncomingArchive, *, folder: Path, progress: ProgressReporter) -> tuple[Path, ArchiveScan]:
     name = file_name(incoming)
     with (
         progress(f"Adding {name}", total=incoming.size, unit="bytes") as bar,
         atomic.open_folder(folder) as fd,
         atomic.drafting(fd, what=str(folder / name)) as draft,
     ):
-        found = look_through(incoming, draft.file, bar)
+        found = scan_archive(incoming, draft.file, bar)
         draft.sync()
-        return folder / first_free(name, found, draft.create), found
+        return folder / create_unused(name, found, draft.create), found
 
 
-def link_in(incoming: Incoming, *, folder: Path, progress: ProgressReporter) -> tuple[Path, Findings]:
+def link_in(incoming: IncomingArchive, *, folder: Path, progress: ProgressReporter) -> tuple[Path, ArchiveScan]:
     if incoming.path is None or incoming.looks is None:
         return copy_in(incoming, folder=folder, progress=progress)
     source, looks = incoming.path.resolve(), incoming.looks
-    path, found = only_look(incoming, folder=folder, progress=progress)
-    return folder / first_free(path.name, found, lambda name: link(source, folder / name, looks=looks)), found
+    path, found = scan_only(incoming, folder=folder, progress=progress)
+    return folder / create_unused(path.name, found, lambda name: hardlink(source, folder / name, looks=looks)), found
 
 
-def link(source: Path, target: Path, *, looks: os.stat_result) -> None:
+def hardlink(source: Path, target: Path, *, looks: os.stat_result) -> None:
     """Durably, and only the file that was read."""
     try:
         with source.open("rb") as file, atomic.open_folder(target.parent) as folder:
             if not is_unchanged(os.fstat(file.fileno()), looks):
-                raise changed()
+                raise changed_error()
             atomic.sync(file.fileno())
             os.link(source, target.name, dst_dir_fd=folder)
             atomic.sync_folder(folder)
@@ -253,30 +257,30 @@ def link(source: Path, target: Path, *, looks: os.stat_result) -> None:
         raise Misconfigured(message) from error
 
 
-def first_free(name: str, found: Findings, create: Callable[[str], None]) -> str:
+def create_unused(name: str, found: ArchiveScan, create: Callable[[str], None]) -> str:
     """Another archive may have the name: then this one's digest is part of its own."""
     try:
         create(name)
     except Conflict:
-        ending = ending_of(name)
+        ending = archive_ending(name)
         name = f"{name.removesuffix(ending)}-{found.hexdigest[:16]}{ending}"
         create(name)
     return name
 
 
-def file_name(incoming: Incoming) -> str:
+def file_name(incoming: IncomingArchive) -> str:
     """Of a stranger's: letters, digits, `-`, `_`, `.`, not too many, and one of the endings of archives."""
-    name = _UNFIT.sub("-", re.split(r"[/\\]", incoming.name)[-1])
-    ending = ending_of(name) or _ending_by(incoming.open().read(4))
-    stem = name.removesuffix(ending).strip(".-").encode()[:NAME_MOST].decode(errors="ignore")
+    name = _UNSAFE.sub("-", re.split(r"[/\\]", incoming.name)[-1])
+    ending = archive_ending(name) or _ending_by_magic(incoming.open().read(4))
+    stem = name.removesuffix(ending).strip(".-").encode()[:MAX_NAME_BYTES].decode(errors="ignore")
     return (stem or "archive") + ending
 
 
-def ending_of(name: str) -> str:
+def archive_ending(name: str) -> str:
     return next((name[-len(ending) :] for ending in ENDINGS if name.lower().endswith(ending)), "")
 
 
-def _ending_by(start: bytes) -> str:
+def _ending_by_magic(start: bytes) -> str:
     if start.startswith(gzip_members.MAGIC):
         return ".warc.gz"
     return ".warc.zst" if zstd_frames.is_frame(start) else ".warc"

@@ -32,13 +32,13 @@ WRITE_TO: tuple[Registry[Any], ...] = (STORAGES, QUEUES, STREAMS)
 INDEX_RECORD = "webmill.compat.index_record:make_index_record"
 
 
-class Read(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"source": "from"}):
+class ReadSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename={"source": "from"}):
     """`from` is a folder (relative to the dataset file), `s3://…` or `https://…`: the manifest's paths are below it."""
 
     source: str = "."
 
 
-class Make(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class DocumentSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """`function` (FILE.py:name or module:name) takes the place of `kind`. `text` is an extractor; auto: the WET file's
     text where the manifest names one, else the best that is installed. `keep` is for documents: of all captures, or
     only of those that have text by their type; so are the filters after it.
@@ -59,7 +59,7 @@ class Make(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return self.function or (INDEX_RECORD if self.kind == "index-record" else "")
 
 
-class Write(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class WriteSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """`to` is a folder (relative to the dataset's), `s3://…`, `stdout`, or a queue: `amqp://…`, `sqs://…`,
     `kinesis://…`, `sqlite:FILE`.
 
@@ -73,13 +73,13 @@ class Write(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     bytes_per_part: Count = 32 << 20  # of JSON, not compressed
 
 
-class Errors(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class ErrorsSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     to: str = "errors"
     format: Literal["jsonl", "parquet"] = "jsonl"
     compression: Compression | None = "none"
 
 
-class Compute(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class ComputeSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How, not what: may be changed at any time."""
 
     executor: str = ""  # pool, inline, ray:auto, ray://HOST:PORT; empty: as webmill.toml says
@@ -94,14 +94,14 @@ class Dataset(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
 
     name: str
     manifest: str | list[str] = "manifest.txt"
-    read: Read = Read()
-    document: Make = Make()
-    write: Write = Write()
-    errors: Errors = Errors()
-    compute: Compute = Compute()
+    read: ReadSection = ReadSection()
+    document: DocumentSection = DocumentSection()
+    write: WriteSection = WriteSection()
+    errors: ErrorsSection = ErrorsSection()
+    compute: ComputeSection = ComputeSection()
 
 
-def load(file: Path) -> Dataset:
+def load_dataset(file: Path) -> Dataset:
     try:
         text = file.read_text(encoding="utf-8")
         table = msgspec.json.decode(text) if file.suffix == ".json" else tomllib.loads(text)
@@ -112,17 +112,17 @@ def load(file: Path) -> Dataset:
         raise Misconfigured(f"{file}: not UTF-8 text") from None
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise Misconfigured(f"{file}: {error}") from None
-    return checked(dataset, source=str(file))
+    return check_dataset(dataset, source=str(file))
 
 
-def checked(dataset: Dataset, *, source: str) -> Dataset:
+def check_dataset(dataset: Dataset, *, source: str) -> Dataset:
     if not _NAME.fullmatch(dataset.name):
         raise Misconfigured(f"{source}: name {dataset.name!r}: use letters, digits, '.', '_' and '-'")
     check_places(dataset, source=source)
     if dataset.document.keep == "documents" and dataset.document.function_name:
         raise Misconfigured(f'{source}: document.keep = "documents" is for kind = "document" without a function')
     for target in (dataset.write, dataset.errors):
-        if target.format == "parquet" and not is_storage(target.to):
+        if target.format == "parquet" and not is_file_storage(target.to):
             raise Misconfigured(f'{source}: Parquet goes to files: {hide_secrets(target.to)!r} takes format = "jsonl"')
     if dataset.errors.to == "stdout":
         raise Misconfigured(f"{source}: errors cannot go to stdout, where documents go: name a folder or a queue")
@@ -151,5 +151,5 @@ def is_address(place: str) -> bool:
     return scheme_of(place)[0] != "file" or place.startswith("file:")
 
 
-def is_storage(place: str) -> bool:
+def is_file_storage(place: str) -> bool:
     return place != "stdout" and not is_queue(place)

@@ -33,17 +33,24 @@ from webmill.formats.cld2 import can_detect_languages
 from webmill.formats.warc.typed_records import FileType
 from webmill.infra import atomic
 from webmill.infra.address import below, scheme_of
-from webmill.pipeline.dataset.config import Compute, Dataset, Make, checked, is_address, is_storage
-from webmill.pipeline.extract.jobs import STOP, TASKS, is_running, running
-from webmill.pipeline.extract.manifest import Files, manifest_line, parse_manifest
-from webmill.pipeline.extract.plan import Keep, recipe_of
+from webmill.pipeline.dataset.config import (
+    ComputeSection,
+    Dataset,
+    DocumentSection,
+    check_dataset,
+    is_address,
+    is_file_storage,
+)
+from webmill.pipeline.extract.jobs import STOP, TASKS, is_running, lock_job
+from webmill.pipeline.extract.manifest import TaskFiles, manifest_line, parse_manifest
+from webmill.pipeline.extract.plan import DocumentFilter, choose_recipe
 from webmill.pipeline.extract.tasks import Task, task_id
 
 FILE_NAME, MANIFEST, FUNCTION = "dataset.json", "manifest.txt", "function.py"
-OLD = "ledger.sqlite"  # where an earlier webmill kept its tasks
+OUTDATED_TASKS = "ledger.sqlite"  # where an earlier webmill kept its tasks
 
 
-class Making(msgspec.Struct, frozen=True):
+class DatasetRecipe(msgspec.Struct, frozen=True):
     """How documents are made, as it was chosen when the dataset was: what is installed later does not change it.
 
     `otherwise` is the extractor of tasks without a WET file, where the recipe's is wet.
@@ -63,21 +70,21 @@ class Making(msgspec.Struct, frozen=True):
             )
 
 
-class Sealed(msgspec.Struct, frozen=True):
+class DatasetFile(msgspec.Struct, frozen=True):
     """The content of dataset.json."""
 
     webmill: str
     digest: str
     dataset: Dataset
-    making: Making = Making()
+    making: DatasetRecipe = DatasetRecipe()
 
 
-class Folder(msgspec.Struct, frozen=True):
+class DatasetFolder(msgspec.Struct, frozen=True):
     path: Path
     dataset: Dataset
     digest: str
     function: custom.CustomFunction | None
-    making: Making = Making()
+    making: DatasetRecipe = DatasetRecipe()
 
     @property
     def queue(self) -> Path:
@@ -107,7 +114,7 @@ class Folder(msgspec.Struct, frozen=True):
     def state(self) -> str:
         """Where receipts are: workers on other machines must reach them, as they reach the output."""
         to = self.place(self.dataset.write.to)
-        if not is_storage(self.dataset.write.to) or self._is_inside(to):
+        if not is_file_storage(self.dataset.write.to) or self._is_inside(to):
             return str(self.path)
         return below(to, STATE_FOLDER)
 
@@ -122,9 +129,9 @@ class Folder(msgspec.Struct, frozen=True):
 # --- making one -------------------------------------------------------------------------------------------------------
 
 
-def create(
+def create_dataset(
     dataset: Dataset, root: Path, *, beside: Path, read_lines: Callable[[str], Sequence[str]]
-) -> tuple[Folder, int]:
+) -> tuple[DatasetFolder, int]:
     """A new folder below `root`, and how many tasks it has. Relative sources are `beside` the dataset file.
 
     `read_lines` gives the lines of a file or address. dataset.json comes last: without it there is no dataset.
@@ -132,7 +139,11 @@ def create(
     path = root / dataset.name
     if (path / FILE_NAME).exists():
         raise Conflict(f"{path} is a dataset already: delete it first, or choose another name")
-    lines = dataset.manifest if isinstance(dataset.manifest, list) else read_lines(_beside(beside, dataset.manifest))
+    lines = (
+        dataset.manifest
+        if isinstance(dataset.manifest, list)
+        else read_lines(_resolve_beside(beside, dataset.manifest))
+    )
     tasks = parse_manifest(lines, source="manifest" if isinstance(dataset.manifest, list) else dataset.manifest)
     text = "".join(f"{manifest_line(files)}\n" for files in tasks)
     name = dataset.document.function_name
@@ -142,82 +153,84 @@ def create(
     dataset = msgspec.structs.replace(
         dataset,
         manifest=MANIFEST,
-        read=msgspec.structs.replace(dataset.read, source=_beside(beside, dataset.read.source)),
+        read=msgspec.structs.replace(dataset.read, source=_resolve_beside(beside, dataset.read.source)),
     )
-    making = _making(dataset, tasks)
-    digest = digest_of(dataset, text, function, making)
+    making = _choose_recipe(dataset, tasks)
+    digest = digest_dataset(dataset, text, function, making)
     atomic.make_folder(path)
     atomic.write_bytes(path / MANIFEST, text.encode())
     if function and function.source:
         atomic.write_bytes(path / FUNCTION, function.source.encode())
-    sealed = msgspec.json.encode(Sealed(__version__, digest, dataset, making))
+    sealed = msgspec.json.encode(DatasetFile(__version__, digest, dataset, making))
     atomic.write_bytes(path / FILE_NAME, msgspec.json.format(sealed) + b"\n")
-    return Folder(path, dataset, digest, function, making), len(tasks)
+    return DatasetFolder(path, dataset, digest, function, making), len(tasks)
 
 
-def _beside(beside: Path, place: str) -> str:
+def _resolve_beside(beside: Path, place: str) -> str:
     return place if is_address(place) else str((beside / place).resolve())
 
 
-def _making(dataset: Dataset, tasks: Sequence[Files]) -> Making:
+def _choose_recipe(dataset: Dataset, tasks: Sequence[TaskFiles]) -> DatasetRecipe:
     """Return how documents are made. auto: who names WET files wants their text, others the best that is installed.
     Misconfigured: no document could be made.
     """
     make = dataset.document
     if make.function_name:
-        return Making()
+        return DatasetRecipe()
     with_texts = sum(FileType.WET in files for files in tasks)
     extractor = "wet" if make.text == "auto" and with_texts else make.text
     is_mixed = make.text == "auto" and 0 < with_texts < len(tasks)
-    recipe = recipe_of(extractor, links=make.links)
-    making = Making(recipe, default_extractor() if is_mixed else "")
+    recipe = choose_recipe(extractor, links=make.links)
+    making = DatasetRecipe(recipe, default_extractor() if is_mixed else "")
     making.check()
-    keep_of(make).check(recipe)
+    document_filter(make).check(recipe)
     return making
 
 
-def keep_of(make: Make) -> Keep:
-    return Keep(what=make.keep, min_text=make.min_text, max_text=make.max_text, languages=make.languages)
+def document_filter(make: DocumentSection) -> DocumentFilter:
+    return DocumentFilter(what=make.keep, min_text=make.min_text, max_text=make.max_text, languages=make.languages)
 
 
-def digest_of(dataset: Dataset, manifest: str, function: custom.CustomFunction | None, making: Making) -> str:
+def digest_dataset(
+    dataset: Dataset, manifest: str, function: custom.CustomFunction | None, making: DatasetRecipe
+) -> str:
     """Of all that the output depends on; the program that makes it is a part of that."""
-    what = msgspec.structs.replace(dataset, compute=Compute())
+    what = msgspec.structs.replace(dataset, compute=ComputeSection())
     return hashlib.sha256(msgspec.json.encode([__version__, what, manifest, function, making])).hexdigest()
 
 
 # --- finding one ------------------------------------------------------------------------------------------------------
 
 
-def open_folder(path: Path) -> Folder:
+def open_dataset(path: Path) -> DatasetFolder:
     """NotFound; Conflict when the description is not what the dataset was made with."""
-    file = there(path) / FILE_NAME
-    if (path / OLD).exists():
+    file = require_dataset(path) / FILE_NAME
+    if (path / OUTDATED_TASKS).exists():
         raise Conflict(f"{path} was made by an earlier webmill: create it again under another name")
     try:
-        sealed = msgspec.json.decode(file.read_bytes(), type=Sealed)
+        sealed = msgspec.json.decode(file.read_bytes(), type=DatasetFile)
         manifest = (path / MANIFEST).read_text(encoding="utf-8")
-        dataset = checked(sealed.dataset, source=str(file))
-        function = _kept_function(dataset, path)
+        dataset = check_dataset(sealed.dataset, source=str(file))
+        function = _read_function(dataset, path)
     except (msgspec.DecodeError, UnicodeDecodeError, OSError) as error:
         raise BadInput(str(error), reason="bad_dataset", source=str(file)) from None
-    if sealed.digest != digest_of(dataset, manifest, function, sealed.making):
+    if sealed.digest != digest_dataset(dataset, manifest, function, sealed.making):
         made = f"webmill {sealed.webmill}" if sealed.webmill != __version__ else "another description"
         raise Conflict(
             f"{path} was made with {made}: its output would be mixed. Put it back as it was, or create a "
             "dataset with another name. Only [compute] may be changed."
         )
-    return Folder(path, dataset, sealed.digest, function, sealed.making)
+    return DatasetFolder(path, dataset, sealed.digest, function, sealed.making)
 
 
-def there(path: Path) -> Path:
+def require_dataset(path: Path) -> Path:
     """The same. NotFound when no dataset is at it."""
     if not (path / FILE_NAME).exists():
         raise NotFound(f"no dataset at {path}: `webmill dataset list` shows what there is")
     return path
 
 
-def _kept_function(dataset: Dataset, path: Path) -> custom.CustomFunction | None:
+def _read_function(dataset: Dataset, path: Path) -> custom.CustomFunction | None:
     if not dataset.document.function_name:
         return None
     place, name = custom.parse_function_name(dataset.document.function_name)
@@ -226,12 +239,12 @@ def _kept_function(dataset: Dataset, path: Path) -> custom.CustomFunction | None
     return custom.CustomFunction(name=name, file=place, source=(path / FUNCTION).read_text(encoding="utf-8"))
 
 
-def find_folders(root: Path) -> Iterator[Path]:
+def find_datasets(root: Path) -> Iterator[Path]:
     return (file.parent for file in sorted(root.glob(f"*/{FILE_NAME}")))
 
 
-def delete(path: Path) -> None:
+def delete_dataset(path: Path) -> None:
     """The folder and all in it; what was written elsewhere stays. Conflict while it runs."""
-    with running(there(path)):
+    with lock_job(require_dataset(path)):
         (path / FILE_NAME).unlink()  # first: half of a dataset is none
         shutil.rmtree(path)

@@ -8,13 +8,13 @@ import msgspec
 
 from webmill.infra.executor.base import Executor
 from webmill.infra.storage.backends import open_storage
-from webmill.pipeline.dataset.config import Errors, Write
-from webmill.pipeline.dataset.folder import Folder, keep_of
-from webmill.pipeline.extract.engine import Pace
-from webmill.pipeline.extract.jobs import Job, run_job
-from webmill.pipeline.extract.plan import Fetching, Plan, Target
+from webmill.pipeline.dataset.config import ErrorsSection, WriteSection
+from webmill.pipeline.dataset.folder import DatasetFolder, document_filter
+from webmill.pipeline.extract.engine import EngineTimes
+from webmill.pipeline.extract.jobs import ExtractJob, run_job
+from webmill.pipeline.extract.plan import ArchiveFetching, ExtractPlan, OutputTarget
 from webmill.pipeline.extract.tasks import Task
-from webmill.pipeline.extract.totals import ExtractReport, Totals
+from webmill.pipeline.extract.totals import ExtractReport, TaskTotals
 from webmill.pipeline.extract.worker import open_receipts
 from webmill.pipeline.progress import ProgressReporter
 from webmill.settings import HttpSettings
@@ -23,14 +23,14 @@ Emit = Callable[[bytes], None]
 
 
 def run_dataset(
-    folder: Folder,
+    folder: DatasetFolder,
     executor: Executor,
     *,
     http: HttpSettings,
     progress: ProgressReporter,
     emit: Emit,
     killable: bool = True,
-    pace: Pace = Pace(),  # noqa: B008 - it is frozen
+    pace: EngineTimes = EngineTimes(),  # noqa: B008 - it is frozen
 ) -> ExtractReport:
     """Do all tasks that are not done. `emit` takes the documents of a dataset that writes to stdout.
 
@@ -38,46 +38,46 @@ def run_dataset(
     made with is not installed here.
     """
     folder.making.check()
-    plan = plan_of(folder, http=http, killable=killable)
+    plan = dataset_plan(folder, http=http, killable=killable)
 
-    def done(task: Task, _totals: Totals) -> None:
+    def done(task: Task, _totals: TaskTotals) -> None:
         if folder.dataset.write.to == "stdout":
-            emit_parts(plan, task, emit)
+            emit_documents(plan, task, emit)
 
-    job = Job(folder=folder.path, plan=plan, tasks=folder.tasks, attempts=folder.dataset.compute.attempts)
+    job = ExtractJob(folder=folder.path, plan=plan, tasks=folder.tasks, attempts=folder.dataset.compute.attempts)
     return run_job(job, executor, progress=progress, pace=pace, done=done)
 
 
-def plan_of(folder: Folder, *, http: HttpSettings, killable: bool = True) -> Plan:
+def dataset_plan(folder: DatasetFolder, *, http: HttpSettings, killable: bool = True) -> ExtractPlan:
     """Return the dataset's description as workers need it. Relative places become those in the folder."""
     dataset, write = folder.dataset, folder.dataset.write
     if write.to == "stdout":
         write = msgspec.structs.replace(write, compression="none")
-    return Plan(
+    return ExtractPlan(
         name=dataset.name,
         source=dataset.read.source,
-        output=_target(folder, write),
-        errors=_target(folder, dataset.errors),
+        output=_resolve_target(folder, write),
+        errors=_resolve_target(folder, dataset.errors),
         state=folder.state,
         recipe=folder.making.recipe,
         otherwise=folder.making.otherwise,
-        keep=keep_of(dataset.document),
+        keep=document_filter(dataset.document),
         function=folder.function,
         pages_per_part=write.pages_per_part,
         bytes_per_part=write.bytes_per_part,
-        fetching=Fetching(http=http),
+        fetching=ArchiveFetching(http=http),
         timeout=dataset.compute.timeout,
         memory=dataset.compute.memory,
         killable=killable,
     )
 
 
-def emit_parts(plan: Plan, task: Task, emit: Emit) -> None:
+def emit_documents(plan: ExtractPlan, task: Task, emit: Emit) -> None:
     storage = open_storage(plan.output.to)
     for receipt in open_receipts(plan, task).read():
         if receipt.output:
             emit(storage.read(receipt.output.name))
 
 
-def _target(folder: Folder, target: Write | Errors) -> Target:
-    return Target(to=folder.place(target.to), format=target.format, compression=target.compression)
+def _resolve_target(folder: DatasetFolder, target: WriteSection | ErrorsSection) -> OutputTarget:
+    return OutputTarget(to=folder.place(target.to), format=target.format, compression=target.compression)

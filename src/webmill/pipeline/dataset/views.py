@@ -14,13 +14,13 @@ from webmill.infra.address import hide_secrets
 from webmill.infra.queue.base import QueueStats
 from webmill.infra.queue.sqlite_reader import TaskEntry, view_file
 from webmill.infra.storage.backends import open_storage
-from webmill.pipeline.dataset.folder import Folder
+from webmill.pipeline.dataset.folder import DatasetFolder
 from webmill.pipeline.extract.jobs import open_tasks
-from webmill.pipeline.extract.manifest import Files
+from webmill.pipeline.extract.manifest import TaskFiles
 from webmill.pipeline.extract.plan import is_queue
 from webmill.pipeline.extract.receipts import Receipt, Receipts
 from webmill.pipeline.extract.tasks import Task
-from webmill.pipeline.extract.totals import Totals, totals_of
+from webmill.pipeline.extract.totals import TaskTotals, add_up_receipts
 
 STATES = {"ready": "planned", "delayed": "planned", "leased": "running", "buried": "failed", "done": "done"}
 
@@ -30,39 +30,39 @@ class TaskView(msgspec.Struct, frozen=True, kw_only=True):
 
     id: str
     state: str
-    files: Files
+    files: TaskFiles
     attempts: int
     reason: str
     changed: float
     progress: float
-    totals: Totals
+    totals: TaskTotals
 
 
-class Counts(msgspec.Struct, frozen=True):
+class TaskCounts(msgspec.Struct, frozen=True):
     planned: int
     running: int
     done: int
     failed: int
 
 
-class Overview(msgspec.Struct, frozen=True, kw_only=True):
+class DatasetOverview(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     path: str
     running: bool
     tasks: int
-    counts: Counts
+    counts: TaskCounts
 
 
-def overview(folder: Folder) -> Overview:
+def dataset_overview(folder: DatasetFolder) -> DatasetOverview:
     stats = _stats(folder)
-    counts = Counts(stats.ready + stats.delayed, stats.leased, stats.done, stats.buried)
+    counts = TaskCounts(stats.ready + stats.delayed, stats.leased, stats.done, stats.buried)
     tasks = sum(msgspec.structs.astuple(counts)) or sum(1 for _ in folder.tasks())
-    return Overview(
+    return DatasetOverview(
         name=folder.dataset.name, path=str(folder.path), running=folder.is_running(), tasks=tasks, counts=counts
     )
 
 
-def task_views(folder: Folder) -> Iterator[TaskView]:
+def task_views(folder: DatasetFolder) -> Iterator[TaskView]:
     """Yield all tasks, in the order of the manifest."""
     is_running, known = folder.is_running(), _entries(folder)
     for task in folder.tasks():
@@ -70,7 +70,7 @@ def task_views(folder: Folder) -> Iterator[TaskView]:
         yield _view(entry, task, _totals(folder, entry, task), running=is_running)
 
 
-def redrive(folder: Folder, tasks: Iterable[str]) -> int:
+def redrive(folder: DatasetFolder, tasks: Iterable[str]) -> int:
     """Plan failed tasks (none named: all) again; they go on from their receipts. Return how many there were."""
     tasks = check_tasks(folder, tasks)
     if not folder.queue.exists():
@@ -79,7 +79,7 @@ def redrive(folder: Folder, tasks: Iterable[str]) -> int:
         return queue.requeue(tasks or None)
 
 
-def check_tasks(folder: Folder, tasks: Iterable[str]) -> list[str]:
+def check_tasks(folder: DatasetFolder, tasks: Iterable[str]) -> list[str]:
     """The same. NotFound when the dataset has no such task."""
     tasks = list(tasks)
     if missing := set(tasks) - {task.id for task in folder.tasks()}:
@@ -88,12 +88,12 @@ def check_tasks(folder: Folder, tasks: Iterable[str]) -> list[str]:
     return tasks
 
 
-def receipts_of(folder: Folder, task: Task) -> list[Receipt]:
+def read_receipts(folder: DatasetFolder, task: Task) -> list[Receipt]:
     """All there are: the log of what the task has done."""
     return Receipts(open_storage(folder.state), task.prefix, files=None, error_files=None).read_after(0)
 
 
-def error_lines(folder: Folder) -> Iterator[bytes]:
+def error_lines(folder: DatasetFolder) -> Iterator[bytes]:
     """Yield JSON lines. BadInput when errors went to a queue, or into Parquet files: read them there."""
     target, place = folder.dataset.errors, folder.place(folder.dataset.errors.to)
     if is_queue(place) or target.format == "parquet":
@@ -102,7 +102,7 @@ def error_lines(folder: Folder) -> Iterator[bytes]:
         )
     storage = open_storage(place)
     for task in folder.tasks():
-        for receipt in receipts_of(folder, task):
+        for receipt in read_receipts(folder, task):
             if receipt.errors:
                 yield from _lines(storage.read(receipt.errors.name), receipt.errors.name)
 
@@ -115,7 +115,7 @@ def _lines(data: bytes, name: str) -> Iterator[bytes]:
     yield from data.splitlines(keepends=True)
 
 
-def _entries(folder: Folder) -> dict[str, TaskEntry]:
+def _entries(folder: DatasetFolder) -> dict[str, TaskEntry]:
     try:
         with view_file(folder.queue) as queue:
             return {entry.id: entry for entry in queue.entries()}
@@ -123,7 +123,7 @@ def _entries(folder: Folder) -> dict[str, TaskEntry]:
         return {}
 
 
-def _stats(folder: Folder) -> QueueStats:
+def _stats(folder: DatasetFolder) -> QueueStats:
     try:
         with view_file(folder.queue) as queue:
             return queue.stats()
@@ -131,13 +131,13 @@ def _stats(folder: Folder) -> QueueStats:
         return QueueStats(0, 0, 0, 0)
 
 
-def _totals(folder: Folder, entry: TaskEntry, task: Task) -> Totals:
+def _totals(folder: DatasetFolder, entry: TaskEntry, task: Task) -> TaskTotals:
     if entry.result:
-        return msgspec.json.decode(entry.result, type=Totals)
-    return totals_of(receipts_of(folder, task)) if entry.changed else Totals()  # it was begun
+        return msgspec.json.decode(entry.result, type=TaskTotals)
+    return add_up_receipts(read_receipts(folder, task)) if entry.changed else TaskTotals()  # it was begun
 
 
-def _view(entry: TaskEntry, task: Task, totals: Totals, *, running: bool) -> TaskView:
+def _view(entry: TaskEntry, task: Task, totals: TaskTotals, *, running: bool) -> TaskView:
     state = STATES[entry.state]
     if not running and (state == "running" or (state == "planned" and totals.parts)):
         state = "paused"
@@ -153,7 +153,7 @@ def _view(entry: TaskEntry, task: Task, totals: Totals, *, running: bool) -> Tas
     )
 
 
-def _progress(totals: Totals) -> float:
+def _progress(totals: TaskTotals) -> float:
     """How far it has read into the WARC file."""
     size = totals.sources.get(FileType.WARC, 0)
     return round(totals.resume.get(FileType.WARC, 0) / size, 4) if size else 0.0

@@ -34,36 +34,43 @@ from webmill.infra.retry import BackoffPolicy, retrying
 from webmill.infra.storage.base import Readable, Stat
 from webmill.pipeline.dispatch.blocks import (
     BLOCKS_IN_A_PIECE,
-    Answer,
-    Extent,
-    Fetched,
-    Reject,
+    FetchedGroup,
+    IndexReject,
+    ScanResult,
     ShardReader,
-    ahead,
+    SummaryRange,
     count_blocks,
-    extents_of,
-    fetch,
-    groups,
-    in_pieces,
-    look_through,
-    rows,
-    started,
+    fetch_group,
+    find_summary_ranges,
+    group_blocks,
+    map_ahead,
+    read_summary,
+    run_in_thread,
+    scan_group,
+    split_groups,
 )
-from webmill.pipeline.dispatch.metrics import count_answer, count_published, count_unpublished, show_progress
-from webmill.pipeline.dispatch.state import Checkpoint, Counts, Digests, Place, Rejects, State
+from webmill.pipeline.dispatch.metrics import count_published, count_scanned, count_unpublished, show_progress
+from webmill.pipeline.dispatch.state import (
+    BatcherCounts,
+    BatcherFolder,
+    BatcherPosition,
+    Checkpoint,
+    RejectFile,
+    SeenDigests,
+)
 
 log = logging.getLogger(__name__)
 
 BATCH_SIZE = 50
 MAX_QUEUED = 10_000
 MAX_BATCH_BYTES = 8 << 20  # a batch is closed early when its captures are that large: queues have their limits
-WINDOW = 256  # batches that are published together
+PUBLISH_WINDOW = 256  # batches that are published together
 SAVE_EVERY = 64  # groups without a batch
 FEW_BLOCKS = 64  # are looked through here: starting processes would take longer
-LOOKING = 2  # pieces looked through here at once: one inflates while another is sifted
+SCAN_THREADS = 2  # pieces looked through here at once: one inflates while another is sifted
 
 
-class Source(msgspec.Struct, frozen=True):
+class IndexSource(msgspec.Struct, frozen=True):
     """An index: its summary, where its blocks are, and the name that it has in ids."""
 
     name: str
@@ -72,7 +79,7 @@ class Source(msgspec.Struct, frozen=True):
     shards: ShardReader
 
 
-class Options(msgspec.Struct, frozen=True, kw_only=True):
+class BatcherOptions(msgspec.Struct, frozen=True, kw_only=True):
     """`dedup`: of captures with the same digest only the first. `limit`: captures, from the first run on."""
 
     batch_size: int = BATCH_SIZE
@@ -82,7 +89,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     concurrency: int = 4  # requests at once
 
 
-class Surroundings(msgspec.Struct, frozen=True):
+class BatcherContext(msgspec.Struct, frozen=True):
     """What the run reports to and waits with."""
 
     metrics: Metrics
@@ -91,64 +98,64 @@ class Surroundings(msgspec.Struct, frozen=True):
     sleep: Callable[[float], None] = time.sleep
 
 
-class Report(msgspec.Struct, frozen=True, kw_only=True):
+class BatcherReport(msgspec.Struct, frozen=True, kw_only=True):
     """Counts are of all runs together; `published` is of this one."""
 
     run: str
     batches: int
     published: int
-    counts: Counts
+    counts: BatcherCounts
     rejected_file: str
     resumed: bool
     nothing_to_do: bool
 
 
-def fingerprint(source: Source, wanted: Selection, options: Options) -> str:
+def derive_run_id(source: IndexSource, wanted: Selection, options: BatcherOptions) -> str:
     """What decides which captures are in which batch, and nothing else."""
     asked = msgspec.json.encode([source.name, wanted, options.batch_size, options.dedup, options.limit])
     return blake2b(asked, digest_size=6).hexdigest()
 
 
 def dispatch(
-    source: Source,
+    source: IndexSource,
     wanted: Selection,
     queue: Queue,
     *,
     root: Path,
     executor: Executor | None,
-    options: Options,
-    around: Surroundings,
+    options: BatcherOptions,
+    around: BatcherContext,
     restart: bool = False,
-) -> Report:
+) -> BatcherReport:
     """`root` is where checkpoints are. Without an executor blocks are looked through here, in threads.
 
     Conflict: the index is another by now, or another process does the same.
     """
     wanted = msgspec.structs.replace(wanted, digests=options.dedup)
     compile_selection(wanted)  # a wrong regular expression is told before anything is asked for
-    run = fingerprint(source, wanted, options)
-    state = State(root, run=run)
+    run = derive_run_id(source, wanted, options)
+    state = BatcherFolder(root, run=run)
     with exclusive(state.folder.parent, run, doing="publishing this selection"):
         if restart:
             state.forget()
-        return _Batcher(source, wanted, queue, run=run, state=state, options=options, around=around).work(
+        return _BatcherRun(source, wanted, queue, run=run, state=state, options=options, around=around).work(
             executor, restart=restart
         )
 
 
-class _Batcher:
+class _BatcherRun:
     """One run: where it is, and what it carries from group to group."""
 
     def __init__(
         self,
-        source: Source,
+        source: IndexSource,
         wanted: Selection,
         queue: Queue,
         *,
         run: str,
-        state: State,
-        options: Options,
-        around: Surroundings,
+        state: BatcherFolder,
+        options: BatcherOptions,
+        around: BatcherContext,
     ) -> None:
         self._source, self._wanted, self._queue, self._run = source, wanted, queue, run
         self._state, self._options, self._around = state, options, around
@@ -157,12 +164,12 @@ class _Batcher:
         self._unsaved = 0  # groups
         self._publishing: Future[None] | None = None
 
-    def work(self, executor: Executor | None, *, restart: bool) -> Report:
+    def work(self, executor: Executor | None, *, restart: bool) -> BatcherReport:
         stat = self._source.storage.stat(self._source.summary)
         place = None if restart else self._checkpoint.load()
         resumed = place is not None
-        self._place = place or Place(index=identity(stat))
-        if self._place.index != identity(stat):
+        self._place = place or BatcherPosition(index=index_identity(stat))
+        if self._place.index != index_identity(stat):
             raise Conflict(
                 f"{self._source.name} is not the index that this run began with: choose another --output (of "
                 "`webmill cc batch`: begin anew with --from-scratch; what it published stays in the queue), or bring "
@@ -174,7 +181,9 @@ class _Batcher:
             self._publish([], self._place)
         self._carry = [bytes(item) for item in msgspec.json.decode(self._place.carry, type=list[msgspec.Raw])]
         with ExitStack() as stack:
-            self._rejects = stack.enter_context(closing(Rejects(self._state.rejected, size=self._place.reject_bytes)))
+            self._rejects = stack.enter_context(
+                closing(RejectFile(self._state.rejected, size=self._place.reject_bytes))
+            )
             self._digests = stack.enter_context(closing(self._open_digests())) if self._options.dedup else None
             stack.callback(self._finish_publishing)
             for answer in stack.enter_context(closing(self._answers(executor, stat))):
@@ -184,11 +193,11 @@ class _Batcher:
             self._end(stat)
         return self._report(resumed=resumed, nothing_to_do=False)
 
-    def _open_digests(self) -> Digests:
-        return Digests(self._state.folder / "digests.sqlite", at=self._place.at, count=self._place.digests)
+    def _open_digests(self) -> SeenDigests:
+        return SeenDigests(self._state.folder / "digests.sqlite", at=self._place.at, count=self._place.digests)
 
-    def _report(self, *, resumed: bool, nothing_to_do: bool) -> Report:
-        return Report(
+    def _report(self, *, resumed: bool, nothing_to_do: bool) -> BatcherReport:
+        return BatcherReport(
             run=self._run,
             batches=self._place.batches,
             published=self._published,
@@ -200,19 +209,19 @@ class _Batcher:
 
     # --- from the index ---
 
-    def _answers(self, executor: Executor | None, stat: Stat) -> Generator[Answer, None, None]:
+    def _answers(self, executor: Executor | None, stat: Stat) -> Generator[ScanResult, None, None]:
         storage, ranges = self._source.storage, self._wanted.ranges
         pages = Pages(storage, stat)
-        extents = extents_of(pages, ranges)
+        extents = find_summary_ranges(pages, ranges)
         self._measure(pages, extents)
-        needed = groups(rows(storage, stat, extents, start=self._place.at), ranges)
-        fetched = ahead(partial(fetch, shards=self._source.shards), needed, at_once=self._options.concurrency)
-        pieces = in_pieces(fetched, blocks=BLOCKS_IN_A_PIECE)
+        needed = group_blocks(read_summary(storage, stat, extents, start=self._place.at), ranges)
+        fetched = map_ahead(partial(fetch_group, shards=self._source.shards), needed, at_once=self._options.concurrency)
+        pieces = split_groups(fetched, blocks=BLOCKS_IN_A_PIECE)
         if executor is None or self._blocks <= FEW_BLOCKS:
-            return ahead(partial(look_through, self._wanted), pieces, at_once=LOOKING)
-        return in_order(executor, self._wanted, pieces)
+            return map_ahead(partial(scan_group, self._wanted), pieces, at_once=SCAN_THREADS)
+        return scan_in_order(executor, self._wanted, pieces)
 
-    def _measure(self, pages: Pages, extents: Sequence[Extent]) -> None:
+    def _measure(self, pages: Pages, extents: Sequence[SummaryRange]) -> None:
         self._extents = extents
         self._blocks = count_blocks(pages, extents)
         self._around.total(self._blocks)
@@ -221,17 +230,17 @@ class _Batcher:
 
     # --- to the queue ---
 
-    def _settle(self, answer: Answer) -> None:
+    def _settle(self, answer: ScanResult) -> None:
         """Publish what a group filled, and move the place behind the group."""
         self._rejects.add(answer.rejects)
         found = answer.items
         fresh = self._digests.fresh(found, answer.digests, place=answer.start) if self._digests else found
         items = fresh[: self._wanted_yet()]
-        counts = added(self._place.counts, answer, accepted=len(items), duplicates=len(found) - len(fresh))
-        count_answer(self._around.metrics, answer, accepted=len(items))
+        counts = add_counts(self._place.counts, answer, accepted=len(items), duplicates=len(found) - len(fresh))
+        count_scanned(self._around.metrics, answer, accepted=len(items))
         stream = self._carry + items
         skipped = min(self._place.skip, len(stream))
-        *batches, rest = cut(stream[skipped:], size=self._options.batch_size)
+        *batches, rest = cut_batches(stream[skipped:], size=self._options.batch_size)
         behind = msgspec.structs.replace(
             self._place,
             at=answer.end,
@@ -249,7 +258,7 @@ class _Batcher:
         limit = self._options.limit
         return None if limit is None else max(0, limit - self._place.counts.accepted)
 
-    def _deliver(self, batches: list[list[bytes]], *, behind: Place, rest: list[bytes], skipped: int) -> None:
+    def _deliver(self, batches: list[list[bytes]], *, behind: BatcherPosition, rest: list[bytes], skipped: int) -> None:
         """In windows. Until the last the place stays before the group, and only `skip` grows."""
         behind = msgspec.structs.replace(behind, carry=msgspec.Raw(join_items(rest)))
         todo = iter(enumerate(batches, start=self._place.batches + 1))
@@ -264,7 +273,7 @@ class _Batcher:
             self._pass_over(behind)
         self._carry = rest
 
-    def _pass_over(self, behind: Place) -> None:
+    def _pass_over(self, behind: BatcherPosition) -> None:
         """Nothing to publish: the place is written down now and then."""
         self._place = behind
         self._unsaved += 1
@@ -284,15 +293,15 @@ class _Batcher:
         while (ready := retrying(self._queue.stats, policy=BackoffPolicy()).ready) >= most:
             self._around.sleep(pause)
             pause = min(2.0, pause * 2)
-        return min(WINDOW, most - ready)
+        return min(PUBLISH_WINDOW, most - ready)
 
-    def _publish(self, messages: Sequence[Message], place: Place) -> None:
+    def _publish(self, messages: Sequence[Message], place: BatcherPosition) -> None:
         """Beside the next group's being looked through; the one before is done first, so the order is kept."""
         self._finish_publishing()
-        self._publishing = started(partial(self._publish_now, messages), place)
+        self._publishing = run_in_thread(partial(self._publish_now, messages), place)
         self._place, self._unsaved = place, 0
 
-    def _publish_now(self, messages: Sequence[Message], place: Place) -> None:
+    def _publish_now(self, messages: Sequence[Message], place: BatcherPosition) -> None:
         def once() -> None:
             try:
                 self._checkpoint.publish(messages, place)
@@ -319,38 +328,40 @@ class _Batcher:
         show_progress(self._around.metrics, self._extents, at=stat.size, blocks=self._blocks)
 
 
-def identity(stat: Stat) -> str:
+def index_identity(stat: Stat) -> str:
     """What changes when the index does. A server that gives no etag may give a date."""
     return f"{stat.size} {stat.etag or (stat.modified.isoformat() if stat.modified else '')}"
 
 
-def in_order(executor: Executor, wanted: Selection, fetched: Iterator[Fetched]) -> Generator[Answer, None, None]:
+def scan_in_order(
+    executor: Executor, wanted: Selection, fetched: Iterator[FetchedGroup]
+) -> Generator[ScanResult, None, None]:
     """What the executor makes of them, in the order of the index."""
-    early: dict[int, Answer] = {}
+    early: dict[int, ScanResult] = {}
     following = 0
-    with closing(executor.run(partial(look_through, wanted), fetched)) as outcomes:
+    with closing(executor.run(partial(scan_group, wanted), fetched)) as outcomes:
         for outcome in outcomes:
-            early[outcome.index] = given_up(outcome) if isinstance(outcome, TaskFailed) else outcome.value
+            early[outcome.index] = reject_group(outcome) if isinstance(outcome, TaskFailed) else outcome.value
             while following in early:
                 yield early.pop(following)
                 following += 1
 
 
-def given_up(failed: TaskFailed[Fetched]) -> Answer:
+def reject_group(failed: TaskFailed[FetchedGroup]) -> ScanResult:
     """Blocks that kill whoever looks through them."""
     if failed.error:
         raise failed.error
     group = failed.item.group
-    rejects = [Reject("block", "look_failed", failed.reason, block.shard, block.offset) for block in group.blocks]
-    return Answer(group.start, group.end, 0, 0, [], [], {}, [*group.rejects, *failed.item.rejects, *rejects])
+    rejects = [IndexReject("block", "look_failed", failed.reason, block.shard, block.offset) for block in group.blocks]
+    return ScanResult(group.start, group.end, 0, 0, [], [], {}, [*group.rejects, *failed.item.rejects, *rejects])
 
 
-def added(counts: Counts, answer: Answer, *, accepted: int, duplicates: int) -> Counts:
+def add_counts(counts: BatcherCounts, answer: ScanResult, *, accepted: int, duplicates: int) -> BatcherCounts:
     filtered = dict(counts.filtered)
     for name, count in (*answer.filtered.items(), ("duplicate", duplicates)):
         if count:
             filtered[name] = filtered.get(name, 0) + count
-    return Counts(
+    return BatcherCounts(
         blocks=counts.blocks + answer.blocks,
         lines=counts.lines + answer.lines,
         accepted=counts.accepted + accepted,
@@ -359,15 +370,15 @@ def added(counts: Counts, answer: Answer, *, accepted: int, duplicates: int) -> 
     )
 
 
-def cut(items: list[bytes], *, size: int) -> list[list[bytes]]:
+def cut_batches(items: list[bytes], *, size: int) -> list[list[bytes]]:
     """Full batches, and as the last element what is left, which may be nothing."""
     if max(map(len, items), default=0) * size > MAX_BATCH_BYTES:
-        return _cut_by_weight(items, size=size)
+        return _cut_by_size(items, size=size)
     full = len(items) - len(items) % size
     return [*(items[at : at + size] for at in range(0, full, size)), items[full:]]
 
 
-def _cut_by_weight(items: list[bytes], *, size: int) -> list[list[bytes]]:
+def _cut_by_size(items: list[bytes], *, size: int) -> list[list[bytes]]:
     batches: list[list[bytes]] = []
     start = weight = 0
     for at, item in enumerate(items):

@@ -24,13 +24,13 @@ from webmill.index.lookup.indexes import decode_checked_block
 from webmill.index.lookup.sorted_file import Pages, bracket_key, line_at, line_start, lower_bound
 from webmill.infra.storage.base import Readable, Stat
 
-PIECE = 1 << 20
+SUMMARY_PIECE = 1 << 20
 BLOCKS_AT_ONCE = 32  # in one request, when they lie one behind the other
 BYTES_AT_ONCE = 8 << 20
 BLOCKS_IN_A_PIECE = 8
-MOST_BISECTED = 256  # ranges: for more than that, reading the whole summary asks the server less often
+MAX_BISECTED = 256  # ranges: for more than that, reading the whole summary asks the server less often
 ROWS_AT_ONCE = 4096  # that need nothing, before the place is told again
-END = b"\xff"  # sorts behind all keys
+AFTER_ALL_KEYS = b"\xff"  # sorts behind all keys
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -40,7 +40,7 @@ class ShardReader(Protocol):
     def read(self, name: str, *, start: int, length: int) -> bytes: ...
 
 
-class Reject(msgspec.Struct, frozen=True, omit_defaults=True):
+class IndexReject(msgspec.Struct, frozen=True, omit_defaults=True):
     """What could not be read: of the summary (`summary`), a block that did not come (`download`) or is none (`block`),
     or a line (`line`), with its place."""
 
@@ -53,40 +53,40 @@ class Reject(msgspec.Struct, frozen=True, omit_defaults=True):
     raw: str = ""
 
 
-class Extent(msgspec.Struct, frozen=True):
+class SummaryRange(msgspec.Struct, frozen=True):
     """Bytes of the summary, whole lines."""
 
     low: int
     high: int
 
 
-class Row(msgspec.Struct, frozen=True):
+class SummaryLine(msgspec.Struct, frozen=True):
     """A line of the summary: a block, or why it is none."""
 
     start: int
     end: int
-    block: ZipnumBlock | Reject
+    block: ZipnumBlock | IndexReject
 
 
-class Group(msgspec.Struct, frozen=True):
+class BlockGroup(msgspec.Struct, frozen=True):
     """Blocks of one shard that lie one behind the other, and the part of the summary that they answer for."""
 
     start: int
     end: int
     blocks: list[ZipnumBlock]
     ends: list[int]  # of the blocks' lines in the summary
-    rejects: list[Reject]
+    rejects: list[IndexReject]
 
 
-class Fetched(msgspec.Struct, frozen=True):
+class FetchedGroup(msgspec.Struct, frozen=True):
     """A group with its compressed blocks; None for one that could not be had."""
 
-    group: Group
+    group: BlockGroup
     data: list[bytes | None]
-    rejects: list[Reject]
+    rejects: list[IndexReject]
 
 
-class Answer(msgspec.Struct, frozen=True):
+class ScanResult(msgspec.Struct, frozen=True):
     """What came of a group."""
 
     start: int
@@ -96,33 +96,33 @@ class Answer(msgspec.Struct, frozen=True):
     items: list[bytes]
     digests: list[str]
     filtered: dict[str, int]
-    rejects: list[Reject]
+    rejects: list[IndexReject]
 
 
 # --- the summary ----------------------------------------------------------------------------------------------------
 
 
-def extents_of(pages: Pages, ranges: Sequence[KeyRange]) -> list[Extent]:
+def find_summary_ranges(pages: Pages, ranges: Sequence[KeyRange]) -> list[SummaryRange]:
     """The parts of the summary that may tell of blocks with these keys; all of it when there are none or very many."""
-    if not ranges or len(ranges) > MOST_BISECTED:
-        return [Extent(0, len(pages))] if len(pages) else []
-    found: list[Extent] = []
+    if not ranges or len(ranges) > MAX_BISECTED:
+        return [SummaryRange(0, len(pages))] if len(pages) else []
+    found: list[SummaryRange] = []
     for part in ranges:
         low, _ = bracket_key(pages, prefix_of(part.start), max_line=MAX_SUMMARY_LINE)
         high = lower_bound(pages, part.end, low=low, max_line=MAX_SUMMARY_LINE)
         if found and low <= found[-1].high:
-            found[-1] = Extent(found[-1].low, max(high, found[-1].high))
+            found[-1] = SummaryRange(found[-1].low, max(high, found[-1].high))
         elif low < high:
-            found.append(Extent(low, high))
+            found.append(SummaryRange(low, high))
     return found
 
 
-def count_blocks(pages: Pages, extents: Sequence[Extent]) -> int:
+def count_blocks(pages: Pages, extents: Sequence[SummaryRange]) -> int:
     """How many blocks these parts tell of: by the running numbers, or, without them, about how many."""
     return sum(_count(pages, extent) for extent in extents)
 
 
-def _count(pages: Pages, extent: Extent) -> int:
+def _count(pages: Pages, extent: SummaryRange) -> int:
     first = line_at(pages, extent.low, max_line=MAX_SUMMARY_LINE)
     last = first
     for back in (512, 4096, MAX_SUMMARY_LINE):
@@ -139,30 +139,32 @@ def _count(pages: Pages, extent: Extent) -> int:
     return max(1, (extent.high - extent.low) // max(1, len(first)))
 
 
-def rows(storage: Readable, stat: Stat, extents: Iterable[Extent], *, start: int) -> Iterator[Row]:
+def read_summary(
+    storage: Readable, stat: Stat, extents: Iterable[SummaryRange], *, start: int
+) -> Iterator[SummaryLine]:
     """The lines from byte `start` on. `Conflict` when the summary is replaced meanwhile."""
     for extent in extents:
         low = max(start, extent.low)
         if low < extent.high:
-            yield from _rows(storage, stat, Extent(low, extent.high))
+            yield from _read_range(storage, stat, SummaryRange(low, extent.high))
 
 
-def _rows(storage: Readable, stat: Stat, extent: Extent) -> Iterator[Row]:
+def _read_range(storage: Readable, stat: Stat, extent: SummaryRange) -> Iterator[SummaryLine]:
     at, carry = extent.low, b""
-    for low in range(extent.low, extent.high, PIECE):
-        piece = storage.read(stat.key, start=low, length=min(PIECE, extent.high - low), etag=stat.etag or None)
+    for low in range(extent.low, extent.high, SUMMARY_PIECE):
+        piece = storage.read(stat.key, start=low, length=min(SUMMARY_PIECE, extent.high - low), etag=stat.etag or None)
         *lines, carry = (carry + piece).split(b"\n")
         for line in lines:
-            yield _row(stat.key, at, line, ending=1)
+            yield _parse_summary_line(stat.key, at, line, ending=1)
             at += len(line) + 1
         if len(carry) > MAX_SUMMARY_LINE:  # refused as it stands, before it fills the memory
-            yield _row(stat.key, at, carry, ending=0)
+            yield _parse_summary_line(stat.key, at, carry, ending=0)
             at, carry = at + len(carry), b""
     if carry:  # the last line may lack its end
-        yield _row(stat.key, at, carry, ending=0)
+        yield _parse_summary_line(stat.key, at, carry, ending=0)
 
 
-def _row(source: str, at: int, line: bytes, *, ending: int) -> Row:
+def _parse_summary_line(source: str, at: int, line: bytes, *, ending: int) -> SummaryLine:
     end = at + len(line) + ending
     try:
         block = parse_summary_line(line, line_number=1)
@@ -170,18 +172,18 @@ def _row(source: str, at: int, line: bytes, *, ending: int) -> Row:
             raise BadInput(f"line 1: a block of {block.length} bytes", reason="block_too_large")
     except BadInput as error:
         message, raw = error.message.removeprefix("line 1: "), line[:1024].decode("utf-8", "replace")
-        return Row(at, end, Reject("summary", error.reason, message, source, at, raw=raw))
-    return Row(at, end, block)
+        return SummaryLine(at, end, IndexReject("summary", error.reason, message, source, at, raw=raw))
+    return SummaryLine(at, end, block)
 
 
 # --- groups ---------------------------------------------------------------------------------------------------------
 
 
-def groups(lines: Iterable[Row], ranges: Sequence[KeyRange]) -> Iterator[Group]:
+def group_blocks(lines: Iterable[SummaryLine], ranges: Sequence[KeyRange]) -> Iterator[BlockGroup]:
     """Blocks that may have captures of the ranges. The place moves on over those that have none, too."""
-    group: Group | None = None
+    group: BlockGroup | None = None
     for row, after in _with_next(lines):
-        if isinstance(row.block, Reject):
+        if isinstance(row.block, IndexReject):
             needed: list[ZipnumBlock] = []
             rejects = [row.block]
         else:
@@ -192,26 +194,26 @@ def groups(lines: Iterable[Row], ranges: Sequence[KeyRange]) -> Iterator[Group]:
             group = None
         if group:
             ends = group.ends + [row.end] * len(needed)
-            group = Group(group.start, row.end, group.blocks + needed, ends, group.rejects + rejects)
+            group = BlockGroup(group.start, row.end, group.blocks + needed, ends, group.rejects + rejects)
         else:
-            group = Group(row.start, row.end, needed, [row.end] * len(needed), rejects)
+            group = BlockGroup(row.start, row.end, needed, [row.end] * len(needed), rejects)
     if group:
         yield group
 
 
-def _with_next(lines: Iterable[Row]) -> Iterator[tuple[Row, bytes]]:
+def _with_next(lines: Iterable[SummaryLine]) -> Iterator[tuple[SummaryLine, bytes]]:
     """Each line and the key of the next block, beyond which its own block has nothing."""
-    waiting: list[Row] = []
+    waiting: list[SummaryLine] = []
     for row in lines:
         if isinstance(row.block, ZipnumBlock) or len(waiting) > ROWS_AT_ONCE:
-            key = row.block.key if isinstance(row.block, ZipnumBlock) else END
+            key = row.block.key if isinstance(row.block, ZipnumBlock) else AFTER_ALL_KEYS
             yield from ((before, key) for before in waiting)
             waiting = []
         waiting.append(row)
-    yield from ((before, END) for before in waiting)
+    yield from ((before, AFTER_ALL_KEYS) for before in waiting)
 
 
-def _fits(group: Group, row: Row, needed: list[ZipnumBlock]) -> bool:
+def _fits(group: BlockGroup, row: SummaryLine, needed: list[ZipnumBlock]) -> bool:
     if not needed or not group.blocks:
         return row.start - group.start < ROWS_AT_ONCE * 100 and len(group.rejects) < ROWS_AT_ONCE
     first, last, block = group.blocks[0], group.blocks[-1], needed[0]
@@ -223,28 +225,30 @@ def _fits(group: Group, row: Row, needed: list[ZipnumBlock]) -> bool:
 # --- blocks ---------------------------------------------------------------------------------------------------------
 
 
-def fetch(group: Group, shards: ShardReader) -> Fetched:
+def fetch_group(group: BlockGroup, shards: ShardReader) -> FetchedGroup:
     """All blocks in one request; if that is refused, each by its own. `Unavailable` is for the caller to bear."""
     if not group.blocks:
-        return Fetched(group, [], [])
+        return FetchedGroup(group, [], [])
     first, last = group.blocks[0], group.blocks[-1]
     try:
         data = shards.read(first.shard, start=first.offset, length=last.offset + last.length - first.offset)
     except (BadInput, NotFound) as error:
         if len(group.blocks) == 1:
-            return Fetched(group, [None], [_rejected("download", first, error)])
-        return _fetch_each(group, shards)
+            return FetchedGroup(group, [None], [_reject_block("download", first, error)])
+        return _fetch_one_by_one(group, shards)
     starts = [block.offset - first.offset for block in group.blocks]
     parts = [data[at : at + block.length] for at, block in zip(starts, group.blocks, strict=True)]
-    return Fetched(group, [*parts], [])
+    return FetchedGroup(group, [*parts], [])
 
 
-def _fetch_each(group: Group, shards: ShardReader) -> Fetched:
-    single = [fetch(Group(group.start, group.end, [block], [group.end], []), shards) for block in group.blocks]
-    return Fetched(group, [one.data[0] for one in single], [reject for one in single for reject in one.rejects])
+def _fetch_one_by_one(group: BlockGroup, shards: ShardReader) -> FetchedGroup:
+    single = [
+        fetch_group(BlockGroup(group.start, group.end, [block], [group.end], []), shards) for block in group.blocks
+    ]
+    return FetchedGroup(group, [one.data[0] for one in single], [reject for one in single for reject in one.rejects])
 
 
-def in_pieces(fetched: Iterable[Fetched], *, blocks: int) -> Iterator[Fetched]:
+def split_groups(fetched: Iterable[FetchedGroup], *, blocks: int) -> Iterator[FetchedGroup]:
     """What comes in one request is more than one process should get at once: others would wait.
 
     A reject goes with its place, since a batcher may go on from the end of any piece.
@@ -257,14 +261,14 @@ def in_pieces(fetched: Iterable[Fetched], *, blocks: int) -> Iterator[Fetched]:
             rejects = [reject for reject in group.rejects if start <= reject.offset < end]
             data = whole.data[part]
             missing = list(islice(failed, data.count(None)))
-            yield Fetched(Group(start, end, group.blocks[part], group.ends[part], rejects), data, missing)
+            yield FetchedGroup(BlockGroup(start, end, group.blocks[part], group.ends[part], rejects), data, missing)
             start = end
 
 
-def look_through(wanted: Selection, fetched: Fetched) -> Answer:
+def scan_group(wanted: Selection, fetched: FetchedGroup) -> ScanResult:
     """Inflate and sift the blocks of a group. A pure function of its arguments: it may run in another process."""
     group = fetched.group
-    answer = Answer(group.start, group.end, 0, 0, [], [], {}, [*group.rejects, *fetched.rejects])
+    answer = ScanResult(group.start, group.end, 0, 0, [], [], {}, [*group.rejects, *fetched.rejects])
     blocks = lines = 0
     for block, data in zip(group.blocks, fetched.data, strict=True):
         if data is None:
@@ -272,7 +276,7 @@ def look_through(wanted: Selection, fetched: Fetched) -> Answer:
         try:
             sifted = filter_block(decode_checked_block(block, data), wanted)
         except BadInput as error:
-            answer.rejects.append(_rejected("block", block, error))
+            answer.rejects.append(_reject_block("block", block, error))
             continue
         blocks, lines = blocks + 1, lines + sifted.lines
         answer.items.extend(sifted.items)
@@ -280,22 +284,22 @@ def look_through(wanted: Selection, fetched: Fetched) -> Answer:
         for name, count in sifted.filtered.items():
             answer.filtered[name] = answer.filtered.get(name, 0) + count
         answer.rejects.extend(
-            Reject("line", bad.reason, bad.message, block.shard, block.offset, bad.number + 1, _printable(bad.raw))
+            IndexReject("line", bad.reason, bad.message, block.shard, block.offset, bad.number + 1, _printable(bad.raw))
             for bad in sifted.bad
         )
     return msgspec.structs.replace(answer, blocks=blocks, lines=lines)
 
 
-def _rejected(kind: str, block: ZipnumBlock, error: BadInput | NotFound) -> Reject:
+def _reject_block(kind: str, block: ZipnumBlock, error: BadInput | NotFound) -> IndexReject:
     reason, message = (error.reason, error.message) if isinstance(error, BadInput) else ("not_found", str(error))
-    return Reject(kind, reason, message, block.shard, block.offset)
+    return IndexReject(kind, reason, message, block.shard, block.offset)
 
 
 def _printable(raw: bytes) -> str:
     return raw.decode("utf-8", "replace")
 
 
-def ahead(function: Callable[[T], U], items: Iterable[T], *, at_once: int) -> Generator[U, None, None]:
+def map_ahead(function: Callable[[T], U], items: Iterable[T], *, at_once: int) -> Generator[U, None, None]:
     """The results in order, up to `at_once` of them in the making. When there are no more items because of an error,
     it is raised behind the results of those there were.
 
@@ -307,7 +311,7 @@ def ahead(function: Callable[[T], U], items: Iterable[T], *, at_once: int) -> Ge
     while True:
         while len(running) < at_once and not failure:
             try:
-                running.append(started(function, next(source)))
+                running.append(run_in_thread(function, next(source)))
             except StopIteration:
                 break
             except Exception as error:  # noqa: BLE001 - raised below
@@ -320,7 +324,7 @@ def ahead(function: Callable[[T], U], items: Iterable[T], *, at_once: int) -> Ge
             return
 
 
-def started(function: Callable[[T], U], item: T) -> Future[U]:
+def run_in_thread(function: Callable[[T], U], item: T) -> Future[U]:
     """In a thread of its own."""
     future: Future[U] = Future()
 

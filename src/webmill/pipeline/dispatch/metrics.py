@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from webmill.infra.metrics import Counter, Gauge, Metrics
-from webmill.pipeline.dispatch.blocks import Answer, Extent
+from webmill.pipeline.dispatch.blocks import ScanResult, SummaryRange
 
 PORT = 9000
 
@@ -42,7 +42,7 @@ _BY_FILTER = {"blank": EMPTY, "language": LANGUAGE, "status": STATUS}
 _BY_KIND = {"download": DOWNLOAD_ERRORS, "summary": PARSE_ERRORS, "block": PARSE_ERRORS, "line": JSON_ERRORS}
 
 
-def count_answer(metrics: Metrics, answer: Answer, *, accepted: int) -> None:
+def count_scanned(metrics: Metrics, answer: ScanResult, *, accepted: int) -> None:
     metrics.count(CHUNKS, answer.blocks)
     metrics.count(DOCUMENTS, answer.lines)
     metrics.count(ACCEPTED, accepted)
@@ -60,7 +60,7 @@ def count_unpublished(metrics: Metrics) -> None:
     metrics.count(PUBLISH_ERRORS)
 
 
-def show_progress(metrics: Metrics, extents: Sequence[Extent], *, at: int, blocks: int) -> None:
+def show_progress(metrics: Metrics, extents: Sequence[SummaryRange], *, at: int, blocks: int) -> None:
     whole = sum(extent.high - extent.low for extent in extents)
     done = sum(max(0, min(at, extent.high) - extent.low) for extent in extents)
     metrics.set(PROGRESS, 100 * done / whole if whole else 100)

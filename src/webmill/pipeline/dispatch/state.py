@@ -27,9 +27,9 @@ from webmill.infra.atomic import make_folder, write_bytes
 from webmill.infra.files import os_errors
 from webmill.infra.queue.base import Mark, MarkingQueue, Message, Queue
 from webmill.infra.sqlite import Database, Schema
-from webmill.pipeline.dispatch.blocks import Reject
+from webmill.pipeline.dispatch.blocks import IndexReject
 
-DIGESTS = Schema(
+DIGESTS_SCHEMA = Schema(
     tag=int.from_bytes(b"wmDg"),
     steps=(
         """
@@ -40,7 +40,7 @@ DIGESTS = Schema(
 )
 
 
-class Counts(msgspec.Struct, frozen=True):
+class BatcherCounts(msgspec.Struct, frozen=True):
     """From the first run on."""
 
     blocks: int = 0
@@ -50,7 +50,7 @@ class Counts(msgspec.Struct, frozen=True):
     filtered: dict[str, int] = {}
 
 
-class Place(msgspec.Struct, frozen=True, kw_only=True):
+class BatcherPosition(msgspec.Struct, frozen=True, kw_only=True):
     """All before `at` is counted, and published but for `carry`; of what follows, `skip` captures are published too."""
 
     index: str  # which state of the index this is about
@@ -58,18 +58,18 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     carry: msgspec.Raw = msgspec.Raw(b"[]")  # captures that did not fill a batch yet
     skip: int = 0
     batches: int = 0
-    counts: Counts = Counts()
+    counts: BatcherCounts = BatcherCounts()
     reject_bytes: int = 0
     digests: int = 0
     finished: bool = False
 
 
-_place = msgspec.json.Decoder(Place)
+_position_decoder = msgspec.json.Decoder(BatcherPosition)
 
 
-def decode_place(data: bytes, *, source: str) -> Place:
+def decode_position(data: bytes, *, source: str) -> BatcherPosition:
     try:
-        return _place.decode(data)
+        return _position_decoder.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise BadInput(
             f"not a checkpoint of ours: {error}; begin anew with --from-scratch", reason="corrupt", source=source
@@ -80,41 +80,41 @@ def decode_place(data: bytes, *, source: str) -> Place:
 
 
 class Checkpoint(Protocol):
-    def load(self) -> Place | None: ...
+    def load(self) -> BatcherPosition | None: ...
 
-    def publish(self, messages: Sequence[Message], place: Place) -> None:
+    def publish(self, messages: Sequence[Message], place: BatcherPosition) -> None:
         """Both are durable on return."""
 
 
-class InQueue:
+class QueueCheckpoint:
     """One transaction for both."""
 
     def __init__(self, queue: MarkingQueue, *, run: str) -> None:
         self._queue = queue
         self._name = f"batcher-{run}"
 
-    def load(self) -> Place | None:
+    def load(self) -> BatcherPosition | None:
         data = self._queue.mark(self._name)
-        return decode_place(data, source=f"mark {self._name} of the queue") if data else None
+        return decode_position(data, source=f"mark {self._name} of the queue") if data else None
 
-    def publish(self, messages: Sequence[Message], place: Place) -> None:
+    def publish(self, messages: Sequence[Message], place: BatcherPosition) -> None:
         self._queue.publish(messages, mark=Mark(self._name, msgspec.json.encode(place)))
 
 
-class InFile:
+class FileCheckpoint:
     """First the one, then the other."""
 
     def __init__(self, queue: Queue, path: Path) -> None:
         self._queue = queue
         self._path = path
 
-    def load(self) -> Place | None:
+    def load(self) -> BatcherPosition | None:
         try:
-            return decode_place(self._path.read_bytes(), source=str(self._path))
+            return decode_position(self._path.read_bytes(), source=str(self._path))
         except FileNotFoundError:
             return None
 
-    def publish(self, messages: Sequence[Message], place: Place) -> None:
+    def publish(self, messages: Sequence[Message], place: BatcherPosition) -> None:
         if messages:
             self._queue.publish(messages)
         write_bytes(self._path, msgspec.json.encode(place))
@@ -123,7 +123,7 @@ class InFile:
 # --- what is kept beside it -----------------------------------------------------------------------------------------
 
 
-class State:
+class BatcherFolder:
     """The folder of one run."""
 
     def __init__(self, root: Path, *, run: str) -> None:
@@ -133,8 +133,8 @@ class State:
 
     def checkpoint(self, queue: Queue, *, run: str) -> Checkpoint:
         if isinstance(queue, MarkingQueue):
-            return InQueue(queue, run=run)
-        return InFile(queue, self.folder / "checkpoint.json")
+            return QueueCheckpoint(queue, run=run)
+        return FileCheckpoint(queue, self.folder / "checkpoint.json")
 
     def forget(self) -> None:
         """Begin anew."""
@@ -142,7 +142,7 @@ class State:
         make_folder(self.folder)
 
 
-class Rejects:
+class RejectFile:
     """A file that only grows, but for what was behind the place when a batcher goes on."""
 
     def __init__(self, path: Path, *, size: int) -> None:
@@ -150,11 +150,11 @@ class Rejects:
             self._file = path.open("ab")
             if self._file.seek(0, os.SEEK_END) < size:
                 self._file.close()
-                raise _lost(path)
+                raise _out_of_step(path)
             self._file.truncate(size)
         self.size = size
 
-    def add(self, rejects: Iterable[Reject]) -> None:
+    def add(self, rejects: Iterable[IndexReject]) -> None:
         data = b"".join(msgspec.json.encode(reject) + b"\n" for reject in rejects)
         if data:
             self._file.write(data)
@@ -166,17 +166,17 @@ class Rejects:
         self._file.close()
 
 
-class Digests:
+class SeenDigests:
     """Exact, on the disk: memory does not grow with what was seen."""
 
     def __init__(self, path: Path, *, at: int, count: int) -> None:
-        self._database = Database(path, schema=DIGESTS)
+        self._database = Database(path, schema=DIGESTS_SCHEMA)
         with self._database.write() as run:
             run("DELETE FROM seen WHERE place >= ?", (at,))
             self.count = run("SELECT count(*) FROM seen")[0][0]
         if self.count != count:
             self._database.close()
-            raise _lost(path)
+            raise _out_of_step(path)
 
     def fresh(self, items: Sequence[bytes], digests: Sequence[str], *, place: int) -> list[bytes]:
         """The items whose digest is seen for the first time. One that has none is like no other."""
@@ -194,5 +194,5 @@ class Digests:
         self._database.close()
 
 
-def _lost(path: Path) -> Misconfigured:
+def _out_of_step(path: Path) -> Misconfigured:
     return Misconfigured(f"{path} is not what the checkpoint knows of it: begin anew with --from-scratch")

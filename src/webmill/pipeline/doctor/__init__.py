@@ -5,9 +5,18 @@
 Nothing is changed by looking; `sweep` removes what dead processes have left.
 """
 
-from webmill.pipeline.doctor.collection import collection_findings, sweep, would_sweep
-from webmill.pipeline.doctor.findings import Finding
-from webmill.pipeline.doctor.machine import machine
-from webmill.pipeline.doctor.servers import queue, redis, versions
+from webmill.pipeline.doctor.collection import check_collection, describe_sweep, sweep
+from webmill.pipeline.doctor.findings import DoctorFinding
+from webmill.pipeline.doctor.machine import check_machine
+from webmill.pipeline.doctor.servers import check_queue, check_redis, check_storage
 
-__all__ = ["Finding", "collection_findings", "machine", "queue", "redis", "sweep", "versions", "would_sweep"]
+__all__ = [
+    "DoctorFinding",
+    "check_collection",
+    "check_machine",
+    "check_queue",
+    "check_redis",
+    "check_storage",
+    "describe_sweep",
+    "sweep",
+]

@@ -22,56 +22,58 @@ from webmill.infra.sqlite import NETWORK_FILE_SYSTEMS, file_system_of, open_read
 from webmill.infra.storage.local import LocalStorage
 from webmill.infra.tree import Refuse, files_below, warn
 from webmill.model import Damage
-from webmill.pipeline.doctor.findings import Finding
+from webmill.pipeline.doctor.findings import DoctorFinding
 from webmill.pipeline.progress import format_count
 from webmill.publish.verify import verify as verify_versions
 from webmill.search.embedded.engine import EmbeddedEngine
 
-LITTLE, TOO_LITTLE = 5 << 30, 256 << 20  # bytes of free disk
-SKEW = 120.0  # seconds between the clocks of the machine and of a file system
-MOST_NAMED = 3  # examples of each kind
+LOW_SPACE, NO_SPACE = 5 << 30, 256 << 20  # bytes of free disk
+MAX_CLOCK_SKEW = 120.0  # seconds between the clocks of the machine and of a file system
+MAX_EXAMPLES = 3  # examples of each kind
 
 
-def collection_findings(root: Path, *, read_data: bool) -> Iterator[Finding]:
+def check_collection(root: Path, *, read_data: bool) -> Iterator[DoctorFinding]:
     """`read_data`: every byte of archives, indexes and blobs is read."""
-    yield from disk(root)
-    for file in databases(root):
-        yield database(file, root=root)
-    yield from leftovers(root)
+    yield from check_disk(root)
+    for file in find_databases(root):
+        yield check_database(file, root=root)
+    yield from check_leftovers(root)
     for crawl in list_archived_crawls(root):
         if read_data:
-            yield archives(crawl)
-        yield from index(crawl, read_data=read_data)
-    yield from published(root, read_data=read_data)
+            yield check_archives(crawl)
+        yield from check_index(crawl, read_data=read_data)
+    yield from check_versions(root, read_data=read_data)
 
 
 # --- the disk ----------------------------------------------------------------------------------------------------
 
 
-def disk(root: Path) -> Iterator[Finding]:
+def check_disk(root: Path) -> Iterator[DoctorFinding]:
     probe = root / f"{RESERVED}doctor"
     try:
         atomic.write_bytes(probe, b"")
         skew = probe.stat().st_mtime - time.time()
         probe.unlink()
     except (WebmillError, OSError) as error:
-        yield Finding(part="disk", state="bad", found=f"cannot be written to: {error}", repair=f"chown or mount {root}")
+        yield DoctorFinding(
+            part="disk", state="bad", found=f"cannot be written to: {error}", repair=f"chown or mount {root}"
+        )
         return
     free = shutil.disk_usage(root).free
-    state = "good" if free >= LITTLE else "doubt" if free >= TOO_LITTLE else "bad"
-    yield Finding(
+    state = "good" if free >= LOW_SPACE else "doubt" if free >= NO_SPACE else "bad"
+    yield DoctorFinding(
         part="disk",
         state=state,  # type: ignore[arg-type]
         found=f"{free / 1e9:,.1f} GB are free",
         promise="what was acknowledged stays; a crawl waits while the disk is full",
         repair="" if state == "good" else "make room: `webmill publish gc`, or move the collection",
     )
-    if abs(skew) > SKEW:
+    if abs(skew) > MAX_CLOCK_SKEW:
         found = f"its clock is {skew:+.0f} s from this machine's"
-        yield Finding(part="disk", state="doubt", found=found, repair="set both by NTP")
-    kind = kind_of(root)
+        yield DoctorFinding(part="disk", state="doubt", found=found, repair="set both by NTP")
+    kind = file_system_type(root)
     if kind in NETWORK_FILE_SYSTEMS:
-        yield Finding(
+        yield DoctorFinding(
             part="disk",
             state="bad",
             found=f"is on {kind}",
@@ -80,7 +82,7 @@ def disk(root: Path) -> Iterator[Finding]:
         )
 
 
-def kind_of(root: Path) -> str:
+def file_system_type(root: Path) -> str:
     mounts = Path("/proc/self/mounts")
     return file_system_of(root.resolve(), mounts=mounts.read_text(errors="replace")) if mounts.exists() else ""
 
@@ -88,34 +90,34 @@ def kind_of(root: Path) -> str:
 # --- databases ---------------------------------------------------------------------------------------------------
 
 
-def databases(root: Path) -> Iterator[Path]:
+def find_databases(root: Path) -> Iterator[Path]:
     """Wherever our SQLite files lie: the top, and the folders of crawls, publishers and indexes."""
     yield from sorted(root.glob("*.sqlite"))
     for folder in ("frontier", "publish", "cdxj", "documents", "extract", "rejected"):
         yield from sorted((root / folder).rglob("*.sqlite"))
 
 
-def database(file: Path, *, root: Path) -> Finding:
+def check_database(file: Path, *, root: Path) -> DoctorFinding:
     part = file.relative_to(root).as_posix()
     try:
         with open_read_only(file) as read:
-            faults = [str(row[0]) for row in read(f"PRAGMA quick_check({MOST_NAMED})")]
-        journal = journal_of(file)
+            faults = [str(row[0]) for row in read(f"PRAGMA quick_check({MAX_EXAMPLES})")]
+        journal = journal_mode(file)
     except Unavailable:
-        return Finding(part=part, state="good", found="is in use: not looked into")
+        return DoctorFinding(part=part, state="good", found="is in use: not looked into")
     except WebmillError as error:
         faults, journal = [str(error)], ""
     if faults != ["ok"]:
-        return Finding(
+        return DoctorFinding(
             part=part,
             state="bad",
             found=f"{file} is damaged: {'; '.join(faults)}",
-            repair=repair_of(file),
+            repair=repair_for(file),
         )
-    return Finding(part=part, state="good", found=f"whole, journal mode {journal}")
+    return DoctorFinding(part=part, state="good", found=f"whole, journal mode {journal}")
 
 
-def journal_of(file: Path) -> str:
+def journal_mode(file: Path) -> str:
     """As its head says (https://sqlite.org/fileformat2.html): SQLite has none for a file that is not to change."""
     with os_errors(str(file)), file.open("rb") as stream:
         return "wal" if stream.read(19)[18:] == b"\x02" else "delete"
@@ -126,7 +128,7 @@ def is_schedule_of_boards(file: Path) -> bool:
     return file.name == "gates.sqlite" and not file.with_name("seeds.txt").exists()
 
 
-def repair_of(file: Path) -> str:
+def repair_for(file: Path) -> str:
     if "cdxj" in file.parts:
         return f"remove {file}: `webmill index` makes it again"
     if "frontier" in file.parts and not is_schedule_of_boards(file):
@@ -139,11 +141,11 @@ def repair_of(file: Path) -> str:
 # --- what dead processes have left -------------------------------------------------------------------------------
 
 
-def leftovers(root: Path) -> Iterator[Finding]:
+def check_leftovers(root: Path) -> Iterator[DoctorFinding]:
     closed: list[OSError] = []
-    stale = unfinished(root, refuse=closed.append)
-    for error in closed[:MOST_NAMED]:
-        yield Finding(
+    stale = find_stale_temps(root, refuse=closed.append)
+    for error in closed[:MAX_EXAMPLES]:
+        yield DoctorFinding(
             part="files",
             state="bad",
             found=f"{os.fsdecode(error.filename)} cannot be looked into: {error.strerror}",
@@ -151,25 +153,25 @@ def leftovers(root: Path) -> Iterator[Finding]:
             repair="chown or chmod it, or move it out of the collection",
         )
     if stale:
-        yield Finding(
+        yield DoctorFinding(
             part="leftovers",
             state="doubt",
-            found=f"{format_count(len(stale), 'unfinished file')} of dead processes: {named(stale)}",
+            found=f"{format_count(len(stale), 'unfinished file')} of dead processes: {name_examples(stale)}",
             promise="nobody reads them",
             repair=f"webmill doctor {root} --sweep",
         )
-    torn = left_open(root)
+    torn = find_abandoned_warcs(root)
     if torn:
-        yield Finding(
+        yield DoctorFinding(
             part="archives",
             state="doubt",
-            found=f"{format_count(len(torn), 'WARC file', 'were')} left open: {named(torn)}",
+            found=f"{format_count(len(torn), 'WARC file', 'were')} left open: {name_examples(torn)}",
             promise="every acknowledged capture in them is whole",
             repair=f"webmill doctor {root} --sweep, or go on with the crawl: either seals them",
         )
 
 
-def unfinished(root: Path, *, refuse: Refuse = warn) -> list[Path]:
+def find_stale_temps(root: Path, *, refuse: Refuse = warn) -> list[Path]:
     ours = (entry for entry in files_below(root, refuse=refuse) if entry.name.startswith(RESERVED))
     return [path for path in (Path(entry.path) for entry in ours) if is_stale(path)]
 
@@ -181,17 +183,17 @@ def is_stale(path: Path) -> bool:
         return False
 
 
-def left_open(root: Path) -> list[Path]:
+def find_abandoned_warcs(root: Path) -> list[Path]:
     return [path for crawl in list_archived_crawls(root) for path in find_open_files(crawl) if is_abandoned(path)]
 
 
-def would_sweep(root: Path) -> Iterator[str]:
+def describe_sweep(root: Path) -> Iterator[str]:
     """What `sweep` would do, in sentences."""
-    stale, torn = unfinished(root), left_open(root)
+    stale, torn = find_stale_temps(root), find_abandoned_warcs(root)
     size = sum(map(size_of, stale))
     removed = f"{format_count(len(stale), 'unfinished file')}, {format_count(size, 'byte')}"
-    yield f"would be removed: {removed}" + f": {named(stale)}" * bool(stale)
-    yield f"would be sealed: {format_count(len(torn), 'WARC file')}" + f": {named(torn)}" * bool(torn)
+    yield f"would be removed: {removed}" + f": {name_examples(stale)}" * bool(stale)
+    yield f"would be sealed: {format_count(len(torn), 'WARC file')}" + f": {name_examples(torn)}" * bool(torn)
 
 
 def sweep(root: Path) -> Iterator[str]:
@@ -220,15 +222,15 @@ def is_abandoned(path: Path) -> bool:
         return False
 
 
-def named(paths: list[Path]) -> str:
-    names = ", ".join(path.name for path in paths[:MOST_NAMED])
-    return f"{names}…" if len(paths) > MOST_NAMED else names
+def name_examples(paths: list[Path]) -> str:
+    names = ", ".join(path.name for path in paths[:MAX_EXAMPLES])
+    return f"{names}…" if len(paths) > MAX_EXAMPLES else names
 
 
 # --- archives, indexes, versions, search -------------------------------------------------------------------------
 
 
-def archives(crawl: Collection) -> Finding:
+def check_archives(crawl: Collection) -> DoctorFinding:
     records, damage = 0, []
     for file in sorted(crawl.segments.rglob("*.warc.gz")):
         with file.open("rb") as stream:
@@ -239,48 +241,54 @@ def archives(crawl: Collection) -> Finding:
                     records += 1
     part = f"archives of {crawl.name}"
     if damage:
-        first = "; ".join(damage[:MOST_NAMED])
+        first = "; ".join(damage[:MAX_EXAMPLES])
         repair = "`webmill warc check` names every place; records around them can be read"
-        return Finding(
+        return DoctorFinding(
             part=part, state="bad", found=f"{format_count(len(damage), 'damaged place')}: {first}", repair=repair
         )
-    return Finding(part=part, state="good", found=f"{format_count(records, 'record')}, every byte read")
+    return DoctorFinding(part=part, state="good", found=f"{format_count(records, 'record')}, every byte read")
 
 
-def index(crawl: Collection, *, read_data: bool) -> Iterator[Finding]:
+def check_index(crawl: Collection, *, read_data: bool) -> Iterator[DoctorFinding]:
     part = f"index of {crawl.name}"
     again = f"webmill index {crawl.root}"
     if not (crawl.zipnum / "cluster.idx").is_file():
-        yield Finding(part=part, state="doubt", found="there is none", promise="nothing of it is found", repair=again)
+        yield DoctorFinding(
+            part=part, state="doubt", found="there is none", promise="nothing of it is found", repair=again
+        )
         return
     made = (crawl.zipnum / "cluster.idx").stat().st_mtime
     newer = [file for file in sorted(crawl.segments.rglob("*.warc.gz")) if file.stat().st_mtime > made]
     if newer:
-        found = f"{format_count(len(newer), 'WARC file', 'are')} newer: {named(newer)}"
-        yield Finding(part=part, state="doubt", found=found, promise="their captures are not found", repair=again)
+        found = f"{format_count(len(newer), 'WARC file', 'are')} newer: {name_examples(newer)}"
+        yield DoctorFinding(part=part, state="doubt", found=found, promise="their captures are not found", repair=again)
     faults = [fault for fault in verify_index(crawl.zipnum) if fault.severity == "error"] if read_data else []
     if faults:
-        found = "; ".join(f"{fault.where}: {fault.message}" for fault in faults[:MOST_NAMED])
-        yield Finding(part=part, state="bad", found=f"{format_count(len(faults), 'fault')}: {found}", repair=again)
+        found = "; ".join(f"{fault.where}: {fault.message}" for fault in faults[:MAX_EXAMPLES])
+        yield DoctorFinding(
+            part=part, state="bad", found=f"{format_count(len(faults), 'fault')}: {found}", repair=again
+        )
     elif not newer:
-        yield Finding(part=part, state="good", found="every block read" if read_data else "is as new as the archives")
+        yield DoctorFinding(
+            part=part, state="good", found="every block read" if read_data else "is as new as the archives"
+        )
 
 
-def published(root: Path, *, read_data: bool) -> Iterator[Finding]:
+def check_versions(root: Path, *, read_data: bool) -> Iterator[DoctorFinding]:
     storage = LocalStorage(root)
     try:
         verdict = verify_versions(storage, read_data=read_data)
     except NotFound:
         return
     except (BadInput, Conflict) as error:
-        yield Finding(part="versions", state="bad", found=str(error), repair=f"webmill publish verify {root}")
+        yield DoctorFinding(part="versions", state="bad", found=str(error), repair=f"webmill publish verify {root}")
         return
     if not verdict.versions:
         return
     looked = "every byte read" if read_data else "every blob is there"
     if verdict.findings:
-        first = "; ".join(f"{fault.key}: {fault.message}" for fault in verdict.findings[:MOST_NAMED])
-        yield Finding(
+        first = "; ".join(f"{fault.key}: {fault.message}" for fault in verdict.findings[:MAX_EXAMPLES])
+        yield DoctorFinding(
             part="versions",
             state="bad",
             found=f"{len(verdict.findings):,} damaged: {first}",
@@ -289,21 +297,25 @@ def published(root: Path, *, read_data: bool) -> Iterator[Finding]:
     else:
         found = f"{format_count(verdict.versions, 'version')}, {format_count(verdict.blobs, 'blob')}, {looked}"
         promise = "a reader sees one whole version, the live one or the one before it"
-        yield Finding(part="versions", state="good", found=found, promise=promise)
-    yield search(root, live=verdict.live)
+        yield DoctorFinding(part="versions", state="good", found=found, promise=promise)
+    yield check_search(root, live=verdict.live)
 
 
-def search(root: Path, *, live: str) -> Finding:
+def check_search(root: Path, *, live: str) -> DoctorFinding:
     try:
         with closing(EmbeddedEngine(PublishFolders(root).search, create=False)) as engine:
             count, cursor = engine.count(), engine.cursor()
     except NotFound:
-        return Finding(part="search", state="good", found="nothing is indexed", repair=f"webmill search update {root}")
+        return DoctorFinding(
+            part="search", state="good", found="nothing is indexed", repair=f"webmill search update {root}"
+        )
     except WebmillError as error:
-        return Finding(part="search", state="bad", found=str(error), repair=f"webmill search rebuild {root}")
+        return DoctorFinding(part="search", state="bad", found=str(error), repair=f"webmill search rebuild {root}")
     if cursor == live:
-        return Finding(part="search", state="good", found=f"{format_count(count, 'document')}, up to the live version")
-    return Finding(
+        return DoctorFinding(
+            part="search", state="good", found=f"{format_count(count, 'document')}, up to the live version"
+        )
+    return DoctorFinding(
         part="search",
         state="doubt",
         found=f"{format_count(count, 'document')}, of {cursor or 'no version'}; live is {live}",

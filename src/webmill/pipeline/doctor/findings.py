@@ -6,14 +6,14 @@ from typing import Literal
 
 import msgspec
 
-State = Literal["good", "doubt", "bad"]
+FindingState = Literal["good", "doubt", "bad"]
 
 
-class Finding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class DoctorFinding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """`doubt`: it works, but not as well or as surely as it could. `bad`: a promise that it cannot keep."""
 
     part: str
-    state: State
+    state: FindingState
     found: str
     promise: str = ""  # what this part keeps, as it is
     repair: str = ""

@@ -13,7 +13,7 @@ import apsw
 
 import webmill
 from webmill.infra.sqlite import has_wal_reset_bug
-from webmill.pipeline.doctor.findings import Finding
+from webmill.pipeline.doctor.findings import DoctorFinding
 
 FEW_FILES, ENOUGH_FILES = 256, 4096
 EXTRAS = {
@@ -31,24 +31,24 @@ EXTRAS = {
 }
 
 
-def machine() -> Iterator[Finding]:
-    yield Finding(
+def check_machine() -> Iterator[DoctorFinding]:
+    yield DoctorFinding(
         part="webmill",
         state="good",
         found=f"{webmill.__version__} on Python {platform.python_version()}, {platform.system()} {platform.machine()}",
     )
-    yield extras()
-    yield sqlite(apsw.sqlite_lib_version())
-    yield open_files(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
-    yield clock(time.time(), made=Path(webmill.__file__).stat().st_mtime)
+    yield check_extras()
+    yield check_sqlite(apsw.sqlite_lib_version())
+    yield check_open_files(resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+    yield check_clock(time.time(), made=Path(webmill.__file__).stat().st_mtime)
 
 
-def extras() -> Finding:
+def check_extras() -> DoctorFinding:
     missing = [extra for extra, module in EXTRAS.items() if not importlib.util.find_spec(module)]
     if not missing:
-        return Finding(part="extras", state="good", found="all are installed")
+        return DoctorFinding(part="extras", state="good", found="all are installed")
     words = ", ".join(missing)
-    return Finding(
+    return DoctorFinding(
         part="extras",
         state="good",
         found=f"not installed: {words}",
@@ -56,16 +56,16 @@ def extras() -> Finding:
     )
 
 
-def sqlite(version: str) -> Finding:
+def check_sqlite(version: str) -> DoctorFinding:
     if has_wal_reset_bug(version):
-        return Finding(
+        return DoctorFinding(
             part="sqlite",
             state="doubt",
             found=f"SQLite {version} has the WAL-reset bug",
             promise="queues and frontiers use the rollback journal: durable, but slower",
             repair="pip install --upgrade apsw",
         )
-    return Finding(
+    return DoctorFinding(
         part="sqlite",
         state="good",
         found=f"SQLite {version}, write-ahead log",
@@ -73,11 +73,11 @@ def sqlite(version: str) -> Finding:
     )
 
 
-def open_files(limit: int) -> Finding:
+def check_open_files(limit: int) -> DoctorFinding:
     found = "no limit of open files" if limit == resource.RLIM_INFINITY else f"{limit:,} open files at most"
     if limit == resource.RLIM_INFINITY or limit >= ENOUGH_FILES:
-        return Finding(part="open files", state="good", found=found)
-    return Finding(
+        return DoctorFinding(part="open files", state="good", found=found)
+    return DoctorFinding(
         part="open files",
         state="doubt" if limit >= FEW_FILES else "bad",
         found=found,
@@ -86,15 +86,15 @@ def open_files(limit: int) -> Finding:
     )
 
 
-def clock(now: float, *, made: float) -> Finding:
+def check_clock(now: float, *, made: float) -> DoctorFinding:
     """It cannot be earlier than the day this package was installed."""
     found = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(now))
     if now < made - 60:
-        return Finding(
+        return DoctorFinding(
             part="clock",
             state="bad",
             found=f"{found}, which is before webmill was installed here",
             promise="dates of captures and versions will be wrong; order and politeness hold all the same",
             repair="set the clock (timedatectl set-ntp true)",
         )
-    return Finding(part="clock", state="good", found=found)
+    return DoctorFinding(part="clock", state="good", found=found)

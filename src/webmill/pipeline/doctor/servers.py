@@ -9,18 +9,18 @@ from webmill.crawl.frontier.redis.server import REPAIR, Promise, Server
 from webmill.errors import WebmillError
 from webmill.infra.queue.base import Queue
 from webmill.infra.storage.base import Storage
-from webmill.pipeline.doctor.findings import Finding
+from webmill.pipeline.doctor.findings import DoctorFinding
 
 
-def redis(url: str) -> Iterator[Finding]:
+def check_redis(url: str) -> Iterator[DoctorFinding]:
     try:
         with closing(Server(url, timeout=10.0)) as server:
             promise = server.promise()
             bloom = server.has_bloom()
     except WebmillError as error:
-        yield Finding(part="redis", state="bad", found=str(error))
+        yield DoctorFinding(part="redis", state="bad", found=str(error))
         return
-    yield Finding(
+    yield DoctorFinding(
         part="redis",
         state={Promise.DURABLE: "good", Promise.SECOND: "doubt", Promise.NONE: "bad"}[promise],  # type: ignore[arg-type]
         found="has Bloom filters" if bloom else "has no Bloom filters: the exact check is asked for every URL",
@@ -33,15 +33,15 @@ def redis(url: str) -> Iterator[Finding]:
     )
 
 
-def queue(open_queue: Callable[[], Queue]) -> Iterator[Finding]:
+def check_queue(open_queue: Callable[[], Queue]) -> Iterator[DoctorFinding]:
     """Opening it checks the arguments of a broker's queues."""
     try:
         with closing(open_queue()) as opened:
             stats = opened.stats()
     except WebmillError as error:
-        yield Finding(part="queue", state="bad", found=str(error))
+        yield DoctorFinding(part="queue", state="bad", found=str(error))
         return
-    yield Finding(
+    yield DoctorFinding(
         part="queue",
         state="doubt" if stats.buried else "good",
         found=f"{stats.ready:,} waiting, {stats.leased:,} in hand, {stats.buried:,} buried",
@@ -50,14 +50,14 @@ def queue(open_queue: Callable[[], Queue]) -> Iterator[Finding]:
     )
 
 
-def versions(open_versions: Callable[[], Storage]) -> Iterator[Finding]:
+def check_storage(open_versions: Callable[[], Storage]) -> Iterator[DoctorFinding]:
     """Opening a bucket writes a probe twice: one of them must be refused."""
     try:
         open_versions()
     except WebmillError as error:
-        yield Finding(part="storage", state="bad", found=str(error))
+        yield DoctorFinding(part="storage", state="bad", found=str(error))
         return
-    yield Finding(
+    yield DoctorFinding(
         part="storage",
         state="good",
         found="refuses a second writer",

@@ -15,7 +15,7 @@ from webmill.formats.warc.writer import compress_stream, stream_record
 from webmill.infra.storage.base import Readable, chunks_of
 from webmill.model import CaptureRef
 
-BEHIND = 1 << 18  # bytes behind a capture in which what belongs to it is looked for
+SEARCHED_BYTES = 1 << 18  # bytes behind a capture in which what belongs to it is looked for
 PIECE = 1 << 18
 _END = len(b"\r\n\r\n")  # of a plain record; its length is without it
 
@@ -24,23 +24,23 @@ def record_id(files: Readable, capture: CaptureRef) -> str:
     """`BadInput` unless a WARC record can be taken out of its file."""
     if not capture.length:
         raise BadInput("it shares a compressed member with others", reason="shared_member", source=capture.filename)
-    with _opened(files, capture) as stream:
+    with _open_capture(files, capture) as stream:
         block = open_block(stream)
     if block.version.startswith("ARC/"):
         raise BadInput("it is of an ARC file", reason="arc", source=capture.filename, offset=capture.offset)
     return block.headers.get("WARC-Record-ID") or ""
 
 
-def as_member(files: Readable, capture: CaptureRef) -> Iterator[bytes]:
+def read_as_gzip(files: Readable, capture: CaptureRef) -> Iterator[bytes]:
     """A gzip member is taken over byte for byte; what is plain, or in a Zstandard frame, is compressed."""
     if not is_gzip(files, capture):
-        with _opened(files, capture) as stream:
+        with _open_capture(files, capture) as stream:
             block = open_block(stream)
             pieces = iter(lambda: block.read(PIECE), b"")
             yield from compress_stream(stream_record(block.headers, pieces, version=block.version))
         return
     missing = capture.length
-    with _opened(files, capture) as stream:
+    with _open_capture(files, capture) as stream:
         for chunk in chunks_of(stream):
             missing -= len(chunk)
             yield chunk
@@ -49,22 +49,22 @@ def as_member(files: Readable, capture: CaptureRef) -> Iterator[bytes]:
         raise BadInput(message, reason="truncated_record", source=capture.filename, offset=capture.offset)
 
 
-def belonging(files: Readable, capture: CaptureRef, *, id_: str) -> Iterator[CaptureRef]:
+def find_attached(files: Readable, capture: CaptureRef, *, id_: str) -> Iterator[CaptureRef]:
     """Yield the records right behind a capture that say that they belong to it: its metadata, or its request. One that
     stands before its response, as ours do, no index knows.
     """
     behind = capture.end + (0 if is_gzip(files, capture) else _END)
-    most = min(BEHIND, files.stat(capture.filename).size - behind)
+    most = min(SEARCHED_BYTES, files.stat(capture.filename).size - behind)
     if most <= 0:
         return
     with files.open(capture.filename, start=behind, length=most) as stream:
         for seen in scan_records(stream, enough=lambda *_: True):
-            if not (isinstance(seen, ScannedRecord) and seen.length and is_about(seen, id_.encode())):
+            if not (isinstance(seen, ScannedRecord) and seen.length and refers_to(seen, id_.encode())):
                 return
             yield replace(capture, offset=behind + seen.offset, length=seen.length, digest="")
 
 
-def is_about(seen: ScannedRecord, id_: bytes) -> bool:
+def refers_to(seen: ScannedRecord, id_: bytes) -> bool:
     kind = seen.fields.get(b"WARC-Type")
     said = (seen.fields.get(b"WARC-Concurrent-To"), seen.fields.get(b"WARC-Refers-To"))
     return bool(id_) and kind in (b"metadata", b"request") and id_ in said
@@ -75,5 +75,5 @@ def is_gzip(files: Readable, capture: CaptureRef) -> bool:
         return stream.read(len(gzip_members.MAGIC)) == gzip_members.MAGIC
 
 
-def _opened(files: Readable, capture: CaptureRef) -> BinaryIO:
+def _open_capture(files: Readable, capture: CaptureRef) -> BinaryIO:
     return files.open(capture.filename, start=capture.offset, length=capture.length)

@@ -29,9 +29,9 @@ from webmill.index.lookup.indexes import CaptureIndex
 from webmill.index.lookup.query import Query, run_query, url_range
 from webmill.infra.storage.base import Readable, chunks_of
 from webmill.model import CaptureRef
-from webmill.pipeline.archived import open_capture
-from webmill.pipeline.export.package import Package
-from webmill.pipeline.export.records import as_member, belonging, record_id
+from webmill.pipeline.capture_reader import open_capture
+from webmill.pipeline.export.records import find_attached, read_as_gzip, record_id
+from webmill.pipeline.export.wacz_writer import WaczWriter
 from webmill.pipeline.progress import ProgressBar, ProgressReporter
 
 log = logging.getLogger(__name__)
@@ -41,7 +41,7 @@ ARCHIVE = "data.warc.gz"
 BATCH = 1000
 
 
-class Exported(msgspec.Struct):
+class ExportReport(msgspec.Struct):
     """`missing`: revisits whose original is not in the collection. `unreadable`: captures that cannot be taken out of
     their archive.
     """
@@ -53,18 +53,18 @@ class Exported(msgspec.Struct):
     unreadable: int = 0
 
 
-class Export:
+class WaczExport:
     """`files` has the archives under the names that the index says. `NotFound` when there is nothing to pack."""
 
     def __init__(
         self, out: BinaryIO, *, files: Readable, title: str, created: datetime, progress: ProgressReporter
     ) -> None:
-        self._package = Package(out, title=title, created=created)
+        self._package = WaczWriter(out, title=title, created=created)
         self._files, self._created, self._progress = files, created, progress
         self._fetched: set[tuple[str, int]] = set()  # places
-        self.done = Exported()
+        self.done = ExportReport()
 
-    def everything(self, index: CaptureIndex, archives: Iterable[str]) -> Exported:
+    def everything(self, index: CaptureIndex, archives: Iterable[str]) -> ExportReport:
         """Every archive whole: requests and metadata, too."""
         names = unique_names(archives)
         with self._package:
@@ -73,11 +73,11 @@ class Export:
                 with self._progress(f"Packing {name}", total=size, unit="bytes") as bar:
                     self._package.add(wacz.ARCHIVES + name, self._chunks(key, bar), size=size)
                 self.done.archives += 1
-            self._write_lists(renamed(index.lines(EVERYTHING), names))
+            self._write_lists(rename_files(index.lines(EVERYTHING), names))
             self._package.finish()
         return self.done
 
-    def found(self, index: CaptureIndex, query: Query) -> Exported:
+    def found(self, index: CaptureIndex, query: Query) -> ExportReport:
         """The records of these captures, what belongs to them, and the originals of revisits among them."""
         with self._package:
             with (
@@ -85,7 +85,7 @@ class Export:
                 self._progress("Packing", unit="captures") as bar,
             ):
                 out.write(warcinfo(self._created))
-                ordered = sort_lines(in_batches(self._packed(index, query, out, bar)))
+                ordered = sort_lines(batch_lines(self._packed(index, query, out, bar)))
                 first = next(ordered, [])  # takes all of them in: from here on the archive is whole
             self.done.archives = 1
             self._write_lists(line for batch in chain([first], ordered) for line in batch)
@@ -123,15 +123,15 @@ class Export:
             pass  # an index that names a place that is none is of no use
         try:
             id_ = record_id(self._files, capture)
-            write_whole(out, as_member(self._files, capture))
+            write_or_undo(out, read_as_gzip(self._files, capture))
             new = {"offset": str(start), "length": str(out.tell() - start), "filename": ARCHIVE}
         except BadInput as error:
             log.warning("a capture is left out: %s", error)
             self.done.unreadable += 1
             return
         try:
-            for other in belonging(self._files, capture, id_=id_):
-                write_whole(out, as_member(self._files, other))
+            for other in find_attached(self._files, capture, id_=id_):
+                write_or_undo(out, read_as_gzip(self._files, other))
         except BadInput as error:
             log.warning("what belongs to a capture is left out: %s", error)
         yield format_line(msgspec.structs.replace(line, fields=line.fields | new))
@@ -166,7 +166,7 @@ class Export:
         exactly = Query(range=url_range(original.url, "exact"), start=original.timestamp, end=original.timestamp)
         for raw in run_query(index, exactly):
             place = capture_of(line := parse(raw)).place
-            if place == original.place and place not in self._fetched and not chosen(raw, index, query):
+            if place == original.place and place not in self._fetched and not is_selected(raw, index, query):
                 self._fetched.add(place)
                 yield line
 
@@ -198,7 +198,7 @@ class Export:
                 yield wacz.encode_page_line(line, number=self.done.pages)
 
 
-def write_whole(out: IO[bytes], pieces: Iterable[bytes]) -> None:
+def write_or_undo(out: IO[bytes], pieces: Iterable[bytes]) -> None:
     """All or nothing."""
     start = out.tell()
     try:
@@ -221,7 +221,7 @@ def unique_names(keys: Iterable[str]) -> dict[str, str]:
     return names
 
 
-def renamed(lines: Iterable[bytes], names: Mapping[str, str]) -> Iterator[bytes]:
+def rename_files(lines: Iterable[bytes], names: Mapping[str, str]) -> Iterator[bytes]:
     for line in map(parse, lines):
         file = line.text("filename")
         if file not in names:
@@ -229,13 +229,13 @@ def renamed(lines: Iterable[bytes], names: Mapping[str, str]) -> Iterator[bytes]
         yield format_line(msgspec.structs.replace(line, fields=line.fields | {"filename": names[file]}))
 
 
-def chosen(line: bytes, index: CaptureIndex, query: Query) -> bool:
+def is_selected(line: bytes, index: CaptureIndex, query: Query) -> bool:
     """Does the query find this line, so that it is packed anyway?"""
     only = KeyRange(line, line + b"\0")
     return line in query.range and any(run_query(index, msgspec.structs.replace(query, range=only)))
 
 
-def in_batches(lines: Iterable[bytes]) -> Iterator[Batch]:
+def batch_lines(lines: Iterable[bytes]) -> Iterator[Batch]:
     rest = iter(lines)
     while batch := list(islice(rest, BATCH)):
         yield batch

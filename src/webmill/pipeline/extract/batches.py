@@ -15,15 +15,15 @@ import msgspec
 from webmill.commoncrawl.batch import parse_batch_id
 from webmill.errors import WebmillError
 from webmill.infra.queue.base import Queue, is_drained
-from webmill.pipeline.dispatch.batcher import Report as Dispatched
-from webmill.pipeline.extract.engine import Engine
-from webmill.pipeline.extract.output import Output
+from webmill.pipeline.dispatch.batcher import BatcherReport as Dispatched
+from webmill.pipeline.extract.engine import ExtractEngine
+from webmill.pipeline.extract.output import ExtractOutput
 from webmill.pipeline.extract.totals import add_counts
 
-PATIENCE = 60.0  # seconds that an empty queue may hide a batch which another worker holds
-SEAL_EVERY = 5.0  # seconds
+DRAIN_WAIT = 60.0  # seconds that an empty queue may hide a batch which another worker holds
+SEAL_INTERVAL = 5.0  # seconds
 
-Dispatch = Callable[[Callable[[], None]], Dispatched]  # is given what to call now and then: it raises to stop
+RunBatcher = Callable[[Callable[[], None]], Dispatched]  # is given what to call now and then: it raises to stop
 
 
 class RunSummary(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,18 +44,18 @@ class RunSummary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def run_batches(
-    dispatch: Dispatch, engine: Engine, queue: Queue, output: Output, *, stop: threading.Event
+    dispatch: RunBatcher, engine: ExtractEngine, queue: Queue, output: ExtractOutput, *, stop: threading.Event
 ) -> RunSummary | None:
     """None: it was stopped."""
     ending = threading.Event()
-    batcher = _Batcher(dispatch, is_stopped=lambda: stop.is_set() or ending.is_set(), stop=stop)
-    census = _Census(queue, output)
+    batcher = _BatcherThread(dispatch, is_stopped=lambda: stop.is_set() or ending.is_set(), stop=stop)
+    census = _CompletionCheck(queue, output)
     batcher.start()
     try:
         engine.run(stop=stop, is_over=lambda: batcher.done is not None and census.is_over(batcher.done))
     finally:
         ending.set()
-        batcher.join(PATIENCE)  # it may be waiting for an answer
+        batcher.join(DRAIN_WAIT)  # it may be waiting for an answer
     if batcher.error:
         raise batcher.error
     if stop.is_set() or batcher.done is None:
@@ -65,7 +65,7 @@ def run_batches(
     return summarise(batcher.done, output, failed=len(lost))
 
 
-def summarise(done: Dispatched, output: Output, *, failed: int) -> RunSummary:
+def summarise(done: Dispatched, output: ExtractOutput, *, failed: int) -> RunSummary:
     parts = output.parts(done.run)
     outcomes: dict[str, int] = {}
     left_out: dict[str, int] = {}
@@ -88,10 +88,10 @@ def summarise(done: Dispatched, output: Output, *, failed: int) -> RunSummary:
     )
 
 
-class SealNowAndThen:
+class PeriodicSealer:
     """Seals parts that are complete while workers go on, where the output is on this machine."""
 
-    def __init__(self, output: Output, *, every: float = SEAL_EVERY) -> None:
+    def __init__(self, output: ExtractOutput, *, every: float = SEAL_INTERVAL) -> None:
         self._output, self._every, self._last = output, every, time.monotonic()
 
     def __call__(self) -> None:
@@ -100,14 +100,14 @@ class SealNowAndThen:
             self._last = time.monotonic()
 
 
-class _Stopped(WebmillError):
+class _BatcherStopped(WebmillError):
     """Raised through the batcher to end it."""
 
 
-class _Batcher(threading.Thread):
+class _BatcherThread(threading.Thread):
     """`done` is its report; when it fails, everything stops."""
 
-    def __init__(self, dispatch: Dispatch, *, is_stopped: Callable[[], bool], stop: threading.Event) -> None:
+    def __init__(self, dispatch: RunBatcher, *, is_stopped: Callable[[], bool], stop: threading.Event) -> None:
         super().__init__(name="webmill-batcher", daemon=True)
         self._dispatch = dispatch
         self._is_stopped = is_stopped
@@ -118,7 +118,7 @@ class _Batcher(threading.Thread):
     def run(self) -> None:
         try:
             self.done = self._dispatch(self._check)
-        except _Stopped:
+        except _BatcherStopped:
             pass
         except BaseException as error:  # noqa: BLE001 - raised again by the thread that waits for us
             self.error = error
@@ -126,13 +126,13 @@ class _Batcher(threading.Thread):
 
     def _check(self) -> None:
         if self._is_stopped():
-            raise _Stopped("the batcher was told to stop")
+            raise _BatcherStopped("the batcher was told to stop")
 
 
-class _Census:
+class _CompletionCheck:
     """Whether every batch of a run is accounted for: spooled, sealed or a dead letter."""
 
-    def __init__(self, queue: Queue, output: Output) -> None:
+    def __init__(self, queue: Queue, output: ExtractOutput) -> None:
         self._queue = queue
         self._output = output
         self._empty_since: float | None = None
@@ -142,7 +142,7 @@ class _Census:
             self._empty_since = None
             return False
         self._empty_since = self._empty_since or time.monotonic()
-        return self._is_complete(done) or time.monotonic() - self._empty_since > PATIENCE
+        return self._is_complete(done) or time.monotonic() - self._empty_since > DRAIN_WAIT
 
     def dead_letters(self, run: str) -> set[str]:
         return {letter.id for letter in self._queue.dead_letters() if (parse_batch_id(letter.id) or ("", 0))[0] == run}

@@ -26,18 +26,18 @@ from webmill.infra import atomic
 from webmill.infra.executor.backends import open_executor
 from webmill.infra.queue.sqlite_reader import view_file
 from webmill.infra.storage.local import LocalStorage
-from webmill.pipeline.extract.jobs import TASKS, Job, open_tasks, run_job, running
-from webmill.pipeline.extract.output import SETTINGS, Shape, described, read_shape, typed
-from webmill.pipeline.extract.plan import Fetching, Keep, Plan, Target, recipe_of
-from webmill.pipeline.extract.receipts import FOLDER, files_named
+from webmill.pipeline.extract.jobs import TASKS, ExtractJob, lock_job, open_tasks, run_job
+from webmill.pipeline.extract.output import SETTINGS, OutputShape, describe_difference, format_flags, read_shape
+from webmill.pipeline.extract.plan import ArchiveFetching, DocumentFilter, ExtractPlan, OutputTarget, choose_recipe
+from webmill.pipeline.extract.receipts import FOLDER, list_output_files
 from webmill.pipeline.extract.tasks import Task, task_id
 from webmill.pipeline.extract.totals import ExtractReport
 from webmill.pipeline.progress import ProgressReporter
 from webmill.settings import ExtractSettings, Settings
 
-Refuse = Callable[[str, str, str], None]  # path, reason, message
-NO_PAGES = ("crawldiagnostics", "robotstxt")  # subsets of a crawl that hold none
-LONGEST_NAME = 80
+OnRefused = Callable[[str, str, str], None]  # path, reason, message
+NON_PAGE_SUBSETS = ("crawldiagnostics", "robotstxt")  # subsets of a crawl that hold none
+MAX_NAME = 80
 _UNSAFE = re.compile(r"[^A-Za-z0-9.-]+")
 
 
@@ -46,7 +46,7 @@ def extract_collection(
     settings: Settings,
     *,
     progress: ProgressReporter,
-    refuse: Refuse = lambda *_: None,
+    refuse: OnRefused = lambda *_: None,
     retry: bool = False,
     from_scratch: bool = False,
 ) -> ExtractReport:
@@ -54,71 +54,71 @@ def extract_collection(
 
     `refuse` is told of files that are no archives: path, reason, message.
     """
-    shape = shape_of(settings.extract)
+    shape = output_shape(settings.extract)
     if from_scratch:
-        forget(root)
-    job = job_of(root, shape, plan_of(root, settings, shape), refuse=refuse)
+        delete_extraction(root)
+    job = extract_job(root, shape, extract_plan(root, settings, shape), refuse=refuse)
     if retry:
-        with running(job.folder), closing(open_tasks(job.folder, attempts=job.attempts)) as tasks:
+        with lock_job(job.folder), closing(open_tasks(job.folder, attempts=job.attempts)) as tasks:
             tasks.requeue()
     with closing(open_executor(settings.executor.url, workers=settings.executor.jobs)) as executor:
         return run_job(job, executor, progress=progress)
 
 
-def shape_of(settings: ExtractSettings) -> Shape:
+def output_shape(settings: ExtractSettings) -> OutputShape:
     """Return what shapes the documents. Misconfigured: an extra is missing, or the filters make no sense."""
-    keep = Keep(
+    keep = DocumentFilter(
         min_text=settings.min_text,
         max_text=settings.max_text,
         languages=settings.languages,
         what="captures" if settings.all_captures else "documents",
     )
-    recipe = recipe_of(settings.extractor, links=settings.links)
+    recipe = choose_recipe(settings.extractor, links=settings.links)
     function = read_function(settings.function) if settings.function else None
-    shape = Shape(recipe=recipe, keep=keep, format=settings.format, function=function)
+    shape = OutputShape(recipe=recipe, keep=keep, format=settings.format, function=function)
     shape.check()
     return shape
 
 
-def plan_of(root: Path, settings: Settings, shape: Shape) -> Plan:
+def extract_plan(root: Path, settings: Settings, shape: OutputShape) -> ExtractPlan:
     place = PublishFolders(root)
-    return Plan(
+    return ExtractPlan(
         name=root.name,
         source=str(root),
-        output=Target(to=str(place.documents), format=shape.format),
-        errors=Target(to=str(place.extract_state / "errors"), compression="none"),
+        output=OutputTarget(to=str(place.documents), format=shape.format),
+        errors=OutputTarget(to=str(place.extract_state / "errors"), compression="none"),
         state=str(place.extract_state),
         recipe=shape.recipe,
         keep=shape.keep,
         function=shape.function,
-        fetching=Fetching(http=settings.http),
+        fetching=ArchiveFetching(http=settings.http),
         killable=settings.executor.url != "inline",
     )
 
 
-def job_of(root: Path, shape: Shape, plan: Plan, *, refuse: Refuse) -> Job:
+def extract_job(root: Path, shape: OutputShape, plan: ExtractPlan, *, refuse: OnRefused) -> ExtractJob:
     """Return the work there is in a collection. Misconfigured: its documents were made with other settings, or by an
     earlier webmill.
     """
     place = PublishFolders(root)
     atomic.make_folder(place.extract_state)
-    check_layout(root, shape)
+    check_shape(root, shape)
     crawls = list_crawls(root)
 
     def tasks() -> Iterator[Task]:
         found = {key for crawl in crawls for key in find_archives(crawl, refuse=refuse) if holds_pages(key)}
         for key in sorted(found):
-            yield task_of(key, shape)
+            yield archive_task(key, shape)
 
-    return Job(folder=place.extract_state, plan=plan, tasks=tasks)
+    return ExtractJob(folder=place.extract_state, plan=plan, tasks=tasks)
 
 
-def task_of(key: str, shape: Shape) -> Task:
+def archive_task(key: str, shape: OutputShape) -> Task:
     digest, files = hashlib.sha256(msgspec.json.encode(shape)).hexdigest(), {FileType.WARC: key}
-    return Task(task_id(name_of(key), files, digest=digest), files)
+    return Task(task_id(task_name(key), files, digest=digest), files)
 
 
-def known_archives(root: Path, keys: Iterable[str]) -> int:
+def count_known_archives(root: Path, keys: Iterable[str]) -> int:
     """Return how many of these archives are tasks already, by reading alone."""
     folder = PublishFolders(root).extract_state
     try:
@@ -127,12 +127,12 @@ def known_archives(root: Path, keys: Iterable[str]) -> int:
             known = {entry.id for entry in queue.entries()}
     except (NotFound, BadInput):
         return 0
-    return sum(task_of(key, shape).id in known for key in keys)
+    return sum(archive_task(key, shape).id in known for key in keys)
 
 
-def check_layout(root: Path, shape: Shape) -> None:
+def check_shape(root: Path, shape: OutputShape) -> None:
     """Note the settings that documents are made with. Misconfigured: there are others, made in another way."""
-    refuse_old(root)
+    refuse_outdated(root)
     notes = LocalStorage(PublishFolders(root).extract_state)
     if not (PublishFolders(root).extract_state / SETTINGS).exists():
         notes.write(SETTINGS, msgspec.json.encode(shape) + b"\n")
@@ -140,61 +140,66 @@ def check_layout(root: Path, shape: Shape) -> None:
     try:
         there = read_shape(notes)
     except BadInput as error:
-        raise Misconfigured(f"the documents in {root} were made by another webmill: {_anew(root)}") from error
+        raise Misconfigured(
+            f"the documents in {root} were made by another webmill: {_from_scratch_hint(root)}"
+        ) from error
     if there != shape:
-        raise Misconfigured(_other_settings(root, there, shape))
+        raise Misconfigured(_describe_conflict(root, there, shape))
 
 
-def _other_settings(root: Path, there: Shape, given: Shape) -> str:
-    made, wanted = described(there, given, language="--language"), typed(there, given, language="--language")
+def _describe_conflict(root: Path, there: OutputShape, given: OutputShape) -> str:
+    made, wanted = (
+        describe_difference(there, given, language="--language"),
+        format_flags(there, given, language="--language"),
+    )
     return (
         f"the documents in {root} were made with {made}: say the same with flags, or in [extract] of webmill.toml; or "
-        + _anew(root, wanted)
+        + _from_scratch_hint(root, wanted)
     )
 
 
-def _anew(root: Path, flags: str = "") -> str:
+def _from_scratch_hint(root: Path, flags: str = "") -> str:
     return f"`webmill extract {root} {flags}--from-scratch` makes all of them anew"
 
 
-def refuse_old(root: Path) -> None:
+def refuse_outdated(root: Path) -> None:
     """Misconfigured: the documents of this collection were made by an earlier webmill."""
-    if is_old(root):
-        raise Misconfigured(f"the documents in {root} were made by an earlier webmill: {_anew(root)}")
+    if is_outdated(root):
+        raise Misconfigured(f"the documents in {root} were made by an earlier webmill: {_from_scratch_hint(root)}")
 
 
-def is_old(root: Path) -> bool:
+def is_outdated(root: Path) -> bool:
     """Return whether an earlier webmill has extracted here: it kept a dataset for each time."""
     return any((root / "extract").glob("*/dataset.json"))
 
 
-def forget(root: Path) -> None:
+def delete_extraction(root: Path) -> None:
     """Remove the documents that were made of a collection's archives, and what is known of their making.
 
     Only files that receipts name: whatever else lies in `documents` is not ours to remove. Conflict while it runs.
     """
     place = PublishFolders(root)
     atomic.make_folder(place.extract_state)
-    with running(place.extract_state):
-        remove_documents(place, LocalStorage(place.extract_state))
-        forget_old(root)
+    with lock_job(place.extract_state):
+        delete_receipted_files(place, LocalStorage(place.extract_state))
+        delete_outdated(root)
         shutil.rmtree(place.extract_state)  # last: killed before, the next one knows what to remove
 
 
-def remove_documents(place: PublishFolders, receipts: LocalStorage) -> None:
+def delete_receipted_files(place: PublishFolders, receipts: LocalStorage) -> None:
     if place.documents.is_dir():
         documents = LocalStorage(place.documents)
-        for name in files_named(receipts):
+        for name in list_output_files(receipts):
             documents.delete(name)
 
 
-def forget_old(root: Path) -> None:
+def delete_outdated(root: Path) -> None:
     """Remove what an earlier webmill made: it had a dataset for each time, and receipts among the documents."""
     place = PublishFolders(root)
-    if not is_old(root):
+    if not is_outdated(root):
         return
     if place.documents.is_dir():
-        remove_documents(place, LocalStorage(place.documents))
+        delete_receipted_files(place, LocalStorage(place.documents))
         shutil.rmtree(place.documents / FOLDER, ignore_errors=True)
     for dataset in (root / "extract").glob("*/dataset.json"):
         shutil.rmtree(dataset.parent)
@@ -204,13 +209,13 @@ def forget_old(root: Path) -> None:
 
 def holds_pages(key: str) -> bool:
     folders = key.split("/")[:-1]
-    return key.lower().endswith(ENDINGS) and not (folders and folders[-1] in NO_PAGES)
+    return key.lower().endswith(ENDINGS) and not (folders and folders[-1] in NON_PAGE_SUBSETS)
 
 
-def name_of(key: str) -> str:
+def task_name(key: str) -> str:
     """Return a name for the files made of an archive, by which a person recognises it."""
     name = key.rpartition("/")[2].lower()
     stem = next(
         (name.removesuffix(ending) for ending in sorted(ENDINGS, key=len, reverse=True) if name.endswith(ending)), name
     )
-    return _UNSAFE.sub("-", key.rpartition("/")[2][: len(stem)]).strip("-.")[:LONGEST_NAME] or "archive"
+    return _UNSAFE.sub("-", key.rpartition("/")[2][: len(stem)]).strip("-.")[:MAX_NAME] or "archive"

@@ -23,31 +23,31 @@ from webmill.errors import Conflict, Unavailable, WebmillError
 from webmill.infra.executor.base import PAUSE, Executor, Outcome, Pause, TaskDone, TaskFailed
 from webmill.infra.queue.base import MAX_ATTEMPTS, Consumer, Delivery, Queue
 from webmill.infra.queue.leases import BROKER, LeasedMessage, Leases, settle
-from webmill.pipeline.extract.plan import Plan
+from webmill.pipeline.extract.plan import ExtractPlan
 from webmill.pipeline.extract.tasks import Task, read_task
-from webmill.pipeline.extract.totals import ExtractReport, Failure, Totals
+from webmill.pipeline.extract.totals import ExtractReport, TaskFailure, TaskTotals
 from webmill.pipeline.extract.worker import close_worker, run_task
 
 log = logging.getLogger(__name__)
 
-POLL = 0.05  # seconds that an empty queue is waited for before the workers are looked at
+POLL_INTERVAL = 0.05  # seconds that an empty queue is waited for before the workers are looked at
 
 
-class Observer(Protocol):
+class EngineObserver(Protocol):
     """Whoever watches a run: all are called in the thread that runs it."""
 
     def began(self, task: Task) -> None: ...
-    def ended(self, task: Task, totals: Totals | None) -> None: ...
+    def ended(self, task: Task, totals: TaskTotals | None) -> None: ...
     def failed(self) -> None:
         """Hear that a task was given back, or will never be done."""
 
 
-class _Held(NamedTuple):
+class _LeasedTask(NamedTuple):
     message: LeasedMessage
     consumer: Consumer
 
 
-class Pace(msgspec.Struct, frozen=True, kw_only=True):
+class EngineTimes(msgspec.Struct, frozen=True, kw_only=True):
     """Times in seconds."""
 
     heartbeat: float = 15.0  # between two extensions of the leases held; a lease must be longer
@@ -58,12 +58,12 @@ class Pace(msgspec.Struct, frozen=True, kw_only=True):
         return max(min(self.first_delay * 2.0 ** (attempt - 1), self.longest_delay), least or 0.0)
 
 
-def hand_back(delivery: Delivery, reason: str) -> None:
+def return_message(delivery: Delivery, reason: str) -> None:
     """Let others have a message that was at hand when everything stopped."""
     settle(partial(delivery.retry, reason))
 
 
-class Engine:
+class ExtractEngine:
     """`attempts`: as the queue was told; whose last one failed is a dead letter. `is_done` says of a task that was
     handed out before whether its output is complete elsewhere already.
 
@@ -74,18 +74,18 @@ class Engine:
         self,
         queue: Queue,
         executor: Executor,
-        plan: Plan,
+        plan: ExtractPlan,
         *,
-        pace: Pace,
-        observer: Observer,
+        pace: EngineTimes,
+        observer: EngineObserver,
         attempts: int = MAX_ATTEMPTS,
         is_done: Callable[[Task], bool] = lambda _: False,
-        leave: Callable[[Delivery, str], None] = hand_back,
+        leave: Callable[[Delivery, str], None] = return_message,
     ) -> None:
         self._queue, self._executor, self._plan = queue, executor, plan
         self._pace, self._observer, self._attempts = pace, observer, attempts
         self._is_done, self._leave = is_done, leave
-        self._held: dict[str, list[_Held]] = {}
+        self._held: dict[str, list[_LeasedTask]] = {}
         self._free: list[Consumer] = []
         self._failures = 0  # of the queue, in a row
         self.report = ExtractReport()
@@ -112,7 +112,7 @@ class Engine:
         while not stop.is_set():
             consumer = self._free.pop() if self._free else self._queue.consume(prefetch=1)
             try:
-                delivery = consumer.receive(timeout=POLL)
+                delivery = consumer.receive(timeout=POLL_INTERVAL)
                 over = delivery is None and not self._held and is_over()
                 self._failures = 0
             except Unavailable as error:
@@ -121,7 +121,7 @@ class Engine:
                 continue
             task = self._taken(delivery) if delivery else None
             if task and delivery:
-                self._held.setdefault(task.id, []).append(_Held(self._leases.add(delivery), consumer))
+                self._held.setdefault(task.id, []).append(_LeasedTask(self._leases.add(delivery), consumer))
                 if len(self._held[task.id]) == 1:
                     self._observer.began(task)
                     yield task
@@ -160,7 +160,7 @@ class Engine:
 
     # --- to the queue ---
 
-    def _settle(self, outcome: Outcome[Task, Totals]) -> None:
+    def _settle(self, outcome: Outcome[Task, TaskTotals]) -> None:
         task = outcome.item
         held = self._held.pop(task.id)
         for one in held:
@@ -207,6 +207,6 @@ class Engine:
 
     def _bury(self, delivery: Delivery, reason: str) -> None:
         log.warning("a task failed", extra={"task": delivery.id, "why": reason})
-        self.report.failures.append(Failure(delivery.id, reason))
+        self.report.failures.append(TaskFailure(delivery.id, reason))
         self._observer.failed()
         settle(partial(delivery.bury, reason))

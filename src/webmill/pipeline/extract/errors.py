@@ -9,13 +9,13 @@ from webmill.errors import BadInput, NotFound
 from webmill.extract.cleaning import clean_text
 from webmill.extract.error_record import ErrorRecord, FlawRecord
 from webmill.model import CaptureRef
-from webmill.pipeline.extract.manifest import Files
+from webmill.pipeline.extract.manifest import TaskFiles
 
-LONGEST = 1000
-SHORTENED = 200
+MAX_MESSAGE = 1000
+SHORT_MESSAGE = 200
 
 
-def file_error(item: ErrorDocument, *, files: Files) -> ErrorRecord:
+def file_error(item: ErrorDocument, *, files: TaskFiles) -> ErrorRecord:
     name = clean_text(item.record_id) or clean_text(item.target_uri) or f"{item.file_type}#{item.start}"
     return ErrorRecord(
         document_id=name,
@@ -34,9 +34,9 @@ def file_error(item: ErrorDocument, *, files: Files) -> ErrorRecord:
     )
 
 
-def page_error(page: Page, error: BaseException, *, files: Files) -> ErrorRecord:
+def page_error(page: Page, error: BaseException, *, files: TaskFiles) -> ErrorRecord:
     """Of a page that is whole, of which nothing could be made."""
-    record = _made_nothing(page.target_uri, page.record_id, f"WARC#{page.capture.offset}", error)
+    record = _document_error(page.target_uri, page.record_id, f"WARC#{page.capture.offset}", error)
     return msgspec.structs.replace(
         record, files=_names(files), start_offset=_starts(page.offsets), end_offset=_ends(page.offsets)
     )
@@ -44,7 +44,7 @@ def page_error(page: Page, error: BaseException, *, files: Files) -> ErrorRecord
 
 def capture_error(capture: CaptureRef, error: BaseException) -> ErrorRecord:
     """Of a capture that an index names, of which nothing could be made."""
-    record = _made_nothing(capture.url, None, f"{capture.filename}#{capture.offset}", error)
+    record = _document_error(capture.url, None, f"{capture.filename}#{capture.offset}", error)
     return msgspec.structs.replace(
         record,
         files={"WARC": capture.filename},
@@ -55,10 +55,10 @@ def capture_error(capture: CaptureRef, error: BaseException) -> ErrorRecord:
 
 def entry_error(error: BaseException, *, name: str) -> ErrorRecord:
     """Of an entry of a batch that names no capture."""
-    return _made_nothing(None, None, name, error)
+    return _document_error(None, None, name, error)
 
 
-def _made_nothing(url: str | None, record_id: str | None, place: str, error: BaseException) -> ErrorRecord:
+def _document_error(url: str | None, record_id: str | None, place: str, error: BaseException) -> ErrorRecord:
     name = clean_text(record_id) or place
     known = isinstance(error, BadInput | NotFound)
     reason = error.reason if isinstance(error, BadInput) else "not_found" if known else "function_failed"
@@ -73,25 +73,25 @@ def _made_nothing(url: str | None, record_id: str | None, place: str, error: Bas
     )
 
 
-def shortened(record: ErrorRecord) -> ErrorRecord:
+def shorten(record: ErrorRecord) -> ErrorRecord:
     """For a sink that cannot take it whole: names and offsets stay, by which the rest is found in the files."""
 
     def cut(text: str | None) -> str | None:
-        return text and text[:SHORTENED]
+        return text and text[:SHORT_MESSAGE]
 
     left_out = f" (shortened; {len(record.flaws)} flaws left out)"
     return msgspec.structs.replace(
         record,
-        document_id=record.document_id[:SHORTENED],
-        partition_key=record.partition_key[:SHORTENED],
-        error_message=record.error_message[:SHORTENED] + left_out,
+        document_id=record.document_id[:SHORT_MESSAGE],
+        partition_key=record.partition_key[:SHORT_MESSAGE],
+        error_message=record.error_message[:SHORT_MESSAGE] + left_out,
         url=cut(record.url),
         record_id=cut(record.record_id),
         flaws=(),
     )
 
 
-def _names(files: Files) -> dict[str, str]:
+def _names(files: TaskFiles) -> dict[str, str]:
     return {str(file_type): path for file_type, path in files.items()}
 
 
@@ -104,4 +104,4 @@ def _ends(offsets: Offsets) -> dict[str, int]:
 
 
 def _short(message: str) -> str:
-    return (clean_text(message) or "")[:LONGEST]
+    return (clean_text(message) or "")[:MAX_MESSAGE]

@@ -23,62 +23,69 @@ from webmill.infra import lock
 from webmill.infra.executor.base import Executor
 from webmill.infra.queue.base import is_drained
 from webmill.infra.queue.sqlite import SqliteQueue
-from webmill.pipeline.extract.engine import Engine, Pace
-from webmill.pipeline.extract.output import sweep_plan
-from webmill.pipeline.extract.plan import Plan
-from webmill.pipeline.extract.tasks import Task, message_of
-from webmill.pipeline.extract.totals import ExtractReport, Totals
-from webmill.pipeline.extract.watcher import Watcher
+from webmill.pipeline.extract.engine import EngineTimes, ExtractEngine
+from webmill.pipeline.extract.monitor import ExtractMonitor
+from webmill.pipeline.extract.output import remove_plan_drafts
+from webmill.pipeline.extract.plan import ExtractPlan
+from webmill.pipeline.extract.tasks import Task, task_message
+from webmill.pipeline.extract.totals import ExtractReport, TaskTotals
 from webmill.pipeline.progress import ProgressReporter
 
 log = logging.getLogger(__name__)
 
 TASKS, STOP = "tasks.sqlite", "stop"
 DOING = "extracting"
-TRIES = 10
+LOCK_ATTEMPTS = 10
 
 
-class Job(msgspec.Struct, frozen=True, kw_only=True):
+class ExtractJob(msgspec.Struct, frozen=True, kw_only=True):
     """`folder` is where its state is, on this machine. `tasks` gives all there are: those that are known stay."""
 
     folder: Path
-    plan: Plan
+    plan: ExtractPlan
     tasks: Callable[[], Iterable[Task]]
     attempts: int = 3
 
 
 def run_job(
-    job: Job,
+    job: ExtractJob,
     executor: Executor,
     *,
     progress: ProgressReporter,
-    pace: Pace = Pace(),  # noqa: B008 - it is frozen
-    done: Callable[[Task, Totals], None] = lambda _, __: None,
+    pace: EngineTimes = EngineTimes(),  # noqa: B008 - it is frozen
+    done: Callable[[Task, TaskTotals], None] = lambda _, __: None,
 ) -> ExtractReport:
     """Work all tasks that are neither done nor failed. Conflict when another run is at it."""
     with ExitStack() as stack:
-        stack.enter_context(running(job.folder))
+        stack.enter_context(lock_job(job.folder))
         queue = stack.enter_context(closing(open_tasks(job.folder, attempts=job.attempts)))
         stopper = _Stopper(job.folder / STOP)
         queue.end_leases()
-        queue.publish(map(message_of, job.tasks()))
-        sweep_plan(job.plan)
+        queue.publish(map(task_message, job.tasks()))
+        remove_plan_drafts(job.plan)
         report = ExtractReport()
         if queue.stats().waiting:
             counter = stack.enter_context(progress("Making documents", unit="captures"))
-            watcher = stack.enter_context(Watcher(job.plan, counter, also=stopper.look))
-            report = _worked(queue, executor, job, pace, _Telling(watcher, done), stopper)
-            sweep_plan(job.plan)  # again: when the run began, workers of a killed one may have been about to die
+            watcher = stack.enter_context(ExtractMonitor(job.plan, counter, also=stopper.look))
+            report = _run_engine(queue, executor, job, pace, _JobObserver(watcher, done), stopper)
+            remove_plan_drafts(
+                job.plan
+            )  # again: when the run began, workers of a killed one may have been about to die
         stats = queue.stats()
         report.stopped, report.failed, report.left = stopper.stopping, stats.buried, stats.waiting
         return report
 
 
-def _worked(
-    queue: SqliteQueue, executor: Executor, job: Job, pace: Pace, observer: _Telling, stopper: _Stopper
+def _run_engine(
+    queue: SqliteQueue,
+    executor: Executor,
+    job: ExtractJob,
+    pace: EngineTimes,
+    observer: _JobObserver,
+    stopper: _Stopper,
 ) -> ExtractReport:
     # What is at hand when the run fails stays leased: nobody else is at it, and the next run ends the lease for free.
-    engine = Engine(
+    engine = ExtractEngine(
         queue, executor, job.plan, pace=pace, observer=observer, attempts=job.attempts, leave=lambda _, __: None
     )
     try:
@@ -89,16 +96,16 @@ def _worked(
     return engine.report
 
 
-class _Telling:
+class _JobObserver:
     """Tells of a task that is done before it is noted as done: what follows from it must not be forgotten."""
 
-    def __init__(self, watcher: Watcher, done: Callable[[Task, Totals], None]) -> None:
+    def __init__(self, watcher: ExtractMonitor, done: Callable[[Task, TaskTotals], None]) -> None:
         self._watcher, self._done = watcher, done
 
     def began(self, task: Task) -> None:
         self._watcher.began(task)
 
-    def ended(self, task: Task, totals: Totals | None) -> None:
+    def ended(self, task: Task, totals: TaskTotals | None) -> None:
         self._watcher.ended(task, totals)
         if totals:
             self._done(task, totals)
@@ -138,10 +145,10 @@ def is_running(folder: Path) -> bool:
 
 
 @contextmanager
-def running(folder: Path) -> Iterator[None]:
+def lock_job(folder: Path) -> Iterator[None]:
     """Hold the folder for one run. `is_running` holds it for a moment, too: so a few tries."""
     with ExitStack() as stack:
-        for left in reversed(range(TRIES)):
+        for left in reversed(range(LOCK_ATTEMPTS)):
             try:
                 stack.enter_context(lock.exclusive(folder, "run", doing=DOING))
                 break

@@ -9,14 +9,14 @@ from typing import Literal
 from webmill.errors import BadInput
 from webmill.formats.warc.typed_records import FileType
 
-Files = dict[FileType, str]
-Kind = Literal["warc", "aligned"]
+TaskFiles = dict[FileType, str]
+ManifestKind = Literal["warc", "aligned"]
 MAX_BYTES = 256 << 20  # a crawl of Common Crawl has 90,000 WARC files: 13 MB of lines
 
 
-def parse_manifest(lines: Iterable[str], *, source: str) -> list[Files]:
+def parse_manifest(lines: Iterable[str], *, source: str) -> list[TaskFiles]:
     """Empty lines and those that begin with # are left out. BadInput names the line that cannot be a task."""
-    tasks: list[Files] = []
+    tasks: list[TaskFiles] = []
     seen: dict[frozenset[tuple[FileType, str]], int] = {}  # by files: one task can be written in many ways
     for number, line in enumerate(lines, 1):
         line = line.strip()
@@ -35,8 +35,8 @@ def parse_manifest(lines: Iterable[str], *, source: str) -> list[Files]:
     return tasks
 
 
-def parse_line(line: str) -> Files:
-    files: Files = {}
+def parse_line(line: str) -> TaskFiles:
+    files: TaskFiles = {}
     for part in line.split("|"):
         name, colon, path = part.strip().partition(":")
         if not colon or name.upper() not in FileType.__members__:
@@ -52,7 +52,7 @@ def parse_line(line: str) -> Files:
     return files
 
 
-def manifest_line(files: Files) -> str:
+def manifest_line(files: TaskFiles) -> str:
     """Read again, it gives the same files: a path that would be taken for something else keeps its WARC:."""
     path = files[FileType.WARC]
     looks_typed = path.partition(":")[0].strip().upper() in FileType.__members__
@@ -61,7 +61,7 @@ def manifest_line(files: Files) -> str:
     return "|".join(f"{file_type}:{path}" for file_type, path in files.items())
 
 
-def aligned(warc: str) -> Files:
+def aligned_files(warc: str) -> TaskFiles:
     """The three files of Common Crawl that belong together, from the path of the first."""
     folder, slash, name = warc.rpartition("/warc/")
     if not slash or not name.endswith(".warc.gz"):
@@ -71,11 +71,11 @@ def aligned(warc: str) -> Files:
     return {FileType.WARC: warc, FileType.WAT: wat, FileType.WET: wet}
 
 
-def lines_from_paths(paths: Iterable[str], *, kind: Kind) -> Iterator[str]:
+def lines_from_paths(paths: Iterable[str], *, kind: ManifestKind) -> Iterator[str]:
     """Of a crawl's `warc.paths`."""
     for path in paths:
         if path := path.strip():
-            yield manifest_line(aligned(path) if kind == "aligned" else {FileType.WARC: path})
+            yield manifest_line(aligned_files(path) if kind == "aligned" else {FileType.WARC: path})
 
 
 def decode_lines(data: bytes, *, source: str) -> list[str]:

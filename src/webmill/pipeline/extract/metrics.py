@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from webmill.infra.metrics import Counter, Metrics
-from webmill.pipeline.extract.totals import Totals
+from webmill.pipeline.extract.totals import TaskTotals
 
 PORT = 9001
 
@@ -53,7 +53,7 @@ BY_OUTCOME = {
 }
 
 
-def count_task(metrics: Metrics, totals: Totals) -> None:
+def count_task(metrics: Metrics, totals: TaskTotals) -> None:
     """Count what a task has made, once it is durable."""
     outcomes = totals.outcomes
     unread = sum(outcomes.get(name, 0) for name in ("not_found", "bad_place", "bad_record", "bad_item"))

@@ -29,18 +29,18 @@ from webmill.infra.sinks.parquet import pyarrow
 from webmill.infra.storage.backends import open_storage
 from webmill.infra.storage.base import Absent, Storage
 from webmill.model import Document
-from webmill.pipeline.extract.plan import FILE_SIZE, Format, Keep, Plan
-from webmill.pipeline.extract.sealing import SealedPart, Sealer
+from webmill.pipeline.extract.plan import FILE_SIZE, DocumentFilter, ExtractPlan, Format
+from webmill.pipeline.extract.sealing import PartSealer, SealedPart
 
 SETTINGS = "settings.json"
-PATIENCE = 300.0  # seconds; a large part takes its time
+SEAL_WAIT = 300.0  # seconds; a large part takes its time
 
 
-class Shape(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class OutputShape(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What shapes the output; it is the same for all who write to one place."""
 
     recipe: Recipe
-    keep: Keep = Keep()
+    keep: DocumentFilter = DocumentFilter()
     format: Format = "parquet"
     file_size: int = FILE_SIZE
     columns: tuple[str, ...] = Document.__struct_fields__
@@ -61,13 +61,13 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
         return (result_type(load_function(self.function)) if self.function else None) or Document
 
 
-class Output:
+class ExtractOutput:
     """`place` and `state` are addresses; `row` is what the parts hold."""
 
-    def __init__(self, place: str, state: str, *, shape: Shape, row: type[msgspec.Struct] = Document) -> None:
+    def __init__(self, place: str, state: str, *, shape: OutputShape, row: type[msgspec.Struct] = Document) -> None:
         self.place, self.state, self.shape = place, state, shape
         self.data, self.notes = open_storage(place), open_storage(state)
-        self._sealer = Sealer(
+        self._sealer = PartSealer(
             self.data,
             self.notes,
             form=shape.format,
@@ -80,7 +80,7 @@ class Output:
         """Misconfigured: the place was made with other settings, or by an earlier webmill."""
         if self._is_old():
             raise Misconfigured(f"{hide_secrets(self.place)} was made by an earlier webmill: choose another --output")
-        begin(self.notes, self.shape, place=hide_secrets(self.place))
+        record_shape(self.notes, self.shape, place=hide_secrets(self.place))
 
     def _is_old(self) -> bool:
         """An earlier webmill had its settings among the documents."""
@@ -105,13 +105,13 @@ class Output:
         except Conflict:
             return []
 
-    def finish(self, is_lost: Callable[[str], bool], *, patience: float = PATIENCE) -> list[SealedPart]:
+    def finish(self, is_lost: Callable[[str], bool], *, patience: float = SEAL_WAIT) -> list[SealedPart]:
         """Seal all that is there, over what is lost. It waits for somebody else who is at it; Conflict: too long."""
         deadline = time.monotonic() + patience
         while True:
             try:
                 with self._alone():
-                    sweep(self.place)
+                    remove_drafts(self.place)
                     return self._sealer.finish(is_lost)
             except Conflict:
                 if time.monotonic() > deadline:
@@ -139,7 +139,7 @@ class Output:
         return lock.exclusive(folder, "seal", doing="sealing") if folder else nullcontext()
 
 
-def begin(notes: Storage, shape: Shape, *, place: str) -> None:
+def record_shape(notes: Storage, shape: OutputShape, *, place: str) -> None:
     """Note what shapes an output. Misconfigured: it was begun with something else."""
     try:
         notes.write(SETTINGS, msgspec.json.encode(shape) + b"\n", condition=Absent())
@@ -147,32 +147,32 @@ def begin(notes: Storage, shape: Shape, *, place: str) -> None:
         there = read_shape(notes)
         if there != shape:
             raise Misconfigured(
-                f"{place} was begun with {described(there, shape)}: use the same flags, or another --output"
+                f"{place} was begun with {describe_difference(there, shape)}: use the same flags, or another --output"
             ) from None
 
 
-def read_shape(notes: Storage) -> Shape:
+def read_shape(notes: Storage) -> OutputShape:
     try:
-        return msgspec.json.decode(notes.read(SETTINGS), type=Shape)
+        return msgspec.json.decode(notes.read(SETTINGS), type=OutputShape)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise BadInput(str(error), reason="bad_settings", source=SETTINGS) from error
 
 
-def described(there: Shape, given: Shape, *, language: str = "--detected-language") -> str:
+def describe_difference(there: OutputShape, given: OutputShape, *, language: str = "--detected-language") -> str:
     """Return the settings that differ, as they are there, by the names of their flags where they have one."""
-    old, new = _flat(there, language), _flat(given, language)
-    differing = [f"{name} {_shown(value)}" for name, value in old.items() if new[name] != value]
+    old, new = _settings_by_flag(there, language), _settings_by_flag(given, language)
+    differing = [f"{name} {_format_value(value)}" for name, value in old.items() if new[name] != value]
     return ", ".join(differing) or "other columns, by another webmill"
 
 
-def typed(there: Shape, given: Shape, *, language: str) -> str:
+def format_flags(there: OutputShape, given: OutputShape, *, language: str) -> str:
     """Return the flags that differ as they would be typed to have what is given, each with a space after it."""
-    old, new = _flat(there, language), _flat(given, language)
-    words = [word for name, value in new.items() if old[name] != value for word in _typed(name, value)]
+    old, new = _settings_by_flag(there, language), _settings_by_flag(given, language)
+    words = [word for name, value in new.items() if old[name] != value for word in _format_flag(name, value)]
     return "".join(f"{word} " for word in words)
 
 
-def _typed(name: str, value: Any) -> list[str]:
+def _format_flag(name: str, value: Any) -> list[str]:
     if not name.startswith("--") or value is False or value is None:
         return []
     if value is True:
@@ -180,7 +180,7 @@ def _typed(name: str, value: Any) -> list[str]:
     return [f"{name} {one}" for one in (value if isinstance(value, tuple) else (value,))]
 
 
-def _flat(shape: Shape, language: str) -> dict[str, Any]:
+def _settings_by_flag(shape: OutputShape, language: str) -> dict[str, Any]:
     return {
         "--function": shape.function and shape.function.name,
         "--extractor": shape.recipe.extractor,
@@ -195,13 +195,13 @@ def _flat(shape: Shape, language: str) -> dict[str, Any]:
     }
 
 
-def _shown(value: Any) -> str:
+def _format_value(value: Any) -> str:
     if isinstance(value, bool):
         return "on" if value else "off"
     return ", ".join(value) or "none" if isinstance(value, tuple) else "none" if value is None else str(value)
 
 
-def sweep(*places: str) -> None:
+def remove_drafts(*places: str) -> None:
     """Remove drafts of workers that were killed, where they are on this machine."""
     for place in places:
         scheme, rest = scheme_of(place)
@@ -210,6 +210,6 @@ def sweep(*places: str) -> None:
                 atomic.remove_stale_temps(parent)
 
 
-def sweep_plan(plan: Plan) -> None:
+def remove_plan_drafts(plan: ExtractPlan) -> None:
     """Remove drafts from all places that a plan writes to."""
-    sweep(plan.output.to, plan.errors.to, plan.state)
+    remove_drafts(plan.output.to, plan.errors.to, plan.state)

@@ -14,31 +14,33 @@ from webmill.extract.error_record import ErrorRecord
 from webmill.formats.warc.typed_records import FileType
 from webmill.infra.sinks.base import Sink, SinkRow
 from webmill.model import Document
-from webmill.pipeline.extract.errors import capture_error, entry_error, file_error, page_error, shortened
-from webmill.pipeline.extract.maker import Maker, Row
-from webmill.pipeline.extract.plan import Plan
-from webmill.pipeline.extract.receipts import Range, Source
+from webmill.pipeline.extract.errors import capture_error, entry_error, file_error, page_error, shorten
+from webmill.pipeline.extract.plan import ExtractPlan
+from webmill.pipeline.extract.receipts import RecordRange, SourceVersion
+from webmill.pipeline.extract.row_maker import MadeRow, RowMaker
 from webmill.pipeline.extract.tasks import Task
 from webmill.pipeline.extract.totals import add_counts
 
-MANY, MUCH = 1000, 1 << 20  # errors, bytes of JSON
+MIN_ERRORS, MIN_ERROR_BYTES = 1000, 1 << 20  # errors, bytes of JSON
 
 
-class Sinks(msgspec.Struct, frozen=True):
+class PartSinks(msgspec.Struct, frozen=True):
     """Where rows and error records of a part go."""
 
     output: Sink
     errors: Sink
 
 
-class Part:
+class TaskPart:
     """`used` are records of the files that an earlier part has told of already."""
 
-    def __init__(self, task: Task, plan: Plan, maker: Maker, sinks: Sinks, *, used: Iterable[Range] = ()) -> None:
+    def __init__(
+        self, task: Task, plan: ExtractPlan, maker: RowMaker, sinks: PartSinks, *, used: Iterable[RecordRange] = ()
+    ) -> None:
         self._task, self._plan, self._maker, self._sinks = task, plan, maker, sinks
         self._before = frozenset(used)
         self._used = set(used)
-        self.sources: dict[FileType, Source] = {}
+        self.sources: dict[FileType, SourceVersion] = {}
         self._rows: list[tuple[int, SinkRow]] = []  # each with its place among the rows
         self.errors: list[SinkRow] = []
         self.outcomes: dict[str, int] = {}
@@ -58,7 +60,7 @@ class Part:
 
     def is_full_of_errors(self) -> bool:
         """Not after a few, however small parts are: reading on amid damage, less is known of what it was."""
-        many, much = max(self._plan.pages_per_part, MANY), max(self._plan.bytes_per_part, MUCH)
+        many, much = max(self._plan.pages_per_part, MIN_ERRORS), max(self._plan.bytes_per_part, MIN_ERROR_BYTES)
         return len(self.errors) >= many or self._size() >= much
 
     # --- of files ---
@@ -68,12 +70,12 @@ class Part:
         if isinstance(item, ErrorDocument):
             if not self._was_told(item):
                 self._fail(file_error(item, files=self._task.files))
-            self._used.update(ranges_of(item))
+            self._used.update(wat_and_wet_ranges(item))
             return
-        self._used.update(ranges_of(item))
+        self._used.update(wat_and_wet_ranges(item))
         self._add(lambda: self._maker.of_page(item), lambda error: page_error(item, error, files=self._task.files))
 
-    def still_used(self) -> tuple[Range, ...]:
+    def still_used(self) -> tuple[RecordRange, ...]:
         return tuple(sorted(one for one in self._used if one[2] > self.resume.get(one[0], 0)))
 
     def _was_told(self, item: ErrorDocument) -> bool:
@@ -83,7 +85,7 @@ class Part:
     # --- of a batch ---
 
     def add_stored(self, item: BatchItem, stored: bytes | BadInput | NotFound, *, number: int) -> None:
-        def make() -> Row:
+        def make() -> MadeRow:
             if isinstance(stored, bytes):
                 return self._maker.of_stored(item, stored)
             return self._maker.of_unread(item, stored)
@@ -101,7 +103,7 @@ class Part:
     # --- of both ---
 
     def _add(
-        self, make: Callable[[], Row], error_of: Callable[[BaseException], ErrorRecord], *, number: int = 0
+        self, make: Callable[[], MadeRow], error_of: Callable[[BaseException], ErrorRecord], *, number: int = 0
     ) -> None:
         self.captures += 1
         try:
@@ -121,7 +123,7 @@ class Part:
         if isinstance(made.value, Document):
             add_counts(self.outcomes, {made.value.outcome: 1})
 
-    def _reason_against(self, made: Row) -> str | None:
+    def _reason_against(self, made: MadeRow) -> str | None:
         if made.value is None:
             return "function"
         return self._plan.keep.reason_against(made.value, made.kind) if isinstance(made.value, Document) else None
@@ -131,7 +133,7 @@ class Part:
         try:
             self._sinks.errors.check(row)
         except BadInput:
-            record = shortened(record)
+            record = shorten(record)
             row = SinkRow(record, msgspec.json.encode(record))
         self.errors.append(row)
         add_counts(self.reasons, {record.reason: 1})
@@ -141,7 +143,7 @@ class Part:
         return self.bytes + self._error_bytes
 
 
-def ranges_of(item: Page | ErrorDocument) -> Iterator[Range]:
+def wat_and_wet_ranges(item: Page | ErrorDocument) -> Iterator[RecordRange]:
     """The records of WAT and WET files that an item is made of, or tells of. What is in WARC files comes in order."""
     page = item.page if isinstance(item, ErrorDocument) else item
     if page:

@@ -23,10 +23,10 @@ from webmill.settings import CommonCrawlSettings, HttpSettings
 Format = Literal["jsonl", "parquet"]
 MIB = 1 << 20
 FILE_SIZE = 128 * MIB
-NO_DOCUMENT = frozenset({"other_type", "robots"})
+NOT_DOCUMENTS = frozenset({"other_type", "robots"})
 
 
-class Keep(msgspec.Struct, frozen=True, kw_only=True):
+class DocumentFilter(msgspec.Struct, frozen=True, kw_only=True):
     """Which rows are kept; None and () is all. Rows that tell why a page has no text are not filtered by its text.
 
     `what`: of all captures, or only of those that have text by their type (no pictures, no styles).
@@ -38,7 +38,7 @@ class Keep(msgspec.Struct, frozen=True, kw_only=True):
     what: Literal["captures", "documents"] = "captures"
 
     def reason_against(self, document: Document, kind: ContentKind) -> str | None:
-        if self.what == "documents" and document.outcome in NO_DOCUMENT:
+        if self.what == "documents" and document.outcome in NOT_DOCUMENTS:
             return kind
         if document.outcome not in TEXT:
             return None
@@ -59,7 +59,7 @@ class Keep(msgspec.Struct, frozen=True, kw_only=True):
             raise Misconfigured("--min-text is more than --max-text: no page can be kept")
 
 
-def recipe_of(extractor: str, *, links: bool) -> Recipe:
+def choose_recipe(extractor: str, *, links: bool) -> Recipe:
     """Return how documents are made here: `auto` is the best extractor that is installed, languages are found if they
     can be.
     """
@@ -67,7 +67,7 @@ def recipe_of(extractor: str, *, links: bool) -> Recipe:
     return Recipe(extractor=chosen, detect=can_detect_languages(), links=links)
 
 
-class Target(msgspec.Struct, frozen=True, kw_only=True):
+class OutputTarget(msgspec.Struct, frozen=True, kw_only=True):
     """Where rows go: a folder, `s3://…`, or a queue or stream. `compression` None: gzip for jsonl, zstd for parquet."""
 
     to: str
@@ -75,7 +75,7 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     compression: Compression | None = None
 
 
-class Fetching(msgspec.Struct, frozen=True, kw_only=True):
+class ArchiveFetching(msgspec.Struct, frozen=True, kw_only=True):
     """How archives are read. `cache`: a folder for files that are worth downloading whole; empty: one of its own.
 
     Once there is a file `stop`, nothing waits long any more.
@@ -89,7 +89,7 @@ class Fetching(msgspec.Struct, frozen=True, kw_only=True):
     stop: str = ""
 
 
-class Plan(msgspec.Struct, frozen=True, kw_only=True):
+class ExtractPlan(msgspec.Struct, frozen=True, kw_only=True):
     """All that a worker needs to know besides its task. Places are absolute.
 
     A part is one file, and the step in which a task goes on: whichever limit is reached first ends it. With
@@ -98,18 +98,18 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     source: str  # file names of tasks are below it
-    output: Target
-    errors: Target
+    output: OutputTarget
+    errors: OutputTarget
     state: str  # where receipts and the spool are
     recipe: Recipe
     otherwise: str = ""  # the extractor of files that come without a WET file, where the recipe's is wet
-    keep: Keep = Keep()
+    keep: DocumentFilter = DocumentFilter()
     function: CustomFunction | None = None  # in place of the recipe
     spooled: bool = False
     file_size: int = FILE_SIZE
     pages_per_part: int = 10_000
     bytes_per_part: int = 32 * MIB
-    fetching: Fetching = Fetching()
+    fetching: ArchiveFetching = ArchiveFetching()
     timeout: float = 600.0  # seconds without a capture, then the worker is ended; 0: none
     memory: int = 0  # MiB that a task may take; 0: no limit
     killable: bool = True  # False: tasks share the process of who runs them

@@ -25,14 +25,14 @@ log = logging.getLogger(__name__)
 FOLDER = "receipts"
 
 
-class Source(msgspec.Struct, frozen=True):
+class SourceVersion(msgspec.Struct, frozen=True):
     """A file as it was when the task began to read it."""
 
     size: int
     etag: str
 
 
-Range = tuple[FileType, int, int]  # bytes of a file
+RecordRange = tuple[FileType, int, int]  # bytes of a file
 
 
 class Receipt(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,8 +45,8 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
 
     number: int
     resume: dict[str, int] = {}
-    used: tuple[Range, ...] = ()
-    sources: dict[FileType, Source] = {}
+    used: tuple[RecordRange, ...] = ()
+    sources: dict[FileType, SourceVersion] = {}
     output: Delivered | None
     errors: Delivered | None
     captures: int
@@ -59,15 +59,15 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float
 
 
-class _Output(msgspec.Struct, frozen=True):
+class _OutputOnly(msgspec.Struct, frozen=True):
     output: Delivered | None = None
 
 
-class _Named(msgspec.Struct, frozen=True):
-    receipt: _Output
+class _ReceiptOutput(msgspec.Struct, frozen=True):
+    receipt: _OutputOnly
 
 
-class _Sealed(msgspec.Struct, frozen=True):
+class _ChecksummedReceipt(msgspec.Struct, frozen=True):
     checksum: str
     receipt: msgspec.Raw
 
@@ -102,7 +102,7 @@ class Receipts:
         keys = self._keys()
         for key in keys:
             try:
-                receipt = _unseal(self._storage.read(key), source=key)
+                receipt = _decode_receipt(self._storage.read(key), source=key)
                 self._prove(receipt, number=len(good), key=key)
             except (BadInput, NotFound) as error:
                 log.warning("receipt_not_trusted", extra={"key": key, "reason": str(error)})
@@ -118,7 +118,7 @@ class Receipts:
     def read_after(self, count: int) -> list[Receipt]:
         """Those that came since there were so many; a quick look, for those who watch."""
         keys = [key for key in self._keys() if self._number(key) >= count]
-        return [_unseal(self._storage.read(key), source=key) for key in keys]
+        return [_decode_receipt(self._storage.read(key), source=key) for key in keys]
 
     def _keys(self) -> list[str]:
         """In the order of their numbers: after 99999 comes 100000."""
@@ -131,9 +131,9 @@ class Receipts:
     def add(self, receipt: Receipt) -> None:
         """Conflict: another worker has this task, and was first with another part than ours."""
         try:
-            self._storage.write(self._key(receipt.number), _seal(receipt), condition=Absent())
+            self._storage.write(self._key(receipt.number), _encode_receipt(receipt), condition=Absent())
         except Conflict:
-            there = _unseal(self._storage.read(self._key(receipt.number)), source=self._key(receipt.number))
+            there = _decode_receipt(self._storage.read(self._key(receipt.number)), source=self._key(receipt.number))
             if (there.output, there.errors, there.resume) != (receipt.output, receipt.errors, receipt.resume):
                 message = f"part {receipt.number} is not the same when it is made twice: does your function use chance?"
                 raise Conflict(message) from None
@@ -154,14 +154,14 @@ class Receipts:
                 raise BadInput(f"{part.name} has another size", reason="bad_part", source=key)
 
 
-def _seal(receipt: Receipt) -> bytes:
+def _encode_receipt(receipt: Receipt) -> bytes:
     data = msgspec.json.encode(receipt)
-    return msgspec.json.encode(_Sealed(_checksum(data), msgspec.Raw(data)))
+    return msgspec.json.encode(_ChecksummedReceipt(_checksum(data), msgspec.Raw(data)))
 
 
-def _unseal(data: bytes, *, source: str) -> Receipt:
+def _decode_receipt(data: bytes, *, source: str) -> Receipt:
     try:
-        sealed = msgspec.json.decode(data, type=_Sealed)
+        sealed = msgspec.json.decode(data, type=_ChecksummedReceipt)
         if sealed.checksum != _checksum(bytes(sealed.receipt)):
             raise BadInput("the checksum is wrong", reason="bad_receipt", source=source)
         return msgspec.json.decode(sealed.receipt, type=Receipt)
@@ -173,12 +173,12 @@ def _checksum(data: bytes) -> str:
     return hashlib.blake2b(data, digest_size=16).hexdigest()
 
 
-def files_named(storage: Storage) -> list[str]:
+def list_output_files(storage: Storage) -> list[str]:
     """Return the names of the output files that any receipt here tells of, good or not: for who removes them."""
     names = []
     for stat in storage.list(f"{FOLDER}/"):
         try:
-            receipt = msgspec.json.decode(storage.read(stat.key), type=_Named).receipt
+            receipt = msgspec.json.decode(storage.read(stat.key), type=_ReceiptOutput).receipt
         except (msgspec.DecodeError, UnicodeDecodeError, NotFound):
             continue
         if receipt.output:

@@ -29,11 +29,11 @@ from webmill.infra.sinks.parquet import columns_of, pyarrow, schema_of
 from webmill.infra.storage.base import Storage
 from webmill.pipeline.extract.plan import FILE_SIZE, Format
 from webmill.pipeline.extract.receipts import FOLDER, Receipts
-from webmill.pipeline.extract.totals import Totals, add_counts, totals_of
+from webmill.pipeline.extract.totals import TaskTotals, add_counts, add_up_receipts
 
 ENDINGS: dict[Format, str] = {"parquet": ".parquet", "jsonl": ".jsonl.zst"}
-ROW_GROUP = 16 << 20  # bytes of JSON in one row group
-LEVEL = 3
+ROW_GROUP_BYTES = 16 << 20  # bytes of JSON in one row group
+ZSTD_LEVEL = 3
 SPOOL, SEALED = "spool/", "sealed/"
 
 _RECEIPT = re.compile(rf"{FOLDER}/([0-9a-f]{{12}})/(\d{{8,18}})-\d+\.json")
@@ -62,19 +62,19 @@ class SealedPart(msgspec.Struct, frozen=True, kw_only=True):
         return self.first <= number <= self.last and number not in self.missing
 
 
-class Piece(msgspec.Struct, frozen=True):
+class PartPlan(msgspec.Struct, frozen=True):
     """The batches of a part to be."""
 
     present: tuple[int, ...]
     missing: tuple[int, ...]
 
 
-class Spooled(msgspec.Struct, frozen=True):
+class SpooledBatch(msgspec.Struct, frozen=True):
     """A batch in the spool: its files there, in order, and what is known of it."""
 
     files: tuple[str, ...]
     size: int
-    totals: Totals
+    totals: TaskTotals
 
 
 class Spool:
@@ -82,7 +82,7 @@ class Spool:
 
     def __init__(self, state: Storage) -> None:
         self._state = state
-        self._known: dict[tuple[str, int], Spooled] = {}
+        self._known: dict[tuple[str, int], SpooledBatch] = {}
 
     def numbers(self) -> dict[str, list[int]]:
         """Return the numbers of each run that have a file or a receipt here, whole or not, in order."""
@@ -93,7 +93,7 @@ class Spool:
                     runs.setdefault(match[1], set()).add(int(match[2]))
         return {run: sorted(numbers) for run, numbers in sorted(runs.items())}
 
-    def read(self, run: str, number: int) -> Spooled | None:
+    def read(self, run: str, number: int) -> SpooledBatch | None:
         """Return what there is of a batch. None: it is not done yet."""
         known = self._known.get((run, number))  # another thread may forget it at any time
         if known is None:
@@ -102,7 +102,7 @@ class Spool:
                 return None
             files = tuple(f"{SPOOL}{receipt.output.name}" for receipt in receipts if receipt.output)
             size = sum(receipt.bytes for receipt in receipts)
-            known = self._known[run, number] = Spooled(files, size, totals_of(receipts))
+            known = self._known[run, number] = SpooledBatch(files, size, add_up_receipts(receipts))
         return known
 
     def forget(self, run: str, number: int) -> None:
@@ -111,7 +111,7 @@ class Spool:
             self._state.delete(stat.key)
         self._receipts(run, number).forget()
 
-    def lines(self, spooled: Spooled) -> Iterator[bytes]:
+    def lines(self, spooled: SpooledBatch) -> Iterator[bytes]:
         for key in spooled.files:
             try:
                 with zstandard.ZstdDecompressor().stream_reader(self._state.read(key)) as stream:
@@ -123,7 +123,7 @@ class Spool:
         return Receipts(self._state, f"{run}/{number:08d}-", files=None, error_files=None)
 
 
-class Sealer:
+class PartSealer:
     """`scratch` is a local folder for parts in the making; None: the system's. `row` is what parts hold."""
 
     def __init__(
@@ -155,7 +155,7 @@ class Sealer:
         found = []
         for stat in self._state.list(f"{SEALED}{run}/"):
             match = _SEALED.fullmatch(stat.key)
-            if not match or f"{run}/{name_of(int(match[2]), int(match[3]))}{ENDINGS[self._form]}" not in files:
+            if not match or f"{run}/{part_name(int(match[2]), int(match[3]))}{ENDINGS[self._form]}" not in files:
                 continue
             part = self._parts.get(stat.key)  # another thread may take it away again
             if part is None:
@@ -169,7 +169,7 @@ class Sealer:
             done = self.parts(run)
             waiting = self._without_duplicates(run, numbers, done)
             following = 1 + max((part.last for part in done), default=0)
-            late = [Piece((number,), ()) for number in waiting if number < following]
+            late = [PartPlan((number,), ()) for number in waiting if number < following]
             ahead = [number for number in waiting if number >= following]
             pieces = self._pieces(run, ahead, following, is_lost=is_lost, rest=rest)
             made += [self._write(run, piece) for piece in (*late, *pieces)]
@@ -188,7 +188,7 @@ class Sealer:
 
     def _pieces(
         self, run: str, ahead: list[int], following: int, *, is_lost: Callable[[str], bool], rest: bool
-    ) -> Iterator[Piece]:
+    ) -> Iterator[PartPlan]:
         present: list[int] = []
         missing: list[int] = []
         size = 0
@@ -201,21 +201,21 @@ class Sealer:
             following = number + 1
             size += self._spooled(run, number).size
             if size >= self._file_size:
-                yield Piece(tuple(present), tuple(missing))
+                yield PartPlan(tuple(present), tuple(missing))
                 present, missing, size = [], [], 0
         if present and rest:
-            yield Piece(tuple(present), tuple(missing))
+            yield PartPlan(tuple(present), tuple(missing))
 
-    def _spooled(self, run: str, number: int) -> Spooled:
+    def _spooled(self, run: str, number: int) -> SpooledBatch:
         spooled = self.spool.read(run, number)
         assert spooled  # only whole ones are in a piece
         return spooled
 
-    def _write(self, run: str, piece: Piece) -> SealedPart:
+    def _write(self, run: str, piece: PartPlan) -> SealedPart:
         first, last = min(piece.present + piece.missing), piece.present[-1]
-        name = name_of(first, last)
+        name = part_name(first, last)
         batches = [self._spooled(run, number) for number in piece.present]
-        part = described(f"{run}/{name}{ENDINGS[self._form]}", first, last, piece.missing, batches)
+        part = describe_part(f"{run}/{name}{ENDINGS[self._form]}", first, last, piece.missing, batches)
         lines = (line for batch in batches for line in self.spool.lines(batch))
         with tempfile.TemporaryFile(dir=self._scratch) as file:
             if self._form == "parquet":
@@ -232,7 +232,9 @@ class Sealer:
         return part
 
 
-def described(file: str, first: int, last: int, missing: tuple[int, ...], batches: list[Spooled]) -> SealedPart:
+def describe_part(
+    file: str, first: int, last: int, missing: tuple[int, ...], batches: list[SpooledBatch]
+) -> SealedPart:
     outcomes: dict[str, int] = {}
     left_out: dict[str, int] = {}
     for batch in batches:
@@ -251,13 +253,13 @@ def described(file: str, first: int, last: int, missing: tuple[int, ...], batche
     )
 
 
-def name_of(first: int, last: int) -> str:
+def part_name(first: int, last: int) -> str:
     return f"part-{first:08d}-{last:08d}"
 
 
 def write_json_lines(file: BinaryIO, lines: Iterable[bytes]) -> None:
     """One frame: not every reader of zstd looks behind the first."""
-    with zstandard.ZstdCompressor(level=LEVEL, write_checksum=True).stream_writer(file, closefd=False) as out:
+    with zstandard.ZstdCompressor(level=ZSTD_LEVEL, write_checksum=True).stream_writer(file, closefd=False) as out:
         for line in lines:
             out.write(line)
 
@@ -266,18 +268,18 @@ def write_parquet(file: BinaryIO, lines: Iterable[bytes], kind: type[msgspec.Str
     arrow, parquet = pyarrow()
     schema, decoder = schema_of(kind), msgspec.json.Decoder(kind)
     with parquet.ParquetWriter(file, schema, compression="zstd") as writer:
-        for group in groups(lines):
+        for group in row_groups(lines):
             arrays: list[Any] = columns_of([decoder.decode(line) for line in group], kind)
             writer.write_table(arrow.Table.from_arrays(arrays, schema=schema))
 
 
-def groups(lines: Iterable[bytes]) -> Iterator[list[bytes]]:
+def row_groups(lines: Iterable[bytes]) -> Iterator[list[bytes]]:
     group: list[bytes] = []
     size = 0
     for line in lines:
         group.append(line)
         size += len(line)
-        if size >= ROW_GROUP:
+        if size >= ROW_GROUP_BYTES:
             yield group
             group, size = [], 0
     if group:

@@ -14,16 +14,16 @@ from webmill.commoncrawl.batch import batch_id, parse_batch_id
 from webmill.errors import BadInput
 from webmill.formats.warc.typed_records import FileType
 from webmill.infra.queue.base import Message
-from webmill.pipeline.extract.manifest import Files, manifest_line
+from webmill.pipeline.extract.manifest import TaskFiles, manifest_line
 
-_files = msgspec.json.Decoder(Files)
+_files = msgspec.json.Decoder(TaskFiles)
 
 
 class Task(msgspec.Struct, frozen=True):
     """What a worker is given. It has `files`, or is a `batch` of the run `run` with a number, counted from 1."""
 
     id: str
-    files: Files = {}
+    files: TaskFiles = {}
     batch: bytes = b""
     run: str = ""
     number: int = 0
@@ -34,12 +34,12 @@ class Task(msgspec.Struct, frozen=True):
         return f"{self.run}/{self.number:08d}-" if self.run else f"{self.id}/"
 
 
-def task_id(name: str, files: Files, *, digest: str) -> str:
+def task_id(name: str, files: TaskFiles, *, digest: str) -> str:
     """Return an id that is derived from what is made and of which files: other settings are another task."""
     return f"{name}-{hashlib.sha256(f'{digest} {manifest_line(files)}'.encode()).hexdigest()[:12]}"
 
 
-def message_of(task: Task) -> Message:
+def task_message(task: Task) -> Message:
     return Message(task.id, task.batch or msgspec.json.encode(task.files))
 
 

@@ -11,7 +11,7 @@ from webmill.formats.warc.typed_records import FileType
 from webmill.pipeline.extract.receipts import Receipt
 
 
-class Totals(msgspec.Struct, kw_only=True):
+class TaskTotals(msgspec.Struct, kw_only=True):
     """What a task has made so far. `captures` = rows + left out, but for those of which only an error tells."""
 
     parts: int = 0
@@ -29,7 +29,7 @@ class Totals(msgspec.Struct, kw_only=True):
     finished: bool = False
 
 
-class Failure(msgspec.Struct, frozen=True):
+class TaskFailure(msgspec.Struct, frozen=True):
     task: str
     reason: str
 
@@ -46,7 +46,7 @@ class ExtractReport(msgspec.Struct, kw_only=True):
     left_out: dict[str, int] = {}
     errors: int = 0
     reasons: dict[str, int] = {}
-    failures: list[Failure] = []
+    failures: list[TaskFailure] = []
     given_back: int = 0
     stopped: bool = False
     failed: int = 0
@@ -61,9 +61,9 @@ class ExtractReport(msgspec.Struct, kw_only=True):
 
     @property
     def unread(self) -> int:
-        return mostly_rejected(self.outcomes, captures=self.captures)
+        return count_if_mostly_rejected(self.outcomes, captures=self.captures)
 
-    def add(self, totals: Totals) -> None:
+    def add(self, totals: TaskTotals) -> None:
         self.tasks += 1
         self.captures += totals.captures
         self.documents += totals.documents
@@ -73,14 +73,14 @@ class ExtractReport(msgspec.Struct, kw_only=True):
         add_counts(self.reasons, totals.reasons)
 
 
-def rejected_of(outcomes: Mapping[str, int]) -> dict[str, int]:
+def rejected_outcomes(outcomes: Mapping[str, int]) -> dict[str, int]:
     """Return the outcomes of captures that could not be read."""
     return {name: count for name, count in outcomes.items() if name in REJECTED}
 
 
-def mostly_rejected(outcomes: Mapping[str, int], *, captures: int) -> int:
+def count_if_mostly_rejected(outcomes: Mapping[str, int], *, captures: int) -> int:
     """Return how many captures could not be read, where that is more than half of them; else 0."""
-    rejected = sum(rejected_of(outcomes).values())
+    rejected = sum(rejected_outcomes(outcomes).values())
     return rejected if 2 * rejected > captures else 0
 
 
@@ -89,8 +89,8 @@ def add_counts(to: dict[str, int], counts: Mapping[str, int]) -> None:
         to[name] = to.get(name, 0) + count
 
 
-def totals_of(receipts: Iterable[Receipt]) -> Totals:
-    totals = Totals()
+def add_up_receipts(receipts: Iterable[Receipt]) -> TaskTotals:
+    totals = TaskTotals()
     for receipt in receipts:
         totals.parts += 1
         totals.captures += receipt.captures

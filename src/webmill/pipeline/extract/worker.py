@@ -31,14 +31,14 @@ from webmill.infra.address import below, scheme_of
 from webmill.infra.request_outcome import AccessRefused
 from webmill.infra.retry import BackoffPolicy, retrying
 from webmill.infra.storage.backends import open_storage
-from webmill.pipeline.extract.maker import open_maker
-from webmill.pipeline.extract.parts import Part, Sinks
-from webmill.pipeline.extract.places import Archives, open_fetcher, open_sink
-from webmill.pipeline.extract.plan import Plan, Target, is_queue
+from webmill.pipeline.extract.parts import PartSinks, TaskPart
+from webmill.pipeline.extract.plan import ExtractPlan, OutputTarget, is_queue
 from webmill.pipeline.extract.receipts import Receipt, Receipts
-from webmill.pipeline.extract.sources import Replay, opened_files
+from webmill.pipeline.extract.resources import ArchiveLocator, open_fetcher, open_sink
+from webmill.pipeline.extract.row_maker import open_row_maker
+from webmill.pipeline.extract.task_files import ReplayStream, open_task_files
 from webmill.pipeline.extract.tasks import Task
-from webmill.pipeline.extract.totals import Totals, totals_of
+from webmill.pipeline.extract.totals import TaskTotals, add_up_receipts
 
 SPOOL = "spool"
 CAPTURES = "CAPTURES"  # how many of a batch are done
@@ -46,73 +46,73 @@ DELIVERY = BackoffPolicy(attempts=6, first_wait=0.5, longest_wait=15.0)
 
 T = TypeVar("T")
 
-_open: Worker | None = None  # of this process
+_worker: Worker | None = None  # of this process
 
 
 class OutputFailed(Misconfigured):
     """The output cannot be written: no other task would fare better."""
 
 
-def run_task(plan: Plan, task: Task) -> Totals:
+def run_task(plan: ExtractPlan, task: Task) -> TaskTotals:
     """Work a task to its end, and return what it has made. To be run by an executor."""
-    global _open  # noqa: PLW0603 - what a process keeps between two tasks
-    if _open is None or _open.plan != plan:
+    global _worker  # noqa: PLW0603 - what a process keeps between two tasks
+    if _worker is None or _worker.plan != plan:
         close_worker()
-        _open = Worker(plan)
+        _worker = Worker(plan)
         atexit.register(close_worker)
-    return _open.run(task)
+    return _worker.run(task)
 
 
 def close_worker() -> None:
     """Close what the worker of this process has opened, if there is one."""
-    global _open
-    worker, _open = _open, None
+    global _worker
+    worker, _worker = _worker, None
     if worker:
         worker.close()
 
 
 class Worker:
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: ExtractPlan) -> None:
         self.plan = plan
         self._downloaded = 0
         self._fetcher: CaptureFetcher | None = None
-        self._archives = Archives(plan)
+        self._archives = ArchiveLocator(plan)
         self._stack = ExitStack()
-        self._maker = self._stack.enter_context(closing(open_maker(plan)))
+        self._maker = self._stack.enter_context(closing(open_row_maker(plan)))
 
     def close(self) -> None:
         self._stack.close()
 
-    def run(self, task: Task) -> Totals:
+    def run(self, task: Task) -> TaskTotals:
         plan = self.plan
         with ExitStack() as stack:
-            stall = stack.enter_context(Stall(timeout=plan.timeout, memory=plan.memory, active=plan.killable))
+            stall = stack.enter_context(TaskWatchdog(timeout=plan.timeout, memory=plan.memory, active=plan.killable))
             receipts = open_receipts(plan, task)
             sinks = self._sinks(receipts, stack)
             done = receipts.read_and_clear()
             if done and done[-1].last:
-                return totals_of(done)
+                return add_up_receipts(done)
             began = time.monotonic()
             parts = self._batch_parts if task.run else self._file_parts
             for part in parts(task, done, sinks, stall):
                 receipt = self._delivered(task, part, len(done), sinks, seconds=time.monotonic() - began)
-                _deliver(partial(receipts.add, receipt))
+                _deliver_durably(partial(receipts.add, receipt))
                 done.append(receipt)
                 began = time.monotonic()
                 stall.moved()
-            return totals_of(done)
+            return add_up_receipts(done)
 
-    def _sinks(self, receipts: Receipts, stack: ExitStack) -> Sinks:
+    def _sinks(self, receipts: Receipts, stack: ExitStack) -> PartSinks:
         plan, counts = self.plan, receipts.counts
         if plan.spooled:
-            spool = Target(to=below(plan.state, SPOOL), format="jsonl", compression="zstd")
+            spool = OutputTarget(to=below(plan.state, SPOOL), format="jsonl", compression="zstd")
             output = open_sink(spool, self._maker.type, name=plan.name, counts=counts)
         else:
             output = open_sink(plan.output, self._maker.type, name=f"{plan.name}-write", counts=counts)
         errors = open_sink(plan.errors, ErrorRecord, name=f"{plan.name}-errors", counts=counts)
-        return Sinks(stack.enter_context(closing(output)), stack.enter_context(closing(errors)))
+        return PartSinks(stack.enter_context(closing(output)), stack.enter_context(closing(errors)))
 
-    def _delivered(self, task: Task, part: Part, number: int, sinks: Sinks, *, seconds: float) -> Receipt:
+    def _delivered(self, task: Task, part: TaskPart, number: int, sinks: PartSinks, *, seconds: float) -> Receipt:
         name = f"{task.id}-{number:05d}"  # of its errors another: both may go to one place
         downloaded, self._downloaded = self._downloaded, 0
         return Receipt(
@@ -120,8 +120,10 @@ class Worker:
             resume=part.resume,
             used=part.still_used(),
             sources=part.sources,
-            output=_deliver(partial(sinks.output.deliver, name, rows)) if (rows := part.rows) else None,
-            errors=_deliver(partial(sinks.errors.deliver, f"{name}-errors", part.errors)) if part.errors else None,
+            output=_deliver_durably(partial(sinks.output.deliver, name, rows)) if (rows := part.rows) else None,
+            errors=_deliver_durably(partial(sinks.errors.deliver, f"{name}-errors", part.errors))
+            if part.errors
+            else None,
             captures=part.captures,
             bytes=part.bytes,
             outcomes=part.outcomes,
@@ -134,16 +136,16 @@ class Worker:
 
     # --- files ---
 
-    def _file_parts(self, task: Task, done: list[Receipt], sinks: Sinks, stall: Stall) -> Iterator[Part]:
+    def _file_parts(self, task: Task, done: list[Receipt], sinks: PartSinks, stall: TaskWatchdog) -> Iterator[TaskPart]:
         """Every part begins its reading anew, as after a kill: so a kill changes nothing, whatever is in the files."""
         start = done[-1].resume if done else {}
         known = done[-1].sources if done else {}
         used = done[-1].used if done else ()
-        with opened_files(task.files, self._archives.find, start=start, known=known) as (streams, sources):
+        with open_task_files(task.files, self._archives.find, start=start, known=known) as (streams, sources):
             while True:
-                part = Part(task, self.plan, self._maker, sinks, used=used)
+                part = TaskPart(task, self.plan, self._maker, sinks, used=used)
                 part.sources, part.resume = sources, dict(start)
-                _fill(part, streams, start, stall, filename=task.files[FileType.WARC])
+                _fill_part(part, streams, start, stall, filename=task.files[FileType.WARC])
                 yield part
                 if part.last:
                     return
@@ -153,12 +155,14 @@ class Worker:
 
     # --- batches ---
 
-    def _batch_parts(self, task: Task, done: list[Receipt], sinks: Sinks, stall: Stall) -> Iterator[Part]:
+    def _batch_parts(
+        self, task: Task, done: list[Receipt], sinks: PartSinks, stall: TaskWatchdog
+    ) -> Iterator[TaskPart]:
         """Captures come in the order of the archive's files, the same each time. Nearly always it is one part."""
         entries = decode_batch(task.batch)
         wanted = {number: item for number, item in enumerate(entries) if not isinstance(item, RejectedItem)}
         behind = done[-1].resume.get(CAPTURES, 0) if done else 0
-        part = Part(task, self.plan, self._maker, sinks)
+        part = TaskPart(task, self.plan, self._maker, sinks)
         if not behind:
             for item in entries:
                 if isinstance(item, RejectedItem):
@@ -171,7 +175,7 @@ class Worker:
             stall.moved()
             if part.is_full() and at < len(wanted):
                 yield part
-                part = Part(task, self.plan, self._maker, sinks)
+                part = TaskPart(task, self.plan, self._maker, sinks)
         part.last = True
         yield part
 
@@ -189,11 +193,11 @@ class Worker:
         self._downloaded += size
 
 
-def is_paced(plan: Plan) -> bool:
+def is_paced(plan: ExtractPlan) -> bool:
     return scheme_of(plan.source)[0] in ("http", "https") and plan.fetching.commoncrawl.rate > 0
 
 
-def _deliver(deliver: Callable[[], T]) -> T:
+def _deliver_durably(deliver: Callable[[], T]) -> T:
     """Rows are durable on return. A place that cannot be written, after some patience, stops all work."""
     try:
         return retrying(deliver, policy=DELIVERY)
@@ -205,8 +209,13 @@ def _deliver(deliver: Callable[[], T]) -> T:
         raise
 
 
-def _fill(
-    part: Part, streams: Mapping[FileType, Replay], start: Mapping[str, int], stall: Stall, *, filename: str
+def _fill_part(
+    part: TaskPart,
+    streams: Mapping[FileType, ReplayStream],
+    start: Mapping[str, int],
+    stall: TaskWatchdog,
+    *,
+    filename: str,
 ) -> None:
     """Until it is full, or the files are at their end."""
     warc, wat, wet = (streams.get(file_type) for file_type in (FileType.WARC, FileType.WAT, FileType.WET))
@@ -227,7 +236,7 @@ def _fill(
     part.last = True
 
 
-def open_receipts(plan: Plan, task: Task) -> Receipts:
+def open_receipts(plan: ExtractPlan, task: Task) -> Receipts:
     """Where the parts are files, each receipt is proven by a look at its file."""
     to, errors = plan.output.to, plan.errors.to
     files = below(plan.state, SPOOL) if plan.spooled else to
@@ -239,7 +248,7 @@ def open_receipts(plan: Plan, task: Task) -> Receipts:
     )
 
 
-class Stall:
+class TaskWatchdog:
     """Keeps a task from hanging or eating the machine: its process ends, with its stack as the reason.
 
     A loop in C code cannot be stopped from within Python; faulthandler's watchdog thread ends the process all the same.

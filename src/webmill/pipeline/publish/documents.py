@@ -30,7 +30,7 @@ from webmill.infra.storage.base import Storage
 from webmill.model import CAPTURE_COLUMNS, CaptureRef, Document, capture_columns, columns
 from webmill.pipeline.documents import DocumentFiles
 from webmill.pipeline.progress import ProgressBar
-from webmill.pipeline.publish.newest import HEADS, Newest, reason_against, under, urlkey_of
+from webmill.pipeline.publish.newest import HEADS, NewestCaptures, reason_to_skip, urlkey_of, with_capture
 from webmill.publish import history
 from webmill.publish.blobs import Json
 from webmill.publish.publication import Publication, PublishOptions, PublishResult, utc_now
@@ -46,12 +46,12 @@ FACETS = (*(column.name for column in columns() if column.facet), "domain")
 FIRST_SEEN = ("date", *CAPTURE_COLUMNS)  # of the capture that the content was first seen in
 READ = frozenset({*HEADS, *CONTENT, *FACETS})
 WRITERS = 8  # blobs on their way at once
-MANY, MUCH = 16, 1 << 18  # pages, characters of text that one writer takes at once
-TITLE = 300  # characters of a title in the index; the whole is in the content
-_TOLD = 1000  # rows that are told one by one in errors.json
+GROUP_DOCUMENTS, GROUP_CHARACTERS = 16, 1 << 18  # pages, characters of text that one writer takes at once
+TITLE_CHARACTERS = 300  # characters of a title in the index; the whole is in the content
+MAX_PROBLEMS = 1000  # rows that are told one by one in errors.json
 
-NO_ECHO: tuple[int, CaptureRef | None] = (-1, None)
-Numbered: TypeAlias = tuple[int, str, Document | BadInput]  # through all files; the file and row, as it is told
+NO_REPEATED: tuple[int, CaptureRef | None] = (-1, None)
+NumberedRow: TypeAlias = tuple[int, str, Document | BadInput]  # through all files; the file and row, as it is told
 
 
 class DocumentsRead(msgspec.Struct):
@@ -65,7 +65,7 @@ class DocumentsRead(msgspec.Struct):
 
     def refuse(self, reason: str, message: str, *, where: str) -> None:
         self.rows[reason] += 1
-        if len(self.problems) < _TOLD:
+        if len(self.problems) < MAX_PROBLEMS:
             self.problems.append(
                 PublishProblem(stage="documents", source=SOURCE, url=where, message=f"{reason}: {message}")
             )
@@ -102,13 +102,13 @@ def publish_documents(
     run = new_run_name(KIND, started)
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="webmill-publish-")))
-        newest = choose(documents, files, found, folder)
+        newest = choose_newest(documents, files, found, folder)
         publication = stack.enter_context(
             Publication.begin(storage, options=options, now=now, run=run, started=started)
         )
-        chosen = chosen_documents(documents, files, newest, found)
-        for document, item in made(chosen, publication, facets=options.facets, look_first=look_first):
-            add(publication, document, item, found)
+        chosen = read_chosen(documents, files, newest, found)
+        for document, item in store_documents(chosen, publication, facets=options.facets, look_first=look_first):
+            add_item(publication, document, item, found)
             bar.advance()
         for problem in found.problems:
             publication.report(problem)
@@ -122,12 +122,12 @@ def publish_documents(
 # --- which rows ---
 
 
-def choose(documents: DocumentFiles, files: Iterable[str], found: DocumentsRead, folder: Path) -> Newest:
-    newest = Newest(folder)
-    for ordinal, row, document in every(documents, files, found, read=HEADS):
+def choose_newest(documents: DocumentFiles, files: Iterable[str], found: DocumentsRead, folder: Path) -> NewestCaptures:
+    newest = NewestCaptures(folder)
+    for ordinal, row, document in read_rows(documents, files, found, read=HEADS):
         if isinstance(document, BadInput):
             found.refuse("bad_row", document.message, where=row)
-        elif reason := reason_against(document):
+        elif reason := reason_to_skip(document):
             found.rows[reason] += 1
         else:
             newest.add(document, ordinal)
@@ -136,9 +136,9 @@ def choose(documents: DocumentFiles, files: Iterable[str], found: DocumentsRead,
     return newest
 
 
-def every(
+def read_rows(
     documents: DocumentFiles, files: Iterable[str], found: DocumentsRead, *, read: Collection[str]
-) -> Iterator[Numbered]:
+) -> Iterator[NumberedRow]:
     """Yield all rows of all files, each under the same number each time. A file that is not whole ends where it cannot
     be read on: the second time maybe earlier, since text may be damaged where heads are not.
     """
@@ -156,7 +156,7 @@ def every(
 # --- their content ---
 
 
-def made(
+def store_documents(
     chosen: Iterable[Document],
     publication: Publication,
     *,
@@ -172,9 +172,9 @@ def made(
 
     with ThreadPoolExecutor(WRITERS, thread_name_prefix="webmill-blobs") as writers:
         on_the_way: deque[tuple[list[Document], Future[list[PublishedItem | BadInput]]]] = deque()
-        for some in chunks(chosen):
+        for some in group_documents(chosen):
             if look_first:
-                some = yield from there(some, publication, facets=facets)  # the others
+                some = yield from find_stored(some, publication, facets=facets)  # the others
             if some:
                 on_the_way.append((some, writers.submit(put, some)))
             if len(on_the_way) > 4 * WRITERS:
@@ -184,19 +184,19 @@ def made(
             yield from zip(some, items.result(), strict=True)
 
 
-def there(
+def find_stored(
     documents: list[Document], publication: Publication, *, facets: tuple[str, ...]
 ) -> Generator[tuple[Document, PublishedItem | BadInput], None, list[Document]]:
     """Yield those whose content is there already; return the others."""
     others = []
     for document in documents:
         try:
-            hash_ = publication.find(content_of(document))
+            hash_ = publication.find(blob_content(document))
         except BadInput as error:
             yield document, error
             continue
         if hash_:
-            yield document, item_of(document, hash_, facets=facets)
+            yield document, make_item(document, hash_, facets=facets)
         else:
             others.append(document)
     return others
@@ -204,25 +204,27 @@ def there(
 
 def put_document(document: Document, publication: Publication, *, facets: tuple[str, ...]) -> PublishedItem | BadInput:
     try:
-        return item_of(document, publication.put(content_of(document)), facets=facets)
+        return make_item(document, publication.put(blob_content(document)), facets=facets)
     except BadInput as error:
         return error
 
 
-def chunks(documents: Iterable[Document]) -> Iterator[list[Document]]:
+def group_documents(documents: Iterable[Document]) -> Iterator[list[Document]]:
     chunk: list[Document] = []
     size = 0
     for document in documents:
         chunk.append(document)
         size += len(document.text or "")
-        if size >= MUCH or len(chunk) == MANY:
+        if size >= GROUP_CHARACTERS or len(chunk) == GROUP_DOCUMENTS:
             yield chunk
             chunk, size = [], 0
     if chunk:
         yield chunk
 
 
-def add(publication: Publication, document: Document, item: PublishedItem | BadInput, found: DocumentsRead) -> None:
+def add_item(
+    publication: Publication, document: Document, item: PublishedItem | BadInput, found: DocumentsRead
+) -> None:
     try:
         if isinstance(item, BadInput):
             raise item
@@ -233,28 +235,28 @@ def add(publication: Publication, document: Document, item: PublishedItem | BadI
         found.rows["published"] += 1
 
 
-def chosen_documents(
-    documents: DocumentFiles, files: Iterable[str], newest: Newest, found: DocumentsRead
+def read_chosen(
+    documents: DocumentFiles, files: Iterable[str], newest: NewestCaptures, found: DocumentsRead
 ) -> Iterator[Document]:
     echoes = newest.echoes()
-    at, echo = next(echoes, NO_ECHO)
-    for ordinal, row, document in every(documents, files, found, read=READ):
+    at, echo = next(echoes, NO_REPEATED)
+    for ordinal, row, document in read_rows(documents, files, found, read=READ):
         while echo and at < ordinal:  # the row that has its text could not be read again
             found.rows["no_text"] += 1
-            at, echo = next(echoes, NO_ECHO)
+            at, echo = next(echoes, NO_REPEATED)
         if isinstance(document, Document):
             if ordinal in newest:
                 yield document
             while echo and at == ordinal:
-                yield under(document, echo)
-                at, echo = next(echoes, NO_ECHO)
+                yield with_capture(document, echo)
+                at, echo = next(echoes, NO_REPEATED)
         elif ordinal in newest or at == ordinal:  # its head was right
             found.refuse("bad_row", document.message, where=row)
     if echo:
         found.rows["no_text"] += 1 + sum(1 for _ in echoes)
 
 
-def content_of(document: Document) -> dict[str, Json]:
+def blob_content(document: Document) -> dict[str, Json]:
     """Return what its blob holds. Nothing stands for what is not there: a column that comes later changes no blob of a
     page that lacks it.
     """
@@ -266,23 +268,27 @@ def _as_json(value: Any) -> Json:
     return value if type(value) is str else msgspec.to_builtins(value)
 
 
-def item_of(document: Document, hash_: str, *, facets: tuple[str, ...]) -> PublishedItem:
+def make_item(document: Document, hash_: str, *, facets: tuple[str, ...]) -> PublishedItem:
     """When and where its content was first seen is kept from before while the content is the same
     (`PublishOptions.carried`), so that a page that was only visited again is the same item.
     """
-    metadata: dict[str, Scalar] = {"title": (document.title or "")[:TITLE], "url": document.url}
+    metadata: dict[str, Scalar] = {"title": (document.title or "")[:TITLE_CHARACTERS], "url": document.url}
     if date := document.date:
         metadata["date"] = msgspec.to_builtins(date.astimezone(UTC).replace(microsecond=0))
     metadata |= capture_columns({name: getattr(document, name) for name in CAPTURE_COLUMNS})
-    return PublishedItem(urlkey_of(document), SOURCE, hash_, facets=facets_of(document, facets), metadata=metadata)
+    return PublishedItem(
+        urlkey_of(document), SOURCE, hash_, facets=document_facets(document, facets), metadata=metadata
+    )
 
 
-def facets_of(document: Document, facets: tuple[str, ...]) -> dict[str, str]:
-    known = {name: domain_of(document.url) if name == "domain" else getattr(document, name) for name in facets}
+def document_facets(document: Document, facets: tuple[str, ...]) -> dict[str, str]:
+    known = {
+        name: registered_domain_of(document.url) if name == "domain" else getattr(document, name) for name in facets
+    }
     return {name: value for name, value in known.items() if value}
 
 
-def domain_of(url: str) -> str:
+def registered_domain_of(url: str) -> str:
     try:
         host = host_of(normalise(url))
     except BadInput:

@@ -16,7 +16,7 @@ from webmill.errors import NotFound, WebmillError
 from webmill.infra.storage.base import Readable, Storage
 from webmill.infra.storage.local import LocalStorage
 from webmill.infra.tree import files_below
-from webmill.pipeline.documents import is_documents
+from webmill.pipeline.documents import is_document_file
 from webmill.publish import history
 from webmill.publish.keys import LAST_CHECK
 from webmill.publish.manifest import read_file
@@ -25,10 +25,10 @@ from webmill.publish.version import STATS, VersionStats
 
 log = logging.getLogger(__name__)
 
-TICK = 0.02  # seconds that the times of files may be behind the clock
+CLOCK_TOLERANCE = 0.02  # seconds that the times of files may be behind the clock
 
 
-class Looked(msgspec.Struct, frozen=True):
+class DocumentsChecked(msgspec.Struct, frozen=True):
     """`LAST_CHECK`: when documents were last looked at, and the live version was found to hold them all."""
 
     at: datetime
@@ -36,26 +36,26 @@ class Looked(msgspec.Struct, frozen=True):
 
 def reason_not_to_publish(root: Path, *, most: int | None = None) -> str:
     """Empty when there are documents that nobody has looked at; among the first so many, for a glance."""
-    last = last_look(LocalStorage(root), now=datetime.now(UTC))
+    last = last_checked_at(LocalStorage(root), now=datetime.now(UTC))
     there = False
-    for entry in islice(documents_in(root), most):
+    for entry in islice(document_files(root), most):
         try:
             # Files come by renaming, which changes this time and not that of the content.
             came = entry.stat(follow_symlinks=False).st_ctime
         except FileNotFoundError:  # gone meanwhile
             continue
         there = True
-        if not last or came >= last.timestamp() - TICK:
+        if not last or came >= last.timestamp() - CLOCK_TOLERANCE:
             return ""
     return "no documents since the live version" if there else "there are no documents yet"
 
 
-def documents_in(root: Path) -> Iterator[os.DirEntry[str]]:
+def document_files(root: Path) -> Iterator[os.DirEntry[str]]:
     folder = PublishFolders(root).documents
-    return (entry for entry in files_below(folder) if is_documents(Path(entry.path).relative_to(folder).as_posix()))
+    return (entry for entry in files_below(folder) if is_document_file(Path(entry.path).relative_to(folder).as_posix()))
 
 
-def last_look(storage: Storage, *, now: datetime) -> datetime | None:
+def last_checked_at(storage: Storage, *, now: datetime) -> datetime | None:
     """Those that came while a version was made are not in it: what counts is when that began.
 
     A time to come is of a clock that has been set back since: what came after it may bear an earlier one. And a look
@@ -66,26 +66,26 @@ def last_look(storage: Storage, *, now: datetime) -> datetime | None:
         if last is None:
             return None
         newest = max(history.versions_at(storage, last), key=lambda version: version.published_at)
-        looks = [at for at in _looked(storage) if at >= newest.published_at]
-        return max((at for at in [counts_of(storage, newest).started_at, *looks] if at <= now), default=None)
+        looks = [at for at in _recorded_checks(storage) if at >= newest.published_at]
+        return max((at for at in [version_counts(storage, newest).started_at, *looks] if at <= now), default=None)
     except WebmillError:  # publishing tells what is wrong
         return None
 
 
-def note_look(storage: Storage, at: datetime) -> None:
+def record_check(storage: Storage, at: datetime) -> None:
     """Without it the next run looks again, and finds the same."""
     try:
-        storage.write(LAST_CHECK, encode(Looked(at)))
+        storage.write(LAST_CHECK, encode(DocumentsChecked(at)))
     except WebmillError as error:
         log.warning("the next run will look at the same documents again: %s", error)
 
 
-def counts_of(storage: Readable, version: Version) -> VersionStats:
+def version_counts(storage: Readable, version: Version) -> VersionStats:
     return decode(read_file(storage, version, STATS), VersionStats, source=STATS)
 
 
-def _looked(storage: Readable) -> list[datetime]:
+def _recorded_checks(storage: Readable) -> list[datetime]:
     try:
-        return [decode(storage.read(LAST_CHECK), Looked, source=LAST_CHECK).at]
+        return [decode(storage.read(LAST_CHECK), DocumentsChecked, source=LAST_CHECK).at]
     except NotFound:
         return []

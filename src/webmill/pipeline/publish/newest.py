@@ -24,16 +24,16 @@ from webmill.formats.url.surt import surt
 from webmill.model import CAPTURE_COLUMNS, CaptureRef, Document
 from webmill.publish.rows import Row, SortedRows
 
-_LINE = struct.Struct(">QQ12s?")  # time, number of the row, digest, whether it repeats another
+_ROW = struct.Struct(">QQ12s?")  # time, number of the row, digest, whether it repeats another
 _ORDINAL = struct.Struct(">Q")
 NO_DIGEST = bytes(12)
-NONE = (1 << 64) - 1
+NO_ROW = (1 << 64) - 1
 BEFORE_TIME = 1 << 40  # seconds: years before the first year
 # What rows are chosen by. Their text is read only where nothing else tells that they have some.
 HEADS = ("url", "urlkey", "date", "text_chars", "status", "type", "mime", "digest", *CAPTURE_COLUMNS)
 
 
-def reason_against(document: Document) -> str | None:
+def reason_to_skip(document: Document) -> str | None:
     """Return why there is nothing to publish of it."""
     if not document.url:
         return "no_url"
@@ -57,7 +57,7 @@ def urlkey_of(document: Document) -> str:
     return document.urlkey or surt(document.url)
 
 
-def order_of(document: Document) -> int:
+def time_order(document: Document) -> int:
     """Return a number by which captures are in the order of their seconds; 0 when nobody knows when it was."""
     return BEFORE_TIME + int(document.date.timestamp()) if document.date else 0
 
@@ -73,11 +73,11 @@ class PackedCapture(NamedTuple):
 
     @classmethod
     def read(cls, line: bytes) -> PackedCapture:
-        order, ordinal, digest, repeats = _LINE.unpack_from(line)
-        return cls(order, ordinal, digest, repeats, line[_LINE.size :])
+        order, ordinal, digest, repeats = _ROW.unpack_from(line)
+        return cls(order, ordinal, digest, repeats, line[_ROW.size :])
 
 
-class Bits:
+class RowNumbers:
     """A set of row numbers: a bit each."""
 
     def __init__(self) -> None:
@@ -92,7 +92,7 @@ class Bits:
         return number >> 3 < len(self._bytes) and bool(self._bytes[number >> 3] >> (number & 7) & 1)
 
 
-class Newest:
+class NewestCaptures:
     """Takes the heads of all rows, then knows which are published. `counts` is of all others: why not."""
 
     def __init__(self, folder: Path) -> None:
@@ -100,13 +100,13 @@ class Newest:
         self._repeats = SortedRows(folder, "repeats")  # by digest: the row to fall back on, and the head
         self._texts = SortedRows(folder, "texts")  # by digest; only when it is asked for
         self._echoes = SortedRows(folder, "echoes")  # by the row that has their text
-        self._rows_with_text = Bits()
+        self._rows_with_text = RowNumbers()
         self.counts = {"older": 0}
 
     def add(self, document: Document, ordinal: int) -> None:
         repeats = repeats_another(document)
-        line = _LINE.pack(order_of(document), ordinal, packed_digest(document), repeats)
-        head = packed_head(document) if repeats else b""
+        line = _ROW.pack(time_order(document), ordinal, pack_digest(document), repeats)
+        head = pack_head(document) if repeats else b""
         self._rows.add(urlkey_of(document).encode(errors="replace"), line + head)
 
     def choose(self) -> None:
@@ -140,7 +140,7 @@ class Newest:
             self._count("older", texts - 1)
             self._count("repeated", repeats)
             return False
-        self._repeats.add(last.digest, _ORDINAL.pack(text.ordinal if text else NONE) + last.head)
+        self._repeats.add(last.digest, _ORDINAL.pack(text.ordinal if text else NO_ROW) + last.head)
         self._count("older", texts - bool(text))
         self._count("repeated", repeats - 1)
         return True
@@ -150,12 +150,12 @@ class Newest:
             capture = PackedCapture.read(line)
             if not capture.repeats and capture.digest != NO_DIGEST:
                 self._texts.add(capture.digest, _ORDINAL.pack(capture.ordinal))
-        for (_, line), original in joined(self._repeats, self._texts):
+        for (_, line), original in join_sorted(self._repeats, self._texts):
             (fallback,) = _ORDINAL.unpack_from(line)
             if original:
                 self._echoes.add(original, line[_ORDINAL.size :])
-                self._count("older", fallback != NONE)
-            elif fallback != NONE:
+                self._count("older", fallback != NO_ROW)
+            elif fallback != NO_ROW:
                 self._rows_with_text.add(fallback)
                 self._count("repeated", 1)
             else:
@@ -166,7 +166,7 @@ class Newest:
             self.counts[reason] = self.counts.get(reason, 0) + count
 
 
-def joined(wanted: Iterable[Row], there: Iterable[Row]) -> Iterator[tuple[Row, bytes | None]]:
+def join_sorted(wanted: Iterable[Row], there: Iterable[Row]) -> Iterator[tuple[Row, bytes | None]]:
     """Each that is wanted with the first that is there under the same key. Both are sorted."""
     others = iter(there)
     other = next(others, None)
@@ -180,13 +180,13 @@ _heads = msgspec.json.Decoder(CaptureRef)
 read_head = _heads.decode
 
 
-def packed_digest(document: Document) -> bytes:
+def pack_digest(document: Document) -> bytes:
     """CDX files leave SHA-1 unnamed."""
     named = (document.digest or "").removeprefix("sha1:")
     return blake2b(named.encode(errors="replace"), digest_size=12).digest() if named else NO_DIGEST
 
 
-def packed_head(document: Document) -> bytes:
+def pack_head(document: Document) -> bytes:
     ref = document.capture
     urlkey, url, filename = map(printable, (urlkey_of(document), ref.url, ref.filename))
     return msgspec.json.encode(msgspec.structs.replace(ref, url=url, urlkey=urlkey, filename=filename, digest=""))
@@ -196,7 +196,7 @@ def printable(text: str) -> str:
     return text.encode(errors="replace").decode()
 
 
-def under(document: Document, ref: CaptureRef) -> Document:
+def with_capture(document: Document, ref: CaptureRef) -> Document:
     """Return the content of a document as that of another capture."""
     return msgspec.structs.replace(
         document,

@@ -15,9 +15,9 @@ from webmill.infra.storage.backends import open_versions
 from webmill.pipeline.documents import open_documents
 from webmill.pipeline.progress import ProgressReporter
 from webmill.pipeline.publish.documents import WRITERS, DocumentsRead, publish_documents
-from webmill.pipeline.publish.due import note_look
-from webmill.pipeline.search.bring import follow
-from webmill.pipeline.search.feed import Fed
+from webmill.pipeline.publish.due import record_check
+from webmill.pipeline.search.collection import update_existing_index
+from webmill.pipeline.search.feed import FeedReport
 from webmill.publish.guard import VersionShrunk
 from webmill.publish.publication import PublishOptions, PublishResult
 from webmill.settings import Settings
@@ -29,7 +29,7 @@ class PublishReport(msgspec.Struct, frozen=True, kw_only=True):
     published: PublishResult
     read: DocumentsRead
     seconds: float
-    fed: Fed | None = None
+    fed: FeedReport | None = None
     search_problem: str = ""
 
     @property
@@ -67,10 +67,10 @@ def publish_collection(
     if refusal:
         raise refusal
     if not published.is_new and not origin:  # else those of the collection were not looked at
-        note_look(versions, began)
+        record_check(versions, began)
     report = PublishReport(published=published, read=read, seconds=time.monotonic() - started)
     try:  # the version stays, whatever becomes of the index
-        fed = follow(root, settings.search, progress=progress, storage=storage)
+        fed = update_existing_index(root, settings.search, progress=progress, storage=storage)
     except WebmillError as error:
         return msgspec.structs.replace(report, search_problem=str(error))
     return msgspec.structs.replace(report, fed=fed)

@@ -23,10 +23,10 @@ from webmill.publish.types import PublishedItem
 from webmill.search.base import IndexedDocument, SearchAnswer, revision_of
 
 USED = tuple(each for each in columns() if (each.searchable or each.facet or each.shown) and each.name != "date")
-_BEFORE = {"warc": "warc_filename", "offset": "warc_offset", "length": "warc_length"}  # as items once had them
+_OLD_NAMES = {"warc": "warc_filename", "offset": "warc_offset", "length": "warc_length"}  # as items once had them
 
 
-def document_of(storage: Readable, item: PublishedItem, *, version: str) -> IndexedDocument:
+def to_indexed(storage: Readable, item: PublishedItem, *, version: str) -> IndexedDocument:
     """`BadInput` when its blob is damaged, or gone."""
     try:
         content = msgspec.json.decode(read_blob(storage, item.hash), type=dict[str, Any])
@@ -35,33 +35,33 @@ def document_of(storage: Readable, item: PublishedItem, *, version: str) -> Inde
     said = {**item.facets, **item.metadata, **{name: value for name, value in content.items() if value}}
     if isinstance(url := item.metadata.get("url"), str) and url:
         said["url"] = url
-    known = {column.name: value for column in USED if (value := value_of(column, said)) is not None}
+    known = {column.name: value for column in USED if (value := column_value(column, said)) is not None}
     return IndexedDocument(
-        **known | place_of(item) | {"id": item.id, "facets": dict(item.facets)},
+        **known | capture_place(item) | {"id": item.id, "facets": dict(item.facets)},
         hash=item.hash,
         version=version,
-        label=label_of(item),
-        date=date_of(item.metadata, content),
+        label=item_label(item),
+        date=document_date(item.metadata, content),
     )
 
 
-def value_of(column: DocumentColumn, said: Mapping[str, Any]) -> Any:
+def column_value(column: DocumentColumn, said: Mapping[str, Any]) -> Any:
     """Return what is said of a column; None when that is nothing of its type."""
     value = said.get(column.name)
     if column.is_time:
-        return moment_of(value)
+        return parse_moment(value)
     try:
         return msgspec.convert(value, column.type)
     except msgspec.ValidationError:
         return None
 
 
-def date_of(said: Mapping[str, Any], content: Mapping[str, Any]) -> datetime | None:
+def document_date(said: Mapping[str, Any], content: Mapping[str, Any]) -> datetime | None:
     """What is written on it; of a page that says nothing, when its content was first seen."""
-    return moment_of(said.get("date")) or moment_of(content.get("date")) or moment_of(said.get("captured"))
+    return parse_moment(said.get("date")) or parse_moment(content.get("date")) or parse_moment(said.get("captured"))
 
 
-def moment_of(text: object) -> datetime | None:
+def parse_moment(text: object) -> datetime | None:
     """Return the moment of a date in ISO 8601, or of 14 digits."""
     if not isinstance(text, str):
         return None
@@ -72,17 +72,17 @@ def moment_of(text: object) -> datetime | None:
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
-def place_of(item: PublishedItem) -> dict[str, Any]:
+def capture_place(item: PublishedItem) -> dict[str, Any]:
     """Return where its capture lies, as `publish documents` tells it; nothing when it is not told."""
-    return capture_columns({_BEFORE.get(name, name): value for name, value in item.metadata.items()})
+    return capture_columns({_OLD_NAMES.get(name, name): value for name, value in item.metadata.items()})
 
 
-def mark_of_item(item: PublishedItem) -> str:
+def item_mark(item: PublishedItem) -> str:
     """As its document's, without reading the blob."""
-    return revision_of(item.hash, label_of(item))
+    return revision_of(item.hash, item_label(item))
 
 
-def label_of(item: PublishedItem) -> str:
+def item_label(item: PublishedItem) -> str:
     said = (item.source, sorted(item.facets.items()), sorted(item.metadata.items()))
     return f"{crc32(msgspec.json.encode(said)):08x}"  # whose numbers may be of any size
 

@@ -18,7 +18,7 @@ import msgspec
 from webmill.errors import BadInput, NotFound
 from webmill.infra.storage.base import Storage
 from webmill.pipeline.progress import ProgressReporter
-from webmill.pipeline.search.documents import document_of, mark_of_item
+from webmill.pipeline.search.documents import item_mark, to_indexed
 from webmill.publish import history
 from webmill.publish.diff import pair_up, unshared_items
 from webmill.publish.manifest import read_version_index
@@ -28,16 +28,16 @@ from webmill.search.base import IndexedDocument, SearchEngine, key_of
 
 log = logging.getLogger(__name__)
 
-LOST = "00000000-00000000"  # a version that never was: nothing is known of what is in the index
+UNKNOWN_VERSION = "00000000-00000000"  # a version that never was: nothing is known of what is in the index
 BATCH = 2_000  # documents
 BATCH_TEXT = 32 << 20  # characters of text in memory at once
 
 
-class _Gone(Exception):
+class _VersionGone(Exception):
     """A version on the way is not kept any more. What an engine does not find is another matter."""
 
 
-class Fed(msgspec.Struct, kw_only=True):
+class FeedReport(msgspec.Struct, kw_only=True):
     version: str
     changed: int = 0
     removed: int = 0
@@ -45,36 +45,38 @@ class Fed(msgspec.Struct, kw_only=True):
     compared: bool = False  # with all of the version, since the one before it is gone
 
 
-def update(storage: Storage, engine: SearchEngine, *, progress: ProgressReporter) -> Fed:
+def update(storage: Storage, engine: SearchEngine, *, progress: ProgressReporter) -> FeedReport:
     """`NotFound` when nothing has been published."""
     live = history.live_version(storage)
-    fed = Fed(version=live.version)
+    fed = FeedReport(version=live.version)
     here, _, way = (engine.cursor() or "").partition(">")
     try:
         if way:
-            _go(storage, engine, here, way, fed, progress=progress)
+            _move_to(storage, engine, here, way, fed, progress=progress)
         if (way or here) != live.version:
-            _go(storage, engine, way or here, live.version, fed, progress=progress)
-    except _Gone:  # what is in the index is known by looking only
-        _compare(storage, engine, live, fed, progress=progress)
+            _move_to(storage, engine, way or here, live.version, fed, progress=progress)
+    except _VersionGone:  # what is in the index is known by looking only
+        _compare_all(storage, engine, live, fed, progress=progress)
     return fed
 
 
-def reconcile(storage: Storage, engine: SearchEngine, *, progress: ProgressReporter) -> Fed:
+def reconcile(storage: Storage, engine: SearchEngine, *, progress: ProgressReporter) -> FeedReport:
     """Compare with all of the live version: what was lost, doubled or left over on the way is mended."""
     live = history.live_version(storage)
-    fed = Fed(version=live.version)
-    _compare(storage, engine, live, fed, progress=progress)
+    fed = FeedReport(version=live.version)
+    _compare_all(storage, engine, live, fed, progress=progress)
     return fed
 
 
-def _go(storage: Storage, engine: SearchEngine, here: str, way: str, fed: Fed, *, progress: ProgressReporter) -> None:
+def _move_to(
+    storage: Storage, engine: SearchEngine, here: str, way: str, fed: FeedReport, *, progress: ProgressReporter
+) -> None:
     """`_Gone` when one of the two is."""
     try:
         old = read_version_index(storage, history.find_version(storage, here)) if here else None
         new = read_version_index(storage, history.find_version(storage, way))
     except NotFound as error:
-        raise _Gone from error
+        raise _VersionGone from error
     engine.apply((), (), cursor=f"{here}>{way}")
     _apply(storage, engine, _changes(storage, old, new), way, fed, progress=progress)
 
@@ -85,13 +87,15 @@ def _changes(
     try:
         yield from (pair for pair in pair_up(*unshared_items(storage, old, new)) if pair[0] != pair[1])
     except NotFound as error:  # gc took a shard meanwhile
-        raise _Gone from error
+        raise _VersionGone from error
 
 
-def _compare(storage: Storage, engine: SearchEngine, live: Version, fed: Fed, *, progress: ProgressReporter) -> None:
+def _compare_all(
+    storage: Storage, engine: SearchEngine, live: Version, fed: FeedReport, *, progress: ProgressReporter
+) -> None:
     """Memory: key and mark of everything in the index."""
     fed.compared = True
-    engine.apply((), (), cursor=f"{LOST}>{live.version}")
+    engine.apply((), (), cursor=f"{UNKNOWN_VERSION}>{live.version}")
     _apply(storage, engine, _differences(storage, engine, live), live.version, fed, progress=progress)
 
 
@@ -100,7 +104,7 @@ def _differences(
 ) -> Iterator[tuple[PublishedItem | None, PublishedItem | None]]:
     there = dict(engine.keys())
     for item in read_items(storage, read_version_index(storage, live)):
-        if there.pop(key_of(item.id), None) != mark_of_item(item):
+        if there.pop(key_of(item.id), None) != item_mark(item):
             yield None, item
     for key in there:
         yield PublishedItem(key, "", ""), None
@@ -117,7 +121,7 @@ def _apply(
     engine: SearchEngine,
     changes: Iterable[tuple[PublishedItem | None, PublishedItem | None]],
     end: str,
-    fed: Fed,
+    fed: FeedReport,
     *,
     progress: ProgressReporter,
 ) -> None:
@@ -131,20 +135,20 @@ def _apply(
                 removed.append(was.id)
             else:
                 try:
-                    documents.append(document_of(storage, now, version=end))
+                    documents.append(to_indexed(storage, now, version=end))
                     size += len(documents[-1].text or "")
                 except (BadInput, NotFound) as error:
                     log.warning("a blob is not in the search index", extra={"id": now.id, "why": str(error)})
                     fed.skipped.append(now.id)
                     removed.append(now.id)
             if len(documents) + len(removed) >= BATCH or size >= BATCH_TEXT:
-                bar.advance(_sent(engine, documents, removed, fed, cursor=None))
+                bar.advance(_flush(engine, documents, removed, fed, cursor=None))
                 size = 0
-        bar.advance(_sent(engine, documents, removed, fed, cursor=end))
+        bar.advance(_flush(engine, documents, removed, fed, cursor=end))
 
 
-def _sent(
-    engine: SearchEngine, documents: list[IndexedDocument], removed: list[str], fed: Fed, *, cursor: str | None
+def _flush(
+    engine: SearchEngine, documents: list[IndexedDocument], removed: list[str], fed: FeedReport, *, cursor: str | None
 ) -> int:
     engine.apply(documents, removed, cursor=cursor)
     count = len(documents) + len(removed)

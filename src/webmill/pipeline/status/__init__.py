@@ -7,7 +7,21 @@ whatever the size: folders are listed up to a number of files, and what was not 
 is damaged becomes a `Problem`, and the others are told.
 """
 
-from webmill.pipeline.status.look import crawl_states, look, unfinished, wishes_of
-from webmill.pipeline.status.nouns import Due, Look, Problem, Wishes
+from webmill.pipeline.status.collection import (
+    describe_unfinished,
+    read_collection_status,
+    read_crawl_statuses,
+    run_wishes,
+)
+from webmill.pipeline.status.types import CollectionStatus, DueStage, RunWishes, StatusProblem
 
-__all__ = ["Due", "Look", "Problem", "Wishes", "crawl_states", "look", "unfinished", "wishes_of"]
+__all__ = [
+    "CollectionStatus",
+    "DueStage",
+    "RunWishes",
+    "StatusProblem",
+    "describe_unfinished",
+    "read_collection_status",
+    "read_crawl_statuses",
+    "run_wishes",
+]

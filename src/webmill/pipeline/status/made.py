@@ -9,41 +9,41 @@ from pathlib import Path
 from webmill.errors import NotFound
 from webmill.infra.storage.local import LocalStorage
 from webmill.infra.tree import size_of
-from webmill.pipeline.publish.due import counts_of, documents_in
-from webmill.pipeline.status.files import added, amount_of
-from webmill.pipeline.status.nouns import Amount, Publication, Search
+from webmill.pipeline.publish.due import document_files, version_counts
+from webmill.pipeline.status.files import add_sizes, measure_folder
+from webmill.pipeline.status.types import FilesSize, PublishStatus, SearchStatus
 from webmill.publish import history
 from webmill.publish.keys import BLOBS
 from webmill.search.base import SearchEngine
 
 
-def documents_of(root: Path) -> Amount | None:
-    amount = added(map(size_of, documents_in(root)))
+def measure_documents(root: Path) -> FilesSize | None:
+    amount = add_sizes(map(size_of, document_files(root)))
     return amount if amount.files else None
 
 
-def publication_of(root: Path) -> Publication | None:
+def read_publish_status(root: Path) -> PublishStatus | None:
     storage = LocalStorage(root)
     last = history.read_last_record(storage)
     if last is None:
         return None
     live = last.commit.live
-    counts = counts_of(storage, live)
-    return Publication(
+    counts = version_counts(storage, live)
+    return PublishStatus(
         versions=len(history.versions_at(storage, last)),
         live=live.version,
         published_at=live.published_at,
         documents=live.count,
         failed_sources=counts.failed_sources,
         errors=counts.errors,
-        blobs=amount_of(root / BLOBS),
+        blobs=measure_folder(root / BLOBS),
     )
 
 
-def search_of(open_engine: Callable[[], SearchEngine], *, live: str | None) -> Search | None:
+def read_search_status(open_engine: Callable[[], SearchEngine], *, live: str | None) -> SearchStatus | None:
     try:
         with closing(open_engine()) as engine:
             count, cursor = engine.count(), engine.cursor()
     except NotFound:
         return None
-    return Search(count, cursor, is_behind=live is not None and cursor != live)
+    return SearchStatus(count, cursor, is_behind=live is not None and cursor != live)

@@ -11,26 +11,26 @@ from webmill.collection import Collection, list_archived_crawls
 from webmill.errors import NotFound
 from webmill.index.archives import find_archives
 from webmill.index.state import FILE_NAME, IndexedWarc, StoredState, read_state
-from webmill.pipeline.status.files import MOST_FILES, added
-from webmill.pipeline.status.nouns import Archive, Index
+from webmill.pipeline.status.files import MAX_FILES, add_sizes
+from webmill.pipeline.status.types import ArchiveStatus, IndexStatus
 
-MOST_NAMED = 3  # examples
-SAMPLE = 64 << 10  # bytes of a summary, to tell how many lines it has
+MAX_EXAMPLES = 3  # examples
+SAMPLE_BYTES = 64 << 10  # bytes of a summary, to tell how many lines it has
 
-Found = dict[str, os.stat_result]
+ArchiveStats = dict[str, os.stat_result]
 
 
-def crawls_of(root: Path) -> list[Collection]:
+def find_crawls(root: Path) -> list[Collection]:
     """With archives or an index. Archives may lie anywhere: a folder without crawls is one by its own name."""
     indexed = (root / "cc-index" / "collections").glob("[!.]*")
     names = {crawl.name for crawl in list_archived_crawls(root)} | {path.name for path in indexed if path.is_dir()}
     return [Collection(root, name) for name in sorted(names)] or [Collection(root, root.name)]
 
 
-def archives_of(crawl: Collection) -> Found:
+def stat_archives(crawl: Collection) -> ArchiveStats:
     """At most one more than is counted. A file that has gone meanwhile is none."""
     found = {}
-    for key in islice(find_archives(crawl, refuse=lambda *_: None), MOST_FILES + 1):
+    for key in islice(find_archives(crawl, refuse=lambda *_: None), MAX_FILES + 1):
         try:
             found[key] = (crawl.root / key).stat()
         except OSError:
@@ -38,19 +38,19 @@ def archives_of(crawl: Collection) -> Found:
     return found
 
 
-def archive_of(crawl: Collection, found: Found) -> Archive | None:
+def archive_status(crawl: Collection, found: ArchiveStats) -> ArchiveStatus | None:
     being_written = sum(1 for _ in find_open_files(crawl))
     if not found and not being_written:
         return None
-    return Archive(
+    return ArchiveStatus(
         crawl=crawl.name,
-        amount=added(status.st_size for status in found.values()),
+        amount=add_sizes(status.st_size for status in found.values()),
         open=being_written,
         newest=max((status.st_mtime for status in found.values()), default=None),
     )
 
 
-def index_of(crawl: Collection, found: Found) -> Index | None:
+def index_status(crawl: Collection, found: ArchiveStats) -> IndexStatus | None:
     """By what files look like from outside; `webmill index` looks closer."""
     summary = crawl.zipnum / "cluster.idx"
     made = summary.stat().st_mtime if summary.is_file() else None
@@ -59,36 +59,36 @@ def index_of(crawl: Collection, found: Found) -> Index | None:
     try:
         state = read_state(crawl.cdxj / FILE_NAME)
     except NotFound:
-        return without_state(crawl, found, made=made, summary=summary)
+        return index_status_by_time(crawl, found, made=made, summary=summary)
     known = {path: entry for path, entry in state.known.items() if crawl.owns(path)}
     new = [path for path in found if path not in known]
-    changed = [path for path, status in found.items() if path in known and is_other(known[path], status)]
-    gone = [path for path in known if path not in found] if len(found) <= MOST_FILES else []
-    return Index(
+    changed = [path for path, status in found.items() if path in known and has_changed(known[path], status)]
+    gone = [path for path in known if path not in found] if len(found) <= MAX_FILES else []
+    return IndexStatus(
         crawl=crawl.name,
         made=made,
-        captures=captures_in(crawl, known, state),
+        captures=count_captures(crawl, known, state),
         is_torn=made is not None and crawl.name not in state.published,
         new=len(new),
         changed=len(changed),
         gone=len(gone),
-        examples=[*new, *changed, *gone][:MOST_NAMED],
+        examples=[*new, *changed, *gone][:MAX_EXAMPLES],
     )
 
 
-def without_state(crawl: Collection, found: Found, *, made: float | None, summary: Path) -> Index:
+def index_status_by_time(crawl: Collection, found: ArchiveStats, *, made: float | None, summary: Path) -> IndexStatus:
     """An index that came from elsewhere, maybe: its time is all there is to go by."""
     newer = [path for path, status in found.items() if made is None or status.st_mtime > made]
-    return Index(
+    return IndexStatus(
         crawl=crawl.name,
         made=made,
-        blocks=lines_of(summary)[0] if made is not None else None,
+        blocks=count_lines(summary)[0] if made is not None else None,
         new=len(newer),
-        examples=newer[:MOST_NAMED],
+        examples=newer[:MAX_EXAMPLES],
     )
 
 
-def is_other(entry: IndexedWarc, status: os.stat_result) -> bool:
+def has_changed(entry: IndexedWarc, status: os.stat_result) -> bool:
     was, now = entry.looks, status
     return (was.size, was.mtime_ns, was.ctime_ns, was.inode) != (
         now.st_size,
@@ -98,18 +98,18 @@ def is_other(entry: IndexedWarc, status: os.stat_result) -> bool:
     )
 
 
-def captures_in(crawl: Collection, known: dict[str, IndexedWarc], state: StoredState) -> int:
+def count_captures(crawl: Collection, known: dict[str, IndexedWarc], state: StoredState) -> int:
     """Without those that rules have left out."""
     made = state.published.get(crawl.name)
     left_out = made.blocked + made.excessive if made else 0
     return max(0, sum(entry.captures for entry in known.values()) - left_out)
 
 
-def lines_of(file: Path) -> tuple[int, bool]:
+def count_lines(file: Path) -> tuple[int, bool]:
     """How many, and whether that is an estimate by how it begins."""
     size = file.stat().st_size
     with file.open("rb") as stream:
-        text = stream.read(SAMPLE)
+        text = stream.read(SAMPLE_BYTES)
     count = text.count(b"\n")
     if size <= len(text):
         return count, False

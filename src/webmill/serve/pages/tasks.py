@@ -16,7 +16,7 @@ from starlette.routing import BaseRoute, Route
 from webmill.errors import BadInput, NotFound, WebmillError
 from webmill.infra.queue.base import DeadLetter, QueueStats
 from webmill.infra.queue.sqlite_reader import TaskEntry, view_file
-from webmill.pipeline.dataset.folder import find_folders
+from webmill.pipeline.dataset.folder import find_datasets
 from webmill.pipeline.extract.jobs import TASKS
 from webmill.serve.api.published import PublishedVersions
 from webmill.serve.authorization import is_authorized
@@ -170,7 +170,7 @@ def find_failed_task(site: Site, name: str, id_: str) -> FailedTask:
 def failed_datasets(root: Path) -> Iterator[DatasetView]:
     """Yield the datasets below DIR/datasets that have failed tasks."""
     folder = root / "datasets"
-    for path in find_folders(folder) if folder.is_dir() else ():
+    for path in find_datasets(folder) if folder.is_dir() else ():
         try:
             with view_file(path / TASKS) as queue:
                 failed = queue.stats().buried

@@ -13,7 +13,7 @@ from starlette.responses import HTMLResponse, Response
 
 from webmill.errors import BadInput
 from webmill.formats.html.charset import decode_page, lookup_encoding
-from webmill.pipeline.archived import Archived
+from webmill.pipeline.capture_reader import CaptureReader
 from webmill.serve.capture_address import CaptureAddress, web_address
 from webmill.serve.capture_response import (
     HeaderPairs,
@@ -59,7 +59,13 @@ _LOOKS_LIKE_HTML = re.compile(rb"\s*+(?:\xef\xbb\xbf)?<(?:!doctype\s++html|html|
 
 
 def replay_response(
-    site: Site, archived: Archived, address: CaptureAddress, *, is_page: bool, request: Request, threads: BoundedThreads
+    site: Site,
+    archived: CaptureReader,
+    address: CaptureAddress,
+    *,
+    is_page: bool,
+    request: Request,
+    threads: BoundedThreads,
 ) -> Response:
     """Return the capture as a response that closes the archive. `is_page`: it fills a frame and reports itself to our
     page around it.
@@ -98,7 +104,7 @@ def replay_response(
     )
 
 
-def _status(archived: Archived) -> int:
+def _status(archived: CaptureReader) -> int:
     return archived.status if 200 <= archived.status <= 599 and archived.status not in NOT_SHOWN else 200
 
 
@@ -108,7 +114,7 @@ def _file_page(kind: str, report: str) -> Response:
     return HTMLResponse(minimal_page("Archived file", message).replace("<head>", f"<head>{report}", 1))
 
 
-def _rewrite(archived: Archived, links: LinkRewriter, *, first: str) -> tuple[Iterator[bytes], str]:
+def _rewrite(archived: CaptureReader, links: LinkRewriter, *, first: str) -> tuple[Iterator[bytes], str]:
     """Return the rewritten content and its type. A page that is too large to rewrite is sent as plain text."""
     stated = archived.content_type
     kind, label = parse_content_type(stated)
@@ -131,7 +137,7 @@ def _type(kind: str, label: str | None) -> str:
     return f"{kind}; charset={label}" if label else kind
 
 
-def _rewrite_page(held: bytes, archived: Archived, links: LinkRewriter, *, first: str) -> tuple[bytes, str]:
+def _rewrite_page(held: bytes, archived: CaptureReader, links: LinkRewriter, *, first: str) -> tuple[bytes, str]:
     decoded = decode_page(held, content_type=archived.content_type)
     if decoded.encoding in _NOT_ASCII:
         return rewrite_html(decoded.text, links, first=first).encode("utf-8", "replace"), "utf-8"
@@ -147,7 +153,7 @@ def _rewrite_sheet(held: bytes, links: LinkRewriter, label: str | None) -> bytes
     return rewrite_css(held.decode("latin-1"), links, encoding=PageEncoding(encoding)).encode("latin-1")
 
 
-def _kept_headers(archived: Archived, links: LinkRewriter) -> HeaderPairs:
+def _kept_headers(archived: CaptureReader, links: LinkRewriter) -> HeaderPairs:
     named = ((name, archived.headers.get(name)) for name in PASSED)
     kept = [(name.title(), clean_header(value)[:MOST_PASSED]) for name, value in named if value]
     refresh = archived.headers.get("Refresh")
@@ -156,7 +162,7 @@ def _kept_headers(archived: Archived, links: LinkRewriter) -> HeaderPairs:
     return [*kept, *original_headers(archived.headers, passed=PASSED)]
 
 
-def _report_script(site: Site, archived: Archived, address: CaptureAddress) -> str:
+def _report_script(site: Site, archived: CaptureReader, address: CaptureAddress) -> str:
     """Return a script to insert before the page's own. It reports to the page around the frame what is shown, and
     removes WebRTC, which no policy can block (a determined page finds it again in a frame of its own).
 

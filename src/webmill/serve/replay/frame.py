@@ -13,8 +13,8 @@ from webmill.errors import BadInput, NotFound
 from webmill.formats.html.charset import decode_page
 from webmill.formats.html.entities import decode_text
 from webmill.model import CaptureRef
-from webmill.pipeline.archived import Archived
-from webmill.pipeline.captures import after, before
+from webmill.pipeline.capture_reader import CaptureReader
+from webmill.pipeline.captures import capture_after, capture_before
 from webmill.serve.api.links import readable_url
 from webmill.serve.capture_address import (
     CaptureAddress,
@@ -112,7 +112,7 @@ def _newest(path: bytes) -> CaptureAddress | None:
     return parse_address(b"/web/%b/%b" % (LATEST, rest)) if _URL.match(rest) else None
 
 
-def _banner(site: Site, archived: Archived, url: str) -> Banner:
+def _banner(site: Site, archived: CaptureReader, url: str) -> Banner:
     index = site.index()
     timestamp = archived.capture.timestamp
     return Banner(
@@ -124,12 +124,12 @@ def _banner(site: Site, archived: Archived, url: str) -> Banner:
         here=web_address(timestamp, url),
         raw=raw_address(timestamp, url),
         record=raw_address(timestamp, url, modifier=RECORD_MODIFIER),
-        earlier=before(index, url, timestamp),
-        later=after(index, url, timestamp),
+        earlier=capture_before(index, url, timestamp),
+        later=capture_after(index, url, timestamp),
     )
 
 
-def _title(archived: Archived) -> str:
+def _title(archived: CaptureReader) -> str:
     """Return the title as a browser would show it."""
     if parse_content_type(archived.content_type)[0] not in HTML:
         return ""

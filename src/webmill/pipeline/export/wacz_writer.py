@@ -16,7 +16,7 @@ from webmill.formats import wacz
 from webmill.infra.storage.base import chunks_of
 
 
-class Package:
+class WaczWriter:
     def __init__(self, out: BinaryIO, *, title: str, created: datetime) -> None:
         self._zip = zipfile.ZipFile(out, "w", zipfile.ZIP_STORED, allowZip64=True)
         self._title, self._created = title, created.astimezone(UTC)

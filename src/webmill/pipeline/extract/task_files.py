@@ -13,45 +13,47 @@ from webmill.errors import BadInput, Unavailable
 from webmill.formats.warc.typed_records import FileType
 from webmill.infra.retry import BackoffPolicy, retrying
 from webmill.infra.storage.base import RawStream, Readable, buffer_stream
-from webmill.pipeline.extract.manifest import Files
-from webmill.pipeline.extract.receipts import Source
+from webmill.pipeline.extract.manifest import TaskFiles
+from webmill.pipeline.extract.receipts import SourceVersion
 
-Find = Callable[[str], tuple[Readable, str]]  # a path of the manifest -> the storage and the key of that file
-PATIENCE = BackoffPolicy(attempts=4)
-KEEP = 32 << 20
+LocateFile = Callable[[str], tuple[Readable, str]]  # a path of the manifest -> the storage and the key of that file
+READ_RETRIES = BackoffPolicy(attempts=4)
+KEPT_BYTES = 32 << 20
 
 
 @contextmanager
-def opened_files(
-    files: Files, find: Find, *, start: Mapping[str, int], known: Mapping[FileType, Source]
-) -> Iterator[tuple[dict[FileType, Replay], dict[FileType, Source]]]:
+def open_task_files(
+    files: TaskFiles, find: LocateFile, *, start: Mapping[str, int], known: Mapping[FileType, SourceVersion]
+) -> Iterator[tuple[dict[FileType, ReplayStream], dict[FileType, SourceVersion]]]:
     """`known` is how they were before: BadInput `source_changed` when one is another file by now."""
     with ExitStack() as stack:
-        streams: dict[FileType, Replay] = {}
-        sources: dict[FileType, Source] = {}
+        streams: dict[FileType, ReplayStream] = {}
+        sources: dict[FileType, SourceVersion] = {}
         for file_type, path in files.items():
             storage, key = find(path)
             stat = storage.stat(key)
-            sources[file_type] = source = Source(stat.size, stat.etag)
+            sources[file_type] = source = SourceVersion(stat.size, stat.etag)
             if known.get(file_type, source) != source:
                 message = f"not the file that this task began to read ({source} now, {known[file_type]} then)"
                 raise BadInput(message, reason="source_changed", source=path)
             at = start.get(file_type, 0)
-            streams[file_type] = stack.enter_context(closing(Replay(partial(_open, storage, key, source), at=at)))
+            streams[file_type] = stack.enter_context(
+                closing(ReplayStream(partial(_open_at, storage, key, source), at=at))
+            )
         yield streams, sources
 
 
-def _open(storage: Readable, key: str, source: Source, at: int) -> BinaryIO:
-    return buffer_stream(_Patient(storage, key, source, at=at)) if at < source.size else io.BytesIO()
+def _open_at(storage: Readable, key: str, source: SourceVersion, at: int) -> BinaryIO:
+    return buffer_stream(_ReconnectingStream(storage, key, source, at=at)) if at < source.size else io.BytesIO()
 
 
-class Replay:
+class ReplayStream:
     """A stream that can be read again from any byte that was not forgotten: no second request for it.
 
     Of a record that is longer than `keep`, only the end is kept: reading that again opens the file anew.
     """
 
-    def __init__(self, open_at: Callable[[int], BinaryIO], *, at: int, keep: int = KEEP) -> None:
+    def __init__(self, open_at: Callable[[int], BinaryIO], *, at: int, keep: int = KEPT_BYTES) -> None:
         self._open_at, self._keep = open_at, keep
         self._begin(at)
 
@@ -89,15 +91,15 @@ class Replay:
         self._stream.close()
 
 
-class _Patient(RawStream):
+class _ReconnectingStream(RawStream):
     """A stream that is opened again, where it broke, when its connection did. A WARC file takes minutes to come."""
 
-    def __init__(self, storage: Readable, key: str, source: Source, *, at: int) -> None:
+    def __init__(self, storage: Readable, key: str, source: SourceVersion, *, at: int) -> None:
         self._storage, self._key, self._source, self._at = storage, key, source, at
         self._stream: BinaryIO | None = None
 
     def _next(self, most: int) -> bytes:
-        data = retrying(lambda: self._try(most), policy=PATIENCE)
+        data = retrying(lambda: self._try(most), policy=READ_RETRIES)
         self._at += len(data)
         return data
 

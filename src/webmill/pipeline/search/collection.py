@@ -17,17 +17,17 @@ from webmill.infra.storage.base import Storage
 from webmill.pipeline.progress import ProgressReporter
 from webmill.pipeline.search import feed
 from webmill.pipeline.search.documents import with_captures
-from webmill.pipeline.search.feed import Fed
+from webmill.pipeline.search.feed import FeedReport
 from webmill.publish import history
 from webmill.search.backends import open_search, replacing_search, search_address
 from webmill.search.base import SearchAnswer, SearchEngine, SearchRequest
 from webmill.settings import SearchSettings
 
 
-class SearchFed(msgspec.Struct, frozen=True):
+class SearchUpdate(msgspec.Struct, frozen=True):
     """What an update did, and how many documents the index has now."""
 
-    fed: Fed
+    fed: FeedReport
     documents: int
 
 
@@ -39,53 +39,53 @@ class SearchResult(msgspec.Struct, frozen=True):
     problem: str = ""
 
 
-def bring_up(
+def update_index(
     root: Path,
     settings: SearchSettings,
     *,
     progress: ProgressReporter,
     storage: str | None = None,
-    work: Callable[..., Fed] = feed.update,
-) -> SearchFed:
+    work: Callable[..., FeedReport] = feed.update,
+) -> SearchUpdate:
     """Bring the index up to the live version; `work` may be `feed.reconcile`, which compares all of it."""
-    versions, place = published(root, storage), search_address(settings.url, root)
+    versions, place = open_published(root, storage), search_address(settings.url, root)
     with ExitStack() as stack:
-        if not folder_of(place):  # a folder knows itself who writes to it
+        if not index_folder(place):  # a folder knows itself who writes to it
             stack.enter_context(exclusive(root, "search-rebuild", doing="writing to a search server"))
         engine = stack.enter_context(closing(open_search(place)))
         fed = work(versions, engine, progress=progress)
-        return SearchFed(fed, engine.count())
+        return SearchUpdate(fed, engine.count())
 
 
-def rebuild(
+def rebuild_index(
     root: Path, settings: SearchSettings, *, progress: ProgressReporter, storage: str | None = None
-) -> SearchFed:
+) -> SearchUpdate:
     """Make the index anew, beside the old one, whose place it takes when it is whole."""
-    versions, place = published(root, storage), search_address(settings.url, root)
-    folder = folder_of(place)
+    versions, place = open_published(root, storage), search_address(settings.url, root)
+    folder = index_folder(place)
     with (
         exclusive(folder.parent if folder else root, "search-rebuild", doing="making a search index"),
         replacing_search(place) as fresh,
         closing(open_search(fresh)) as engine,
     ):
-        return SearchFed(feed.update(versions, engine, progress=progress), engine.count())
+        return SearchUpdate(feed.update(versions, engine, progress=progress), engine.count())
 
 
-def follow(
+def update_existing_index(
     root: Path, settings: SearchSettings, *, progress: ProgressReporter, storage: str | None = None
-) -> Fed | None:
+) -> FeedReport | None:
     """After a publication: bring an index that is there up to it. None when there is none."""
     place = search_address(settings.url, root)
-    folder = folder_of(place)
+    folder = index_folder(place)
     if folder and not folder.is_dir():
         return None
     with closing(open_search(place, create=False)) as engine:
-        return feed.update(published(root, storage), engine, progress=progress)
+        return feed.update(open_published(root, storage), engine, progress=progress)
 
 
-def find(root: Path, request: SearchRequest, settings: SearchSettings) -> SearchResult:
+def search_collection(root: Path, request: SearchRequest, settings: SearchSettings) -> SearchResult:
     """Search what is published in `root`."""
-    with opened_to_read(root, settings) as engine:
+    with open_for_reading(root, settings) as engine:
         answer = engine.search(request)
         lacking = behind(root, engine.cursor())
     problem = ""
@@ -100,7 +100,7 @@ def find(root: Path, request: SearchRequest, settings: SearchSettings) -> Search
 
 
 @contextmanager
-def opened_to_read(root: Path, settings: SearchSettings) -> Iterator[SearchEngine]:
+def open_for_reading(root: Path, settings: SearchSettings) -> Iterator[SearchEngine]:
     shown, root = root, root.resolve()
     try:
         engine = open_search(search_address(settings.url, root), create=False)
@@ -111,7 +111,7 @@ def opened_to_read(root: Path, settings: SearchSettings) -> Iterator[SearchEngin
         yield engine
 
 
-def published(root: Path, storage: str | None) -> Storage:
+def open_published(root: Path, storage: str | None) -> Storage:
     """Open the versions; `NotFound` before the first: then there is nothing to index, and nothing is made."""
     versions = open_storage(storage or str(root))
     if not history.list_versions(versions):
@@ -130,7 +130,7 @@ def behind(root: Path, cursor: str | None) -> str:
     return f"of version {cursor}, and {live} is live" if live != cursor else ""
 
 
-def folder_of(index: str) -> Path | None:
+def index_folder(index: str) -> Path | None:
     """Return the folder of an index; None: it is on a server."""
     scheme, path = scheme_of(index)
     return Path(path) if scheme == "file" else None

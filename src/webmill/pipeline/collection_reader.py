@@ -26,15 +26,15 @@ from webmill.index.lookup.indexes import CaptureIndex, ZipNumIndex
 from webmill.index.lookup.query import Query, run_query, url_range
 from webmill.infra.storage.base import Readable
 from webmill.model import CaptureRef, Headers
-from webmill.pipeline.archived import Archived, open_capture
-from webmill.pipeline.captures import lines_of, nearest
+from webmill.pipeline.capture_reader import CaptureReader, open_capture
+from webmill.pipeline.captures import nearest_captures, parse_index_lines
 from webmill.settings import CommonCrawlSettings, HttpSettings
 
-MOST = 64 << 20  # bytes of a body, stored and decoded
-LAST = "99991231235959"
+MAX_BODY = 64 << 20  # bytes of a body, stored and decoded
+END_OF_TIME = "99991231235959"
 
 
-class Page(msgspec.Struct, frozen=True, kw_only=True):
+class ArchivedPage(msgspec.Struct, frozen=True, kw_only=True):
     """What a capture holds. `headers` are as the server sent them, `body` is without its codings.
 
     `flaw` says what is wrong with the body, `complete` whether it is all there nevertheless (formats.content_coding).
@@ -96,26 +96,26 @@ class OpenCollection:
         `https://example.org/news/*` asks for all below, `*.example.org` for a domain. `since` and `until` are periods,
         included whole: `2024`, `2024-03`, 14 digits.
         """
-        _address(split_url_pattern(url)[0])
+        _normalise_url(split_url_pattern(url)[0])
         query = Query(range=url_range(url), start=since, end=until, limit=limit)
-        return lines_of(run_query(self._opened()[0], query))
+        return parse_index_lines(run_query(self._opened()[0], query))
 
     def capture(self, url: str, *, at: str | None = None) -> CaptureRef:
         """Return the one nearest to the beginning of `at`; without it, the newest. `NotFound`: there is none."""
-        address, index = _address(url), self._opened()[0]
-        found = next(nearest(index, address, moment=earliest(at) if at else LAST), None)
+        address, index = _normalise_url(url), self._opened()[0]
+        found = next(nearest_captures(index, address, moment=earliest(at) if at else END_OF_TIME), None)
         if found is None:
             raise NotFound(f"no capture of {address} is here")
         return found.capture
 
-    def read(self, capture: CaptureRef, *, limit: int = MOST) -> Page:
+    def read(self, capture: CaptureRef, *, limit: int = MAX_BODY) -> ArchivedPage:
         """Return what a capture holds. Of a body over `limit` bytes the beginning is given, and told as flaw.
 
         `NotFound` when it cannot be read, or says "as before" of what is not here.
         """
         with closing(open_capture(*self._opened(), capture)) as archived:
-            body = _body(archived, limit)
-            return Page(
+            body = _read_body(archived, limit)
+            return ArchivedPage(
                 capture=capture,
                 original=archived.original,
                 status=archived.status,
@@ -142,12 +142,12 @@ class OpenCollection:
         return self._parts
 
 
-def _address(url: str) -> str:
+def _normalise_url(url: str) -> str:
     """A scheme may be left out: an index does not tell them apart."""
     return normalise(url if "://" in url else f"http://{url}")
 
 
-def _body(archived: Archived, limit: int) -> DecodedBody:
+def _read_body(archived: CaptureReader, limit: int) -> DecodedBody:
     stored = bytearray()
     for piece in archived.stored():
         stored += piece

@@ -14,54 +14,65 @@ from webmill.errors import NotFound, WebmillError
 from webmill.infra.lock import is_locked
 from webmill.pipeline.progress import format_count
 from webmill.pipeline.publish.due import reason_not_to_publish
-from webmill.pipeline.status.files import MOST_FILES
-from webmill.pipeline.status.made import documents_of, publication_of, search_of
-from webmill.pipeline.status.nouns import Due, Index, Look, Problem, Publication, Search, Wishes, Work
-from webmill.pipeline.status.room import disk_of, rejects_in
-from webmill.pipeline.status.stored import Found, archive_of, archives_of, crawls_of, index_of
-from webmill.pipeline.status.work import datasets_in, own_archives, queues_in
+from webmill.pipeline.status.files import MAX_FILES
+from webmill.pipeline.status.made import measure_documents, read_publish_status, read_search_status
+from webmill.pipeline.status.room import count_rejects, read_disk_status
+from webmill.pipeline.status.stored import ArchiveStats, archive_status, find_crawls, index_status, stat_archives
+from webmill.pipeline.status.tasks import read_datasets_status, read_extract_status, read_queue_statuses
+from webmill.pipeline.status.types import (
+    CollectionStatus,
+    DueStage,
+    ExtractStatus,
+    IndexStatus,
+    PublishStatus,
+    RunWishes,
+    SearchStatus,
+    StatusProblem,
+)
 from webmill.search.base import SearchEngine
 from webmill.settings import Settings
 
 T = TypeVar("T")
 
 
-class _Glances:
+class _PartReader:
     """One part that is damaged or out of reach leaves the others to be seen."""
 
     def __init__(self) -> None:
-        self.problems: list[Problem] = []
+        self.problems: list[StatusProblem] = []
 
     def at(self, part: str, look: Callable[[], T]) -> T | None:
         try:
             return look()
         except WebmillError as error:
-            self.problems.append(Problem(part, str(error)))
+            self.problems.append(StatusProblem(part, str(error)))
         except OSError as error:
             self.refuse(part, error)
         except (ValueError, RecursionError) as error:  # msgspec's own among them: bytes that are not what we wrote
-            self.problems.append(Problem(part, f"cannot be read: {error}"))
+            self.problems.append(StatusProblem(part, f"cannot be read: {error}"))
         return None
 
     def refuse(self, part: str, error: OSError) -> None:
         where = f"{os.fsdecode(error.filename)}: " if error.filename else ""
-        self.problems.append(Problem(part, where + (error.strerror or str(error))))
+        self.problems.append(StatusProblem(part, where + (error.strerror or str(error))))
 
 
-def look(root: Path, wishes: Wishes, *, open_engine: Callable[[], SearchEngine]) -> Look:
+def read_collection_status(
+    root: Path, wishes: RunWishes, *, open_engine: Callable[[], SearchEngine]
+) -> CollectionStatus:
     """`root` is absolute. `open_engine` raises `NotFound` where nothing is indexed."""
-    glances = _Glances()
-    crawls = glances.at("crawl", lambda: crawl_states(root)) or []
-    every = glances.at("archive", lambda: crawls_of(root)) or []
-    found = {crawl.name: glances.at("archive", partial(archives_of, crawl)) or {} for crawl in every}
-    archives = [glances.at("archive", partial(archive_of, crawl, found[crawl.name])) for crawl in every]
-    indexes = [glances.at("index", partial(index_of, crawl, found[crawl.name])) for crawl in every]
+    glances = _PartReader()
+    crawls = glances.at("crawl", lambda: read_crawl_statuses(root)) or []
+    every = glances.at("archive", lambda: find_crawls(root)) or []
+    found = {crawl.name: glances.at("archive", partial(stat_archives, crawl)) or {} for crawl in every}
+    archives = [glances.at("archive", partial(archive_status, crawl, found[crawl.name])) for crawl in every]
+    indexes = [glances.at("index", partial(index_status, crawl, found[crawl.name])) for crawl in every]
     together = {key: status for one in found.values() for key, status in one.items()}
-    extract = glances.at("extract", lambda: own_archives(root, together))
-    publish = glances.at("publish", lambda: publication_of(root))
-    search = glances.at("search", lambda: search_of(open_engine, live=publish.live if publish else None))
-    dues = _Dues(root, wishes)
-    return Look(
+    extract = glances.at("extract", lambda: read_extract_status(root, together))
+    publish = glances.at("publish", lambda: read_publish_status(root))
+    search = glances.at("search", lambda: read_search_status(open_engine, live=publish.live if publish else None))
+    dues = _DueStages(root, wishes)
+    return CollectionStatus(
         root=str(root),
         time=time.time(),
         is_running=bool(glances.at("run", lambda: is_locked(root, "run"))),
@@ -69,13 +80,13 @@ def look(root: Path, wishes: Wishes, *, open_engine: Callable[[], SearchEngine])
         archives=[one for one in archives if one],
         indexes=[one for one in indexes if one],
         extract=extract,
-        datasets=glances.at("datasets", lambda: datasets_in(root / "datasets")),
-        documents=glances.at("documents", lambda: documents_of(root)),
-        queues=glances.at("queue", lambda: [*queues_in(root)]) or [],
+        datasets=glances.at("datasets", lambda: read_datasets_status(root / "datasets")),
+        documents=glances.at("documents", lambda: measure_documents(root)),
+        queues=glances.at("queue", lambda: [*read_queue_statuses(root)]) or [],
         publish=publish,
         search=search,
-        rejects=glances.at("rejects", lambda: [*rejects_in(root)]) or [],
-        disk=glances.at("disk", lambda: disk_of(root, refuse=partial(glances.refuse, "disk"))),
+        rejects=glances.at("rejects", lambda: [*count_rejects(root)]) or [],
+        disk=glances.at("disk", lambda: read_disk_status(root, refuse=partial(glances.refuse, "disk"))),
         due=glances.at(
             "run", lambda: dues.of(crawls, together, [one for one in indexes if one], extract, publish, search)
         )
@@ -84,7 +95,7 @@ def look(root: Path, wishes: Wishes, *, open_engine: Callable[[], SearchEngine])
     )
 
 
-def crawl_states(root: Path) -> list[CrawlStatus]:
+def read_crawl_statuses(root: Path) -> list[CrawlStatus]:
     folder = root / "frontier"
     try:
         return [read_status(folder, slot=slot) for slot in node_slots(folder)]
@@ -92,31 +103,31 @@ def crawl_states(root: Path) -> list[CrawlStatus]:
         return []
 
 
-class _Dues:
+class _DueStages:
     """What `webmill run` would find to do, stage by stage."""
 
-    def __init__(self, root: Path, wishes: Wishes) -> None:
+    def __init__(self, root: Path, wishes: RunWishes) -> None:
         self._root, self._wishes = root, wishes
 
     def of(
         self,
         crawls: list[CrawlStatus],
-        archives: Found,
-        indexes: list[Index],
-        extract: Work | None,
-        publish: Publication | None,
-        search: Search | None,
-    ) -> list[Due]:
+        archives: ArchiveStats,
+        indexes: list[IndexStatus],
+        extract: ExtractStatus | None,
+        publish: PublishStatus | None,
+        search: SearchStatus | None,
+    ) -> list[DueStage]:
         reasons = {
             "crawl": self._crawl(crawls),
-            "index": "; ".join(words for index in indexes for words in behind(index)),
+            "index": "; ".join(words for index in indexes for words in describe_index_lag(index)),
             "extract": f"archives to read: {extract.waiting:,}" if extract and extract.waiting else "",
-            "publish": "" if reason_not_to_publish(self._root, most=MOST_FILES) else "documents that no version has",
+            "publish": "" if reason_not_to_publish(self._root, most=MAX_FILES) else "documents that no version has",
             "search": self._search(publish, search),
         }
         if not archives:
             reasons["index"] = reasons["extract"] = ""
-        return [Due(stage, reasons[stage]) for stage in self._wishes.stages if reasons.get(stage)]
+        return [DueStage(stage, reasons[stage]) for stage in self._wishes.stages if reasons.get(stage)]
 
     def _crawl(self, crawls: list[CrawlStatus]) -> str:
         if not self._wishes.seeds or not self._wishes.seeds.is_file():
@@ -125,33 +136,35 @@ class _Dues:
             return "not begun"
         if any(crawl.is_running for crawl in crawls):
             return ""
-        return unfinished(crawls, now=time.time()) or ("pages are visited again" if self._wishes.refresh else "")
+        return describe_unfinished(crawls, now=time.time()) or (
+            "pages are visited again" if self._wishes.refresh else ""
+        )
 
-    def _search(self, publish: Publication | None, search: Search | None) -> str:
+    def _search(self, publish: PublishStatus | None, search: SearchStatus | None) -> str:
         if not publish:
             return ""
         return "nothing is indexed yet" if not search else "a newer version is live" if search.is_behind else ""
 
 
-def unfinished(crawls: list[CrawlStatus], *, now: float) -> str:
+def describe_unfinished(crawls: list[CrawlStatus], *, now: float) -> str:
     """What the last run left, in words, as far as it may be asked now. One that was killed may not have told what
     waits. What waits in a crawl that has come to its end is of domains that were excluded.
     """
     ends = {crawl.end for crawl in crawls}
     waiting = sum(crawl.total.waiting for crawl in crawls)
-    if ends == {"finished"} or (ends <= {"finished", "waiting"} and first_wake(crawls) > now):
+    if ends == {"finished"} or (ends <= {"finished", "waiting"} and next_due(crawls) > now):
         return ""
     if waiting and "pages" not in ends:
         return format_count(waiting, "URL", "wait")
     return "the last run was broken off" if "" in ends and "finished" not in ends else ""
 
 
-def first_wake(crawls: list[CrawlStatus]) -> float:
+def next_due(crawls: list[CrawlStatus]) -> float:
     """When anything may be asked: another run before that is over at once. 0 when none has told."""
     return min((crawl.total.next_due for crawl in crawls if crawl.total.next_due is not None), default=0.0)
 
 
-def behind(index: Index) -> Iterator[str]:
+def describe_index_lag(index: IndexStatus) -> Iterator[str]:
     """In words."""
     if index.made is None:
         yield f"{index.crawl}: none yet"
@@ -163,7 +176,7 @@ def behind(index: Index) -> Iterator[str]:
         yield f"{index.crawl}: archives {changes}"
 
 
-def wishes_of(settings: Settings, root: Path) -> Wishes:
+def run_wishes(settings: Settings, root: Path) -> RunWishes:
     """Return what the settings of a collection want of it."""
     seeds = root / settings.crawl.seeds
-    return Wishes(stages=settings.run.in_order(), seeds=seeds, refresh=settings.crawl.refresh)
+    return RunWishes(stages=settings.run.in_order(), seeds=seeds, refresh=settings.crawl.refresh)

@@ -18,33 +18,33 @@ from webmill.formats.warc.single_record import read_record_at
 from webmill.formats.warc.typed_records import FileType
 from webmill.infra.sandbox import Sandbox
 from webmill.model import Document
-from webmill.pipeline.extract.plan import Plan
+from webmill.pipeline.extract.plan import ExtractPlan
 
 
-class Row(NamedTuple):
+class MadeRow(NamedTuple):
     """What was made, and of what kind of content, where that is known. `value` None: it is left out."""
 
     value: msgspec.Struct | None
     kind: ContentKind = "other"
 
 
-class Maker(Protocol):
+class RowMaker(Protocol):
     """BadInput, or whatever a function raises: there is an error, and no row."""
 
     @property
     def type(self) -> type[msgspec.Struct]: ...
-    def of_page(self, page: Page) -> Row: ...
-    def of_stored(self, item: BatchItem, stored: bytes) -> Row: ...
-    def of_unread(self, item: BatchItem, error: BadInput | NotFound) -> Row: ...
-    def of_bad_item(self, item: RejectedItem, *, id_: str) -> Row: ...
+    def of_page(self, page: Page) -> MadeRow: ...
+    def of_stored(self, item: BatchItem, stored: bytes) -> MadeRow: ...
+    def of_unread(self, item: BatchItem, error: BadInput | NotFound) -> MadeRow: ...
+    def of_bad_item(self, item: RejectedItem, *, id_: str) -> MadeRow: ...
     def close(self) -> None: ...
 
 
-def open_maker(plan: Plan) -> Maker:
-    return FunctionMaker(plan.function) if plan.function else DocumentMaker(plan.recipe, otherwise=plan.otherwise)
+def open_row_maker(plan: ExtractPlan) -> RowMaker:
+    return FunctionRowMaker(plan.function) if plan.function else DocumentRowMaker(plan.recipe, otherwise=plan.otherwise)
 
 
-class DocumentMaker:
+class DocumentRowMaker:
     """A row for every capture, whatever became of it. The first page of a worker starts its sandboxed child."""
 
     type = Document
@@ -55,55 +55,55 @@ class DocumentMaker:
             self._without_texts = msgspec.structs.replace(recipe, extractor=otherwise)
         self._sandbox = Sandbox(SANDBOX_FUNCTION, returns=ExtractResult, limits=SANDBOX_LIMITS)
 
-    def of_page(self, page: Page) -> Row:
+    def of_page(self, page: Page) -> MadeRow:
         recipe = self._recipe if FileType.WET in page.resume else self._without_texts
         return self._made(capture_input(page, recipe=recipe), page.capture.content)
 
-    def of_stored(self, item: BatchItem, stored: bytes) -> Row:
+    def of_stored(self, item: BatchItem, stored: bytes) -> MadeRow:
         said = item.metadata
         languages = tuple(filter(None, said.get("languages", "").split(",")))
         mime = said.get("mime-detected") or said.get("mime", "")
         return self._made(CaptureInput(ref=item.capture, recipe=self._recipe, mime=mime, languages=languages), stored)
 
-    def of_unread(self, item: BatchItem, error: BadInput | NotFound) -> Row:
-        return Row(failed_document(item.capture, error))
+    def of_unread(self, item: BatchItem, error: BadInput | NotFound) -> MadeRow:
+        return MadeRow(failed_document(item.capture, error))
 
-    def of_bad_item(self, item: RejectedItem, *, id_: str) -> Row:
-        return Row(Document(id=id_, url="", outcome="bad_item", error=f"{item.reason}: {item.message}"))
+    def of_bad_item(self, item: RejectedItem, *, id_: str) -> MadeRow:
+        return MadeRow(Document(id=id_, url="", outcome="bad_item", error=f"{item.reason}: {item.message}"))
 
     def close(self) -> None:
         self._sandbox.close()
 
-    def _made(self, given: CaptureInput, data: bytes) -> Row:
+    def _made(self, given: CaptureInput, data: bytes) -> MadeRow:
         try:
             made = self._sandbox.call(data, capture=given)
         except BadInput as error:
-            return Row(failed_document(given.ref, error))
-        return Row(made.document, made.kind)
+            return MadeRow(failed_document(given.ref, error))
+        return MadeRow(made.document, made.kind)
 
 
-class FunctionMaker:
+class FunctionRowMaker:
     """Your function is given the page; what it returns is the row. A capture that cannot be read is an error."""
 
     def __init__(self, function: custom.CustomFunction) -> None:
         self._function = custom.load_function(function)
         self.type = custom.result_type(self._function) or Document
 
-    def of_page(self, page: Page) -> Row:
-        return Row(self._function(page))
+    def of_page(self, page: Page) -> MadeRow:
+        return MadeRow(self._function(page))
 
-    def of_stored(self, item: BatchItem, stored: bytes) -> Row:
+    def of_stored(self, item: BatchItem, stored: bytes) -> MadeRow:
         capture = item.capture
         record = read_record_at(stored, offset=capture.offset)
         place = {FileType.WARC: (capture.offset, capture.end)}
         page: Any = Page(capture=record, offsets=place, resume={FileType.WARC: capture.end}, filename=capture.filename)
         return self.of_page(page)
 
-    def of_unread(self, item: BatchItem, error: BadInput | NotFound) -> Row:
+    def of_unread(self, item: BatchItem, error: BadInput | NotFound) -> MadeRow:
         del item
         raise error
 
-    def of_bad_item(self, item: RejectedItem, *, id_: str) -> Row:
+    def of_bad_item(self, item: RejectedItem, *, id_: str) -> MadeRow:
         raise BadInput(f"{id_}: {item.message}", reason=item.reason)
 
     def close(self) -> None:

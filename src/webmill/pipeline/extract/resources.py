@@ -28,13 +28,13 @@ from webmill.infra.sinks.messages import QueueSink
 from webmill.infra.storage.backends import locate, open_readable, open_storage
 from webmill.infra.storage.base import Readable
 from webmill.model import Document
-from webmill.pipeline.extract.plan import Plan, Target, is_queue, is_stream
+from webmill.pipeline.extract.plan import ExtractPlan, OutputTarget, is_queue, is_stream
 
 
-class Archives:
+class ArchiveLocator:
     """Where the files of tasks are read."""
 
-    def __init__(self, plan: Plan) -> None:
+    def __init__(self, plan: ExtractPlan) -> None:
         self._source, self._fetching = plan.source, plan.fetching
         self._storage: Readable | None = None
 
@@ -49,7 +49,7 @@ class Archives:
 
 
 @contextmanager
-def open_fetcher(plan: Plan, *, fetched: Callable[[int], None]) -> Iterator[CaptureFetcher]:
+def open_fetcher(plan: ExtractPlan, *, fetched: Callable[[int], None]) -> Iterator[CaptureFetcher]:
     """A fetcher of single captures from the plan's source, at the pace that its server is asked at."""
     how = plan.fetching
     stop = StopFile(Path(how.stop)) if how.stop else None
@@ -67,7 +67,7 @@ def open_fetcher(plan: Plan, *, fetched: Callable[[int], None]) -> Iterator[Capt
         yield fetcher
 
 
-def open_sink(target: Target, kind: type[msgspec.Struct], *, name: str, counts: Callable[[str], bool]) -> Sink:
+def open_sink(target: OutputTarget, kind: type[msgspec.Struct], *, name: str, counts: Callable[[str], bool]) -> Sink:
     """`counts` says whether a file is noted as delivered."""
     if is_stream(target.to):
         return open_stream(target.to, id_of)

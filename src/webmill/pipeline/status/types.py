@@ -11,7 +11,7 @@ from webmill.crawl.status_file import CrawlStatus
 from webmill.infra.queue.base import QueueStats
 
 
-class Amount(msgspec.Struct, frozen=True, kw_only=True):
+class FilesSize(msgspec.Struct, frozen=True, kw_only=True):
     """`is_whole`: False when there was more than is counted at a glance; then it is at least this."""
 
     files: int = 0
@@ -19,16 +19,16 @@ class Amount(msgspec.Struct, frozen=True, kw_only=True):
     is_whole: bool = True
 
 
-class Archive(msgspec.Struct, frozen=True, kw_only=True):
+class ArchiveStatus(msgspec.Struct, frozen=True, kw_only=True):
     """The WARC and ARC files of one crawl. `open`: being written, or left so. `newest`: when the last was written."""
 
     crawl: str
-    amount: Amount
+    amount: FilesSize
     open: int = 0
     newest: float | None = None
 
 
-class Index(msgspec.Struct, frozen=True, kw_only=True):
+class IndexStatus(msgspec.Struct, frozen=True, kw_only=True):
     """`captures` are None where only the number of blocks is known. Files that it is behind by are the last four."""
 
     crawl: str
@@ -46,7 +46,7 @@ class Index(msgspec.Struct, frozen=True, kw_only=True):
         return bool(self.made is None or self.is_torn or self.new or self.changed or self.gone)
 
 
-class Work(msgspec.Struct, frozen=True, kw_only=True):
+class ExtractStatus(msgspec.Struct, frozen=True, kw_only=True):
     """Tasks of datasets: those of the collection's own archives, or others."""
 
     datasets: int = 0
@@ -59,13 +59,13 @@ class Work(msgspec.Struct, frozen=True, kw_only=True):
     with_failures: list[str] = []  # folders
 
 
-class Queue(msgspec.Struct, frozen=True):
+class QueueStatus(msgspec.Struct, frozen=True):
     name: str
     file: str
     stats: QueueStats
 
 
-class Publication(msgspec.Struct, frozen=True, kw_only=True):
+class PublishStatus(msgspec.Struct, frozen=True, kw_only=True):
     """`failed_sources` and `errors` are of the live version. `blobs` are those of all."""
 
     versions: int
@@ -74,10 +74,10 @@ class Publication(msgspec.Struct, frozen=True, kw_only=True):
     documents: int
     failed_sources: int = 0
     errors: int = 0
-    blobs: Amount
+    blobs: FilesSize
 
 
-class Search(msgspec.Struct, frozen=True):
+class SearchStatus(msgspec.Struct, frozen=True):
     """`cursor` is the version that it was made up to."""
 
     documents: int
@@ -85,31 +85,31 @@ class Search(msgspec.Struct, frozen=True):
     is_behind: bool
 
 
-class Rejects(msgspec.Struct, frozen=True, kw_only=True):
+class RejectCount(msgspec.Struct, frozen=True, kw_only=True):
     stage: str
     file: str
     count: int
     is_estimate: bool = False
 
 
-class Disk(msgspec.Struct, frozen=True, kw_only=True):
-    used: Amount
+class DiskStatus(msgspec.Struct, frozen=True, kw_only=True):
+    used: FilesSize
     free: int
 
 
-class Problem(msgspec.Struct, frozen=True):
+class StatusProblem(msgspec.Struct, frozen=True):
     part: str
     message: str
 
 
-class Due(msgspec.Struct, frozen=True):
+class DueStage(msgspec.Struct, frozen=True):
     """A stage that `webmill run` would do something in."""
 
     stage: str
     why: str
 
 
-class Wishes(msgspec.Struct, frozen=True, kw_only=True):
+class RunWishes(msgspec.Struct, frozen=True, kw_only=True):
     """What the settings say about runs. `seeds`: None when nothing is crawled."""
 
     stages: tuple[str, ...]
@@ -117,22 +117,22 @@ class Wishes(msgspec.Struct, frozen=True, kw_only=True):
     refresh: bool
 
 
-class Look(msgspec.Struct, frozen=True, kw_only=True):
+class CollectionStatus(msgspec.Struct, frozen=True, kw_only=True):
     """A part that is not there is empty or None."""
 
     root: str
     time: float
     is_running: bool  # `webmill run` is at it
     crawls: list[CrawlStatus]
-    archives: list[Archive]
-    indexes: list[Index]
-    extract: Work | None
-    datasets: Work | None
-    documents: Amount | None
-    queues: list[Queue]
-    publish: Publication | None
-    search: Search | None
-    rejects: list[Rejects]
-    disk: Disk | None
-    due: list[Due]
-    problems: list[Problem]
+    archives: list[ArchiveStatus]
+    indexes: list[IndexStatus]
+    extract: ExtractStatus | None
+    datasets: ExtractStatus | None
+    documents: FilesSize | None
+    queues: list[QueueStatus]
+    publish: PublishStatus | None
+    search: SearchStatus | None
+    rejects: list[RejectCount]
+    disk: DiskStatus | None
+    due: list[DueStage]
+    problems: list[StatusProblem]

@@ -21,18 +21,20 @@ from webmill.index.lookup.indexes import CaptureIndex
 from webmill.index.lookup.query import Query, run_query, url_range
 from webmill.infra.storage.base import Readable
 from webmill.model import CaptureRef, Headers, Record, normalise_digest
-from webmill.pipeline.captures import CANDIDATES, lines_of
+from webmill.pipeline.captures import MAX_CANDIDATES, parse_index_lines
 
 log = logging.getLogger(__name__)
 
 _REVISIT = f'"{REVISIT}"'.encode()  # as a line has it: quotes in other values are escaped
-DEPTH = 5  # revisits of revisits
-MOST_LINES = 100_000  # of one address that are searched for a digest
+MAX_REVISIT_DEPTH = 5  # revisits of revisits
+MAX_SEARCHED_LINES = 100_000  # of one address that are searched for a digest
 PIECE = 64 << 10
-WHOLE = content_coding.DecodeLimits(output=64 << 30)  # streamed, so memory is no reason to stop; the ratio still is
+STREAM_LIMITS = content_coding.DecodeLimits(
+    output=64 << 30
+)  # streamed, so memory is no reason to stop; the ratio still is
 
 
-class Archived:
+class CaptureReader:
     """A capture, open, to be closed. `head` is None where there is none: a resource, or a broken one.
 
     `capture` is what was asked for; of a revisit, `original` is the one that has the body.
@@ -83,7 +85,7 @@ class Archived:
     def _transfer(self) -> Sequence[str]:
         return content_coding.parse_codings(self.headers, "Transfer-Encoding")
 
-    def under(self, capture: CaptureRef, head: ResponseHead | None) -> Archived:
+    def under(self, capture: CaptureRef, head: ResponseHead | None) -> CaptureReader:
         """The body of this one for a revisit, under its head, unless that says no more than that nothing changed."""
         self.capture = capture
         if head and head.status != 304 and self.head:
@@ -100,16 +102,16 @@ class Archived:
                 yield piece
                 piece = b""
         except BadInput as error:
-            raise _damaged(self.original, error) from error
+            raise _damaged_error(self.original, error) from error
 
-    def content(self, *, limits: content_coding.DecodeLimits = WHOLE) -> Iterator[bytes]:
+    def content(self, *, limits: content_coding.DecodeLimits = STREAM_LIMITS) -> Iterator[bytes]:
         """The body with its codings undone, as far as that can be done."""
         transfer = self._transfer()
         pieces = self.stored()
         if transfer and transfer[-1] == "chunked":
-            pieces, transfer = _unchunked(pieces), transfer[:-1]
+            pieces, transfer = _unchunk(pieces), transfer[:-1]
         decoder = content_coding.ContentDecoder((*self._codings(), *transfer), limits=limits)
-        yield from _even(_decoded(pieces, decoder))
+        yield from _rechunk(_decode(pieces, decoder))
         if decoder.flaw:
             log.info("%s at %d: content is %s", self.original.filename, self.original.offset, decoder.flaw)
 
@@ -117,7 +119,7 @@ class Archived:
         if self._stream:
             self._stream.close()
 
-    def closing(self, stream: BinaryIO) -> Archived:
+    def closing(self, stream: BinaryIO) -> CaptureReader:
         self._stream = stream
         return self
 
@@ -125,7 +127,7 @@ class Archived:
 _CODINGS = ("content-encoding", "transfer-encoding", "content-length")
 
 
-def _unchunked(pieces: Iterator[bytes]) -> Iterator[bytes]:
+def _unchunk(pieces: Iterator[bytes]) -> Iterator[bytes]:
     """What is not chunked after all (many crawlers unchunk, and keep the header) is given as it is."""
     reader = ChunkedReader()
     held: bytes | None = b""  # until a chunk has come
@@ -142,7 +144,7 @@ def _unchunked(pieces: Iterator[bytes]) -> Iterator[bytes]:
         yield from pieces
 
 
-def _decoded(pieces: Iterable[bytes], decoder: content_coding.ContentDecoder) -> Iterator[bytes]:
+def _decode(pieces: Iterable[bytes], decoder: content_coding.ContentDecoder) -> Iterator[bytes]:
     for piece in pieces:
         yield from decoder.feed_pieces(piece)
         if not decoder.complete:
@@ -150,7 +152,7 @@ def _decoded(pieces: Iterable[bytes], decoder: content_coding.ContentDecoder) ->
     decoder.finish()
 
 
-def _even(pieces: Iterable[bytes]) -> Iterator[bytes]:
+def _rechunk(pieces: Iterable[bytes]) -> Iterator[bytes]:
     """Of one size: a decoder gives a few bytes at a time, or megabytes, which a slow client would not take in time."""
     held = bytearray()
     for piece in pieces:
@@ -162,17 +164,17 @@ def _even(pieces: Iterable[bytes]) -> Iterator[bytes]:
         yield bytes(held)
 
 
-def open_capture(index: CaptureIndex, files: Readable, capture: CaptureRef) -> Archived:
+def open_capture(index: CaptureIndex, files: Readable, capture: CaptureRef) -> CaptureReader:
     """`NotFound` when the record cannot be read, or is a revisit of something that is not here."""
     opened = open_record(files, capture)
     head = opened.head
     seen = {capture.place}
     searched: set[tuple[str, str]] = set()
-    for _ in range(DEPTH):
+    for _ in range(MAX_REVISIT_DEPTH):
         if opened.record.type != "revisit":
             return opened.under(capture, head) if len(seen) > 1 else opened
         try:
-            originals = _originals(index, opened, searched)
+            originals = _find_originals(index, opened, searched)
         finally:
             opened.close()
         original = next((found for found in originals if found.place not in seen), None)
@@ -181,34 +183,36 @@ def open_capture(index: CaptureIndex, files: Readable, capture: CaptureRef) -> A
         seen.add(original.place)
         opened = open_record(files, original)
     opened.close()
-    raise NotFound(f"this capture leads to others that say that nothing had changed, more than {DEPTH} in a row")
+    raise NotFound(
+        f"this capture leads to others that say that nothing had changed, more than {MAX_REVISIT_DEPTH} in a row"
+    )
 
 
-def open_record(files: Readable, capture: CaptureRef) -> Archived:
+def open_record(files: Readable, capture: CaptureRef) -> CaptureReader:
     """One record alone. What is damaged is told in the log, with its place."""
     if not capture.length:
         raise NotFound("this capture shares a compressed member with others: no range of bytes holds it alone")
     try:
         stream = files.open(capture.filename, start=capture.offset, length=capture.length)
         try:
-            return _opened(capture, open_block(stream)).closing(stream)
+            return _open_http_record(capture, open_block(stream)).closing(stream)
         except BaseException:
             stream.close()
             raise
     except BadInput as error:
-        raise _damaged(capture, error) from error
+        raise _damaged_error(capture, error) from error
 
 
-def _damaged(capture: CaptureRef, error: BadInput) -> NotFound:
+def _damaged_error(capture: CaptureRef, error: BadInput) -> NotFound:
     log.warning("cannot read the capture in %s at %d: %s", capture.filename, capture.offset, error)
     return NotFound(f"this capture is damaged: {error.message}")
 
 
-def _opened(capture: CaptureRef, block: BlockStream) -> Archived:
+def _open_http_record(capture: CaptureRef, block: BlockStream) -> CaptureReader:
     record = Record(block.version, block.headers, b"", capture.offset, capture.length)
     is_http = record.type in ("response", "revisit") and (record.target_uri or "").lower().startswith("http")
     if not is_http:
-        return Archived(capture, record, None, b"", block, size=block.length)
+        return CaptureReader(capture, record, None, b"", block, size=block.length)
     start = b""
     while end_of_head(start) is None and len(start) <= MAX_HEAD_BYTES and (piece := block.read(PIECE)):
         start += piece
@@ -217,13 +221,13 @@ def _opened(capture: CaptureRef, block: BlockStream) -> Archived:
     if message.head and body.startswith(b"\r\n"):  # crawls of 2018 wrote two empty lines
         rest = block.length - (len(start) - len(body)) - 2
         body = body[2:] if message.head.headers.get("Content-Length") == str(rest) else body
-    return Archived(capture, record, message.head, body, block, size=block.length - len(start) + len(body))
+    return CaptureReader(capture, record, message.head, body, block, size=block.length - len(start) + len(body))
 
 
 # --- revisits -----------------------------------------------------------------------------------------------------
 
 
-def _originals(index: CaptureIndex, revisit: Archived, searched: set[tuple[str, str]]) -> list[CaptureRef]:
+def _find_originals(index: CaptureIndex, revisit: CaptureReader, searched: set[tuple[str, str]]) -> list[CaptureRef]:
     """Where the body may lie, best first: what the record refers to, what has its digest, and other revisits.
 
     `searched` are addresses and digests that need not be looked through again.
@@ -231,30 +235,30 @@ def _originals(index: CaptureIndex, revisit: Archived, searched: set[tuple[str, 
     headers = revisit.record.headers
     digest = normalise_digest(revisit.record.payload_digest or "")
     uri = headers.get("WARC-Refers-To-Target-URI") or revisit.capture.url
-    referred = _referred(index, uri, headers.get("WARC-Refers-To-Date"), digest)
+    referred = _find_referred(index, uri, headers.get("WARC-Refers-To-Date"), digest)
     found = [line.capture for line in referred if not line.is_revisit]
     if not found and digest:
         for url in dict.fromkeys((revisit.capture.url, uri)):
             if (url, digest) not in searched:
                 searched.add((url, digest))
-                found += islice(_with_digest(index, url, digest), CANDIDATES)
+                found += islice(_find_by_digest(index, url, digest), MAX_CANDIDATES)
     return found + [line.capture for line in referred if line.is_revisit]
 
 
-def _referred(index: CaptureIndex, uri: str, date: str | None, digest: str) -> list[IndexLine]:
+def _find_referred(index: CaptureIndex, uri: str, date: str | None, digest: str) -> list[IndexLine]:
     try:
         moment = from_warc_date(date or "")
         wanted = url_range(uri, "exact")
     except BadInput:
         return []
-    lines = lines_of(run_query(index, Query(range=wanted, start=moment, end=moment, limit=CANDIDATES)))
+    lines = parse_index_lines(run_query(index, Query(range=wanted, start=moment, end=moment, limit=MAX_CANDIDATES)))
     return [line for line in lines if not digest or line.capture.digest == digest]
 
 
-def _with_digest(index: CaptureIndex, url: str, digest: str) -> Iterator[CaptureRef]:
+def _find_by_digest(index: CaptureIndex, url: str, digest: str) -> Iterator[CaptureRef]:
     """Raw lines first: of a page with very many captures few are taken apart. A line may leave out the algorithm."""
     wanted = digest.rpartition(":")[2].encode("utf-8", "surrogateescape")
-    lines = islice(run_query(index, Query(range=url_range(url, "exact"))), MOST_LINES)
-    for line in lines_of(line for line in lines if wanted in line and _REVISIT not in line):
+    lines = islice(run_query(index, Query(range=url_range(url, "exact"))), MAX_SEARCHED_LINES)
+    for line in parse_index_lines(line for line in lines if wanted in line and _REVISIT not in line):
         if line.capture.digest == digest:
             yield line.capture

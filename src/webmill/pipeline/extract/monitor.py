@@ -8,19 +8,19 @@ from collections.abc import Callable
 from typing import Self
 
 from webmill.errors import WebmillError
-from webmill.pipeline.extract.plan import Plan
+from webmill.pipeline.extract.plan import ExtractPlan
 from webmill.pipeline.extract.receipts import Receipts
 from webmill.pipeline.extract.tasks import Task
-from webmill.pipeline.extract.totals import Totals
+from webmill.pipeline.extract.totals import TaskTotals
 from webmill.pipeline.extract.worker import open_receipts
 from webmill.pipeline.progress import ProgressBar
 
 log = logging.getLogger(__name__)
 
-EVERY = 1.0  # second
+INTERVAL = 1.0  # second
 
 
-class Watcher:
+class ExtractMonitor:
     """A thread: the one that runs tasks waits for the executor, which says nothing until a task has ended.
 
     `also` is called every second in that thread; `hear` is told what every task made, `fail` that one failed.
@@ -28,15 +28,15 @@ class Watcher:
 
     def __init__(
         self,
-        plan: Plan,
+        plan: ExtractPlan,
         counter: ProgressBar,
         *,
         also: Callable[[], None] = lambda: None,
-        hear: Callable[[Totals], None] = lambda _: None,
+        hear: Callable[[TaskTotals], None] = lambda _: None,
         fail: Callable[[], None] = lambda: None,
     ) -> None:
         self._plan, self._counter, self._also, self._hear, self._fail = plan, counter, also, hear, fail
-        self._watched: dict[str, _Watched] = {}
+        self._watched: dict[str, _TaskProgress] = {}
         self._lock = threading.Lock()
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._look_around, name="webmill-watcher", daemon=True)
@@ -51,9 +51,9 @@ class Watcher:
 
     def began(self, task: Task) -> None:
         with self._lock:
-            self._watched[task.id] = _Watched(open_receipts(self._plan, task) if task.files else None)
+            self._watched[task.id] = _TaskProgress(open_receipts(self._plan, task) if task.files else None)
 
-    def ended(self, task: Task, totals: Totals | None) -> None:
+    def ended(self, task: Task, totals: TaskTotals | None) -> None:
         with self._lock:
             counted = self._watched.pop(task.id).captures
             self._counter.advance(max(0, (totals.captures if totals else 0) - counted))
@@ -64,7 +64,7 @@ class Watcher:
         self._fail()
 
     def _look_around(self) -> None:
-        while not self._over.wait(EVERY):
+        while not self._over.wait(INTERVAL):
             with self._lock:
                 for watched in self._watched.values():
                     self._counter.advance(watched.look())
@@ -74,7 +74,7 @@ class Watcher:
                 log.warning("what is done now and then failed", extra={"why": str(error)})
 
 
-class _Watched:
+class _TaskProgress:
     """A task at work. Batches are short: they are counted when they end."""
 
     def __init__(self, receipts: Receipts | None) -> None:

@@ -13,33 +13,33 @@ from webmill.infra.lock import is_locked
 from webmill.infra.queue.backends import view_queue
 from webmill.infra.queue.base import QueueOptions
 from webmill.infra.queue.sqlite_reader import view_file
-from webmill.pipeline.dataset.folder import MANIFEST, find_folders
-from webmill.pipeline.extract.collection import holds_pages, known_archives, refuse_old
+from webmill.pipeline.dataset.folder import MANIFEST, find_datasets
+from webmill.pipeline.extract.collection import count_known_archives, holds_pages, refuse_outdated
 from webmill.pipeline.extract.jobs import TASKS
 from webmill.pipeline.extract.manifest import parse_manifest
-from webmill.pipeline.status.files import MOST_FILES
-from webmill.pipeline.status.nouns import Queue, Work
-from webmill.pipeline.status.stored import Found
+from webmill.pipeline.status.files import MAX_FILES
+from webmill.pipeline.status.stored import ArchiveStats
+from webmill.pipeline.status.types import ExtractStatus, QueueStatus
 
 
-def own_archives(root: Path, found: Found) -> Work | None:
+def read_extract_status(root: Path, found: ArchiveStats) -> ExtractStatus | None:
     """`waiting` are archives that were not read yet, or not to their end. Misconfigured: read by an earlier webmill."""
-    refuse_old(root)
+    refuse_outdated(root)
     folder = PublishFolders(root).extract_state
-    work = work_in(folder)
-    known = known_archives(root, keys := {key for key in found if holds_pages(key)})
-    unread = min(MOST_FILES, len(keys) - known)
+    work = read_tasks_status(folder)
+    known = count_known_archives(root, keys := {key for key in found if holds_pages(key)})
+    unread = min(MAX_FILES, len(keys) - known)
     if work is None:
-        return Work(waiting=unread) if unread else None
+        return ExtractStatus(waiting=unread) if unread else None
     return msgspec.structs.replace(work, waiting=work.waiting + unread)
 
 
-def datasets_in(folder: Path) -> Work | None:
+def read_datasets_status(folder: Path) -> ExtractStatus | None:
     """All datasets of a folder together."""
-    total = Work()
-    for path in find_folders(folder):
-        one = work_in(path) or Work(waiting=tasks_of(path))
-        total = Work(
+    total = ExtractStatus()
+    for path in find_datasets(folder):
+        one = read_tasks_status(path) or ExtractStatus(waiting=count_tasks(path))
+        total = ExtractStatus(
             datasets=total.datasets + 1,
             done=total.done + one.done,
             failed=total.failed + one.failed,
@@ -52,12 +52,12 @@ def datasets_in(folder: Path) -> Work | None:
     return total if total.datasets else None
 
 
-def tasks_of(path: Path) -> int:
+def count_tasks(path: Path) -> int:
     lines = (path / MANIFEST).read_text(encoding="utf-8").splitlines()
     return len(parse_manifest(lines, source=MANIFEST))
 
 
-def work_in(folder: Path) -> Work | None:
+def read_tasks_status(folder: Path) -> ExtractStatus | None:
     """What became of the tasks of a job, which may be hundreds of thousands. None: it was never run."""
     documents = errors = 0
     try:
@@ -65,11 +65,11 @@ def work_in(folder: Path) -> Work | None:
             stats = queue.stats()
             for entry in queue.entries():
                 if entry.result:
-                    made = msgspec.json.decode(entry.result, type=_Made)
+                    made = msgspec.json.decode(entry.result, type=_TaskResult)
                     documents, errors = documents + made.documents, errors + made.errors
     except NotFound:
         return None
-    return Work(
+    return ExtractStatus(
         datasets=1,
         done=stats.done,
         failed=stats.buried,
@@ -81,16 +81,16 @@ def work_in(folder: Path) -> Work | None:
     )
 
 
-class _Made(msgspec.Struct):
+class _TaskResult(msgspec.Struct):
     """Of a task's totals."""
 
     documents: int = 0
     errors: int = 0
 
 
-def queues_in(root: Path) -> Iterator[Queue]:
+def read_queue_statuses(root: Path) -> Iterator[QueueStatus]:
     """Files of the collection; a broker is not asked."""
     for name, file in {"publish": PublishFolders(root).queue, "extract": root / "queue.sqlite"}.items():
         if file.is_file():
             with view_queue(f"sqlite:{file}", QueueOptions(name=name)) as queue:
-                yield Queue(name, str(file), queue.stats())
+                yield QueueStatus(name, str(file), queue.stats())
