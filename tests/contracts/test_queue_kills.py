@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.contracts import queue_hand
+from tests.contracts import queue_worker_program
 from tests.faults import built, needs_killer
 from tests.faults.matrix import record, seed
 from tests.thoroughness import kills as kills_of
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.crash
 
 
 def hand(*arguments: str | Path, **environment: str) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "tests.contracts.queue_hand", *map(str, arguments)]
+    command = [sys.executable, "-m", "tests.contracts.queue_worker_program", *map(str, arguments)]
     return subprocess.Popen(command, cwd=ROOT, env=os.environ | environment, stdin=subprocess.PIPE)
 
 
@@ -98,7 +98,7 @@ def test_workers_on_rabbitmq_killed_at_random_lose_nothing(tmp_path: Path, amqp_
 def kill_workers(place: Path | str, log: Path, *, part: str, count: int, kills: int) -> None:
     chance, step = random.Random(SEED), 2 * count // (kills + 2)
     ids = {str(number) for number in range(count)}
-    queue = queue_hand.open_queue(str(place))
+    queue = queue_worker_program.open_queue(str(place))
     assert queue.publish(Message(id_, b"x" * 500) for id_ in ids) == len(ids)
 
     workers = [hand("work", place, log) for _ in range(3)]
@@ -121,7 +121,7 @@ def kill_workers(place: Path | str, log: Path, *, part: str, count: int, kills: 
 def lose_one(place: Path | str, log: Path, *, part: str) -> None:
     """The negative control: a worker that acks before it works, and is killed in between."""
     ids = {str(number) for number in range(5)}
-    queue = queue_hand.open_queue(str(place))
+    queue = queue_worker_program.open_queue(str(place))
     queue.publish(Message(id_, b"") for id_ in ids)
     worker = hand("hasty", place, log)
     wait_for_lines(log, 1, worker)
@@ -157,7 +157,7 @@ def test_workers_that_were_paused_past_their_lease_settle_nothing(tmp_path: Path
     """SIGSTOP while each holds a message; another works them; then they go on."""
     path, log, count = tmp_path / "queue.sqlite", tmp_path / "log", kills_of(3)
     ids = {str(number) for number in range(count + 20)}
-    queue = queue_hand.open_queue(str(path))
+    queue = queue_worker_program.open_queue(str(path))
     queue.publish(Message(id_, b"") for id_ in ids)
     paused = [hand("pause", path, log) for _ in range(count)]
     for number, process in enumerate(paused, start=1):
@@ -181,7 +181,7 @@ def test_workers_that_were_paused_past_their_lease_settle_nothing(tmp_path: Path
 def test_workers_whose_clocks_are_days_apart_lose_nothing_and_ack_nothing_twice(tmp_path: Path) -> None:
     path, log = tmp_path / "queue.sqlite", tmp_path / "log"
     ids = {str(number) for number in range(200)}
-    queue = queue_hand.open_queue(str(path))
+    queue = queue_worker_program.open_queue(str(path))
     queue.publish(Message(id_, b"") for id_ in ids)
     clock = str(built("wall_clock.c"))
     logs = {days: tmp_path / f"log{days}" for days in (-1, 1)}
@@ -204,7 +204,7 @@ def test_a_publisher_killed_at_random_has_all_it_confirmed_in_the_queue(tmp_path
         publisher.kill()
         publisher.communicate()
     confirmed = {line.split(" ")[1] for line in lines(log)}
-    queue, deliveries = queue_hand.open_queue(str(path)), Counter[str]()
+    queue, deliveries = queue_worker_program.open_queue(str(path)), Counter[str]()
     with queue.consume(prefetch=100_000) as consumer:
         while delivery := consumer.receive(timeout=0):
             deliveries[delivery.id] += 1

@@ -260,7 +260,7 @@ def test_a_missing_queue_is_a_sentence(tmp_path: Path, amazon: Amazon, kind: str
     folder = create(tmp_path, lines, source=tmp_path / "in", write={"to": amazon.address(kind, "nowhere")})
     ended = webmill("dataset", "run", folder.path, "--executor", "inline")
     assert ended.code == 1
-    assert f"{kind}://nowhere is not there" in ended.err
+    assert f"{kind}://nowhere does not exist" in ended.err
     assert "create it" in ended.err
     assert "SECRET" not in ended.err
     assert "Traceback" not in ended.err
@@ -275,7 +275,7 @@ def test_workers_of_a_pool_write_too(tmp_path: Path, amazon: Amazon, kind: str) 
         ended = webmill("dataset", "run", folder.path, "--executor", "pool", "--jobs", "2")
         assert ended.code == code, ended.err
     assert len(amazon.take(address)) == 20
-    assert "is not there" in ended.err
+    assert "does not exist" in ended.err
 
 
 # --- what may be answered ---------------------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
 Token bucket. A permit costs a token; tokens come at `rate` times `share`, and at most `burst` are saved up.
 Share. Halved when the server asks for fewer requests, given back step by step while it is content (AIMD, as TCP does).
 Not before. What Retry-After said holds for everyone.
-Breaker. Opened by one refusal (403) or by many failures in a row: nobody asks for a pause, which doubles each time.
+Breaker. Opened by one refusal (403) or by many failures in a row: nobody asks for a while, twice as long each time.
 Then one permit is the probe: it closes the breaker, or opens it again for longer.
 
 A permit's number tells stale answers: what was asked before the last cut and answered after it says nothing new.
