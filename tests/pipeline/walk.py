@@ -1,4 +1,4 @@
-"""The files of the package that are executed, in the order of their first function call, in all threads."""
+"""Which functions of the package are called, in the order of their first calls, in all threads of this process."""
 
 from __future__ import annotations
 
@@ -11,25 +11,21 @@ from types import FrameType
 
 import webmill
 
-PACKAGE = Path(webmill.__file__).parent
+PACKAGE = f"{Path(webmill.__file__).parent}/"
+Called = tuple[str, str]  # a file, relative to the package, and the qualified name of a function in it
 
 
 @contextmanager
-def traced() -> Iterator[dict[str, int]]:
-    """Yield a dict that fills with files, relative to the package, and the number of calls into each.
-
-    What runs because a module is imported does not count.
-    """
-    calls: dict[str, int] = {}
-    prefix = f"{PACKAGE}/"
+def traced() -> Iterator[dict[Called, None]]:
+    """Yield a dict that fills with what is called. What runs because a module is imported does not count."""
+    calls: dict[Called, None] = {}
 
     def profile(frame: FrameType, event: str, _: object) -> None:
-        if event == "call" and frame.f_code.co_filename.startswith(prefix):
-            name = frame.f_code.co_filename.removeprefix(prefix)
-            if name in calls:
-                calls[name] += 1
-            elif not is_importing(frame):
-                calls[name] = 1
+        code = frame.f_code
+        if event == "call" and code.co_filename.startswith(PACKAGE):
+            called = code.co_filename.removeprefix(PACKAGE), code.co_qualname
+            if called not in calls and not is_importing(frame):
+                calls[called] = None
 
     threading.setprofile(profile)
     sys.setprofile(profile)

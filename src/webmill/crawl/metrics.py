@@ -14,26 +14,26 @@ _STATUS_ERRORS = ("http_429", "http_500", "http_502", "http_503", "http_504")
 PAGES = Counter("crawler_pages_crawled", "Pages archived.")
 ADDED = Counter("crawler_urls_added", "New URLs in the frontier.")
 FETCHES = Counter(
-    "crawler_fetches", "Answers, by what was asked for.", {"fetch_type": ("page", "robots_txt", "requisite")}
+    "crawler_fetches", "Responses, by what was requested.", {"fetch_type": ("page", "robots_txt", "requisite")}
 )
 ERRORS = Counter(
     "crawler_errors",
-    "Requests without a usable answer.",
+    "Requests without a usable response.",
     {"error_type": (*sorted(FAILURES), *_STATUS_ERRORS, "robots_unreachable", "internal")},
 )
-BYTES = Counter("crawler_content_bytes", "Bytes of answers, as they came over the wire.")
-REVISITS = Counter("crawler_revisits", "Records that only say that a page is as before.")
+BYTES = Counter("crawler_content_bytes", "Bytes of responses, as they came over the wire.")
+REVISITS = Counter("crawler_revisits", "Records that only say that a page is unchanged.")
 EXPIRED = Counter("crawler_leases_expired", "Turns whose process died or hung.")
 FRONTIER = Gauge("crawler_frontier_size", "URLs that wait.")
-ACTIVE = Gauge("crawler_active_workers", "Domains that are asked at this moment.")
+ACTIVE = Gauge("crawler_active_workers", "Domains that are being visited.")
 DOMAINS = Gauge("crawler_domains", "Domains, by state.", {"state": ("waiting", "active", "known")})
-QUEUE_AGE = Gauge("crawler_queue_age_seconds", "How long the first of the domains that may be asked has waited.")
+QUEUE_AGE = Gauge("crawler_queue_age_seconds", "How long the longest due domain has waited.")
 NODES = Gauge("crawler_nodes", "Nodes of this crawl, as this one sees them.")
 SHARDS = Gauge(
     "crawler_shards", "Shards of a crawl on many nodes, by who has them.", {"owner": ("here", "elsewhere", "nobody")}
 )
 CRAWL_PAGES = Gauge("crawler_crawl_pages", "Pages of the whole crawl, on all nodes.")
-DURATION = Gauge("crawler_fetch_seconds_mean", "Seconds from request to last byte, of all answers so far.")
+DURATION = Gauge("crawler_fetch_seconds_mean", "Seconds from request to last byte, mean of all responses so far.")
 
 DECLARED: tuple[Metric, ...] = (
     PAGES,
@@ -55,7 +55,7 @@ DECLARED: tuple[Metric, ...] = (
 
 
 class CrawlMetrics:
-    """Fed with sums of all shards; what grew since the last one is counted."""
+    """Counts what grew between two sums of all shards."""
 
     def __init__(self) -> None:
         self.metrics = Metrics(DECLARED)

@@ -60,7 +60,7 @@ class ScopeRules(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Scope:
-    """`seeds` are normalised URLs. Misconfigured for a pattern that RE2 cannot read."""
+    """Which URLs belong to a crawl. `seeds` are normalised URLs. Misconfigured for a pattern that RE2 cannot read."""
 
     def __init__(self, rules: ScopeRules, *, seeds: Iterable[str], year: int) -> None:
         self._rules = rules
@@ -72,7 +72,7 @@ class Scope:
             self._add(seed)
 
     def decide(self, url: str, depth: int) -> str | None:
-        """None for a normalised URL that is to be asked for, or the code why it is not."""
+        """Return None for a normalised URL that is in scope, or the code why it is not."""
         reason = self._decide_place(url, depth)
         if reason or depth == 0:
             return reason
@@ -83,7 +83,7 @@ class Scope:
         return self._traps.find(url) if self._traps else None
 
     def decide_sitemap(self, url: str) -> str | None:
-        """Whether a sitemap is read: it may lie in any folder of its host, and be packed."""
+        """Return None for a sitemap that is read: it may lie in any folder of its host, and be compressed."""
         if len(url) > self._rules.max_length:
             return "url_too_long"
         if self._rules.kind != "any" and _place(host_of(url), self._rules.kind) not in self._places:
@@ -91,13 +91,13 @@ class Scope:
         return "excluded" if self.excludes(url) else None
 
     def decide_resource(self, url: str) -> str | None:
-        """What a page needs may lie anywhere, and is called as it may be."""
+        """Return None for a page resource that is fetched: it may lie on any host, with any ending."""
         if len(url) > self._rules.max_length:
             return "url_too_long"
         return "excluded" if self.excludes(url) else None
 
     def excludes(self, url: str) -> bool:
-        """By a pattern. That is asked again when a URL has its turn: the pattern may have come later."""
+        """Tell whether a pattern excludes the URL. Asked again when it has its turn: the pattern may be newer."""
         return bool(self._exclude and self._exclude.search(url))
 
     def _decide_place(self, url: str, depth: int) -> str | None:
@@ -132,7 +132,7 @@ class Scope:
 
 
 def extension_of(url: str) -> str:
-    """In lower case, of the last segment of the path. Empty also for `File:Mill.jpg`: wikis call pages so."""
+    """Return the extension of the path in lower case. It is empty for `File:Mill.jpg`, too: wikis call pages so."""
     name = _path_of(url).rpartition("/")[2]
     stem, dot, extension = name.rpartition(".")
     return extension.lower() if dot and ":" not in stem else ""
@@ -166,7 +166,7 @@ def check_patterns(*patterns: str) -> None:
 
 
 def _pattern(patterns: tuple[str, ...]) -> re2._Regexp | None:
-    """All in one, so that a hundred cost little more than one."""
+    """Return all patterns as one, so that a hundred cost little more than one."""
     check_patterns(*patterns)
     try:
         return compile_pattern("|".join(f"(?:{pattern})" for pattern in patterns)) if patterns else None

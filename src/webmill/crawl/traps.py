@@ -41,7 +41,7 @@ _CALENDAR = re.compile(r"/(?:calendar|calendario|calendrier|kalender|agenda|even
 
 
 class TrapRules(msgspec.Struct, frozen=True, kw_only=True):
-    """Zero or False switches a guard off."""
+    """The limits of each guard. Zero or False switches a guard off."""
 
     repeats: int = 3  # of a run of segments, one after the other; a single segment may come two times more
     segments: int = 30
@@ -55,7 +55,7 @@ class TrapRules(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Traps:
-    """`year` is the present one."""
+    """Finds URLs that a trap makes without end. `year` is the present one."""
 
     def __init__(self, rules: TrapRules, *, year: int) -> None:
         self._rules = rules
@@ -63,7 +63,7 @@ class Traps:
         self._variants: OrderedDict[int, tuple[int, ...]] = OrderedDict()
 
     def find(self, url: str) -> str | None:
-        """The code of the trap that a normalised URL falls into, or None."""
+        """Return the code of the trap that a normalised URL falls into, or None."""
         address, _, query = url.partition("?")
         path = address[address.find("/", 8) :]  # behind `https://`
         return (
@@ -118,7 +118,7 @@ class Traps:
 
 
 def _repeats(path: str, times: int) -> bool:
-    """Whether a run of segments stands `times` in a row, for runs of every length."""
+    """Tell whether a run of segments stands `times` in a row, for runs of every length."""
     segments = [unquote(segment) for segment in path.split("/")[1:]]
     for length in range(1, len(segments) // times + 1):
         wanted = length * (times - 1) if length > 1 else times + 1
@@ -131,7 +131,7 @@ def _repeats(path: str, times: int) -> bool:
 
 
 def _page_of(address: str, query: str) -> tuple[str, ...] | None:
-    """What all variants of a page have in common; None for a URL that has none."""
+    """Return what all variants of a page have in common; None for a URL that has none."""
     path = _SESSION_IN_PATH.sub("", address) if ";" in address or "(" in address else address
     if "&" not in query:
         is_session = bool(query and _SESSION_PARAMETER.match(query))

@@ -23,7 +23,7 @@ OpenBackup = Callable[[], Storage]
 
 
 def rebuild_lost_shard(url: str, folder: Path, *, prefix: str, open_backup: OpenBackup | None) -> None:
-    """Nothing, where the files are in this folder. What was in it of an earlier time is put aside."""
+    """Rebuild the shard's files, unless they are in this folder. What was in it of an earlier time is put aside."""
     with closing(Server(url)) as server:
         meta = read_meta(server, braced(prefix))
     if not meta or is_home(folder, meta):
@@ -46,7 +46,7 @@ def is_home(folder: Path, meta: dict[str, str]) -> bool:
 
 
 def put_aside(folder: Path) -> None:
-    """Files from before somebody else took the shard over: needed no more, and nobody has said that they may go."""
+    """Rename a folder from before another node took the shard over: it is not needed, and not ours to delete."""
     with os_errors(str(folder)):
         if folder.is_dir() and any(folder.iterdir()):
             aside = Path(tempfile.mkdtemp(prefix=f"former-{folder.name}-", dir=folder.parent))
@@ -56,7 +56,7 @@ def put_aside(folder: Path) -> None:
 
 @contextmanager
 def fetched(folder: Path, open_backup: OpenBackup | None) -> Iterator[Path | None]:
-    """The shard's part of a backup; None when there is none."""
+    """Download the shard's part of a backup, and yield its folder; None when there is no backup."""
     if open_backup is None:
         yield None
         return

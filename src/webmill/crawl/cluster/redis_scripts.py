@@ -10,7 +10,7 @@ from webmill.crawl.frontier.redis.server import Server
 
 
 class ClusterScripts:
-    """All keys begin with `{NAME}:`, which is each script's first argument."""
+    """Runs the Lua scripts of a crawl. All keys begin with `{NAME}:`, which is each script's first argument."""
 
     def __init__(self, server: Server, name: str) -> None:
         self.server = server

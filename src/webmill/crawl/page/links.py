@@ -63,7 +63,7 @@ class PageLinks(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_links(payload: bytes, *, url: str, content_type: str | None, link_field: str | None = None) -> PageLinks:
-    """`payload` is HTML without its content coding, `url` where it was found. BadInput only when `url` is none.
+    """Read the links of a page. `payload` is HTML without its content coding. BadInput only when `url` is not one.
 
     `link_field` is the HTTP field `Link` as it came (Latin-1), several joined with commas.
     """
@@ -167,7 +167,7 @@ class LinkReading:
             self.base = attributes_of(raw).get("href")
 
     def add_title(self, _: str, inner: str) -> None:
-        """The first with words in it. Titles of pictures come later: a page's own stands in its head."""
+        """Keep the first title with words in it. Titles of images come later: a page's own stands in its head."""
         if not self.title:
             self.title = " ".join(decode_text(inner[: 4 * _MAX_TITLE]).split())[:_MAX_TITLE]
 
@@ -205,12 +205,12 @@ def _follow(
 
 
 def joiner_at(url: str) -> Joiner:
-    """Of a page without a <base>."""
+    """Return the joiner of a page without a <base>."""
     return Joiner(without_user(normalise(url)) if "@" in url else url)
 
 
 def joiner_of(own: Joiner, base: str | None, flaws: list[str]) -> Joiner:
-    """Of a page with this <base href>; `own` is that of its URL."""
+    """Return the joiner of a page with this <base href>; `own` is that of its URL."""
     if base is None or not base.strip(_EDGES):
         return own
     try:

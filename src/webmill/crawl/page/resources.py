@@ -69,7 +69,7 @@ class PageResource(NamedTuple):
 def read_resources(
     payload: bytes, *, url: str, content_type: str | None, link_field: str | None = None
 ) -> list[PageResource]:
-    """Of HTML without its content coding. The arguments are those of `read_links`."""
+    """Read the resources of HTML without its content coding. The arguments are those of `read_links`."""
     page = decode_page(payload[:MAX_PAGE], content_type=content_type)
     reading = _Reading()
     reading.read(page.text)
@@ -79,7 +79,7 @@ def read_resources(
 def read_page(
     payload: bytes, *, url: str, content_type: str | None, link_field: str | None = None
 ) -> tuple[PageLinks, list[PageResource]]:
-    """`read_links` and `read_resources` of a page that is decoded and taken apart once."""
+    """Read links and resources of a page that is decoded and parsed once."""
     page = decode_page(payload[:MAX_PAGE], content_type=content_type)
     links, needed = LinkReading(), _Reading()
     for tag, raw, text in read_all_tags(page.text):
@@ -92,14 +92,14 @@ def read_page(
 
 
 def read_sheet_resources(payload: bytes, *, url: str) -> list[PageResource]:
-    """Of a style sheet. Addresses are ASCII, or UTF-8."""
+    """Read the resources of a style sheet. Addresses are ASCII, or UTF-8."""
     reading = _Reading()
     reading.add_style(payload[:MAX_PAGE].decode("utf-8", "replace"))
     return _listed(_resolved(reading.found, Joiner(url), "utf-8"), url)
 
 
 def read_module_resources(payload: bytes, *, url: str) -> list[PageResource]:
-    """Of a script that is a module, which is always in UTF-8."""
+    """Read the imports of a script that is a module, which is always in UTF-8."""
     reading = _Reading()
     reading.add_module(payload[:MAX_PAGE].decode("utf-8", "replace"))
     return _listed(_resolved(reading.found, Joiner(url), "utf-8"), url)
@@ -119,7 +119,7 @@ def _resolved(written: dict[str, bool], join: Joiner, encoding: str) -> dict[str
 
 
 class _Reading:
-    """What is written in a page: addresses, and whether they may hold more."""
+    """The addresses that are written in a page, and whether each may hold more."""
 
     def __init__(self) -> None:
         self.found: dict[str, bool] = {}
@@ -230,7 +230,7 @@ def is_module(attributes: dict[str, str]) -> bool:
 
 
 def candidates(value: str) -> Iterator[str]:
-    """The addresses of a `srcset`."""
+    """Yield the addresses of a `srcset`."""
     at = 0
     while found := _CANDIDATE.match(value, at):
         address = found[1]

@@ -39,7 +39,7 @@ _ESCAPE = re.compile(r"\\(?:([0-9a-fA-F]{1,6})(?:\r\n|[ \t\r\n\f])?|\n|(.))", re
 
 
 class Reference(NamedTuple):
-    """As it is written, without its quotes and escapes."""
+    """Return an address without its quotes and escapes."""
 
     url: str
     is_import: bool

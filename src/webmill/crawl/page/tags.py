@@ -72,12 +72,12 @@ _HREF = re.compile(
 
 
 def read_tags(page: str) -> Iterator[tuple[str, str, str]]:
-    """Name in lower case, raw attributes, and the raw text of <title> (empty for all others)."""
+    """Yield each tag: name in lower case, raw attributes, and the raw text of <title> (empty for all others)."""
     return _read(page, _NEXT, texts=("title",))
 
 
 def read_all_tags(page: str) -> Iterator[tuple[str, str, str]]:
-    """Likewise, of any name but some in which no address can stand; with the text of <style> and <script>, too."""
+    """Yield tags of any name but those that can hold no address; with the text of <style> and <script>, too."""
     return _read(page, _EVERY, texts=("title", "style", "script"))
 
 
@@ -99,7 +99,7 @@ def _read(page: str, expression: re.Pattern[str], *, texts: tuple[str, ...]) -> 
 
 
 def attributes_of(raw: str) -> dict[str, str]:
-    """Names in lower case, the first of a name wins; references are decoded. Without a value: empty."""
+    """Return attributes by name in lower case; the first of a name wins, references are decoded, no value is empty."""
     found: dict[str, str] = {}
     for name, value in _ATTRIBUTE.findall(raw):
         found.setdefault(name.lower(), value)
@@ -122,7 +122,7 @@ def _unquoted(value: str) -> str:
 
 
 def end_of_raw(page: str, name: str, at: int) -> int:
-    """Where the text of an element ends whose content is no markup (`RAW`), and that begins at `at`."""
+    """Return where the text of an element ends whose content is not markup (`RAW`), and that begins at `at`."""
     if name == "plaintext":
         return len(page)
     found = _RAW_ENDS[name].search(page, at)

@@ -34,7 +34,7 @@ _NOT_ASCII = re.compile(r"[^\x00-\x7f]")
 
 
 class Joiner:
-    """The links of one page. `base` is normalised; BadInput when it is no http(s) URL."""
+    """Joins the links of one page. `base` is normalised; BadInput when it is not an http(s) URL."""
 
     def __init__(self, base: str) -> None:
         self.base = normalise(base)
@@ -46,11 +46,11 @@ class Joiner:
         self._is_short = len(self.base) + _LONGEST < urls.MAX_URL
 
     def __call__(self, href: str) -> str:
-        """`formats.url.normalise.join(base, href)`; raises BadInput as that does."""
+        """Return `formats.url.normalise.join(base, href)`; raises BadInput as that does."""
         return self.short(href) or urls.join(self.base, href)
 
     def short(self, href: str) -> str | None:
-        """The same the short way, or None. What goes that way is ASCII, and has no scheme but http and https."""
+        """Return the same by a short cut, or None. It takes ASCII without a scheme, or with http and https."""
         plain = _PLAIN.match(href) if len(href) <= _LONGEST and self._is_short else None
         if plain is None:
             return None
@@ -63,7 +63,7 @@ class Joiner:
 
 
 def normalise(url: str) -> str:
-    """`formats.url.normalise.normalise`, with the same short way."""
+    """Return `formats.url.normalise.normalise(url)`, with the same short cut."""
     plain = _PLAIN.match(url) if len(url) <= _LONGEST else None
     if plain is None or not plain[1]:
         return urls.normalise(url)
@@ -73,7 +73,7 @@ def normalise(url: str) -> str:
 
 @lru_cache(maxsize=16384)
 def _origin(text: str) -> str:
-    """`https://Example.COM:443` -> `https://example.com`."""
+    """Return the origin of a URL: `https://Example.COM:443` becomes `https://example.com`."""
     return urls.normalise(text)[:-1]
 
 

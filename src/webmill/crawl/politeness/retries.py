@@ -48,7 +48,7 @@ RetryDecision: TypeAlias = Retry | GiveUp
 
 
 class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
-    """Attempts in all, the first included; waits in seconds."""
+    """How often a URL is tried, the first attempt included, and how long to wait between, in seconds."""
 
     attempts: int = 4
     seldom: int = 2
@@ -58,7 +58,7 @@ class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True):
     longest_retry_after: float = DAY
 
     def wait(self, attempts: int, *, random: float) -> float:
-        """From half of the ceiling to all of it: many URLs that failed together do not come back together."""
+        """Return half of the ceiling to all of it: many URLs that failed together do not come back together."""
         ceiling = min(self.longest_wait, self.first_wait * 4.0 ** min(max(attempts, 1) - 1, 30))
         return ceiling * (0.5 + 0.5 * random)
 
@@ -67,7 +67,7 @@ DEFAULT_POLICY = RetryPolicy()
 
 
 def decide_failure(reason: str, attempts: int, *, random: float, policy: RetryPolicy = DEFAULT_POLICY) -> RetryDecision:
-    """For a request without an answer. `attempts` counts this one; `random` is from 0 to 1."""
+    """Decide about a request without a response. `attempts` counts this one; `random` is from 0 to 1."""
     if attempts < _attempts_for(reason, policy):
         return Retry(policy.wait(attempts, random=random))
     return GiveUp(reason)
@@ -82,7 +82,7 @@ def decide_answer(
     retry_after: float | None = None,
     policy: RetryPolicy = DEFAULT_POLICY,
 ) -> RetryDecision | None:
-    """For an answer: None when it stands as it is. GiveUp: it is kept, but it is not what was hoped for."""
+    """Decide about a response: None when it stands as it is. GiveUp: it is kept, but it is not what was hoped for."""
     if status in _STATUSES:
         if attempts >= policy.attempts:
             return GiveUp(f"status_{status}")

@@ -11,7 +11,7 @@
 | 429, 5xx, no answer, an answer that broke off | `unreachable` | none, until it answers otherwise |
 | the same for 30 days | `unavailable` | all are allowed |
 
-No input or output, no clock: the flow of the crawl asks and keeps.
+No input or output, no clock: `robots_fetcher.py` fetches and keeps.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _WITH_VALUES = frozenset({"unavailable_after", "max-snippet", "max-image-preview
 
 
 class RobotsPolicy(msgspec.Struct, frozen=True, kw_only=True):
-    """Times in seconds."""
+    """How robots.txt files are kept and obeyed. Times are in seconds."""
 
     agent: str = "webmill"
     max_delay: float = 60.0  # the longest Crawl-delay that is kept
@@ -115,7 +115,7 @@ def make_entry(
     before: RobotsEntry | None = None,
     policy: RobotsPolicy = DEFAULT_POLICY,
 ) -> RobotsEntry:
-    """`answer` is the last one, after redirects; `before` what was known until now."""
+    """Return the entry to keep. `answer` is the last one, after redirects; `before` what was known until now."""
     status = _status(answer)
     failing_since = (_failing_since(before) or now) if _is_failure(status) else 0.0
     headers = answer.head.headers if isinstance(answer, FetchedResponse) else Headers()
@@ -132,7 +132,7 @@ def make_entry(
 def expires_after(
     status: int, headers: Headers, *, failing_for: float = 0.0, policy: RobotsPolicy = DEFAULT_POLICY
 ) -> float:
-    """For how many seconds an answer is good. Cache-Control may shorten it, and never lengthens it."""
+    """Return for how many seconds an answer is valid. Cache-Control may shorten that, and never lengthens it."""
     if _is_failure(status):  # wait as long as it has failed already: the waits double
         return min(max(failing_for, policy.first_retry), policy.longest_retry)
     control = ",".join(headers.get_all("Cache-Control"))
@@ -143,7 +143,7 @@ def expires_after(
 
 
 def left_alone_until(entry: RobotsEntry, *, policy: RobotsPolicy = DEFAULT_POLICY) -> float:
-    """By a Retry-After of its server; 0 when it did not ask for more than we would wait by ourselves."""
+    """Return when a server's Retry-After is over; 0 when it did not ask for more than we would wait by ourselves."""
     ours = expires_after(entry.status, Headers(), failing_for=entry.fetched - entry.failing_since, policy=policy)
     return entry.expires if entry.expires > entry.fetched + ours else 0.0
 
@@ -151,7 +151,7 @@ def left_alone_until(entry: RobotsEntry, *, policy: RobotsPolicy = DEFAULT_POLIC
 def decide(
     entry: RobotsEntry, *, now: float, policy: RobotsPolicy = DEFAULT_POLICY, files: ParsedFiles | None = None
 ) -> RobotsVerdict:
-    """Good until `entry.expires`. `files` saves parsing the same body again."""
+    """Return what an entry allows, until `entry.expires`. `files` saves parsing the same body again."""
     if _is_failure(entry.status):
         is_given_up = now - _failing_since(entry) >= policy.patience
         return RobotsVerdict(state="unavailable" if is_given_up else "unreachable")
@@ -170,7 +170,7 @@ def decide(
 
 
 class Directives(msgspec.Struct, frozen=True):
-    """What a page says of itself."""
+    """What a page says about robots: the directives of its header and its `<meta>`."""
 
     nofollow: bool = False
     noindex: bool = False
@@ -219,7 +219,8 @@ def _parse(body: bytes, agent: str) -> Parsed:
 
 
 def _status(answer: FetchedResponse | FetchFailure) -> int:
-    """0 for no answer. Half a file forbids half of what it should, so it is none, unless we read no more anyway."""
+    """Return the status; 0 for no answer. Half a file forbids half of what it should, so it counts as none, unless we
+    read no more anyway."""
     if isinstance(answer, FetchFailure):
         return 0
     is_half = answer.exchange.truncated is not None or not HALF.isdisjoint(answer.flaws)
@@ -232,7 +233,7 @@ def _is_failure(status: int) -> bool:
 
 
 def _failing_since(entry: RobotsEntry | None) -> float:
-    """0 when it is not failing."""
+    """Return since when a robots.txt is failing; 0 when it is not."""
     if entry is None or not _is_failure(entry.status):
         return 0.0
     return entry.failing_since or entry.fetched
