@@ -15,7 +15,7 @@ from tests.serve.cdx_samples import NAME, make_captures, put_index
 from tests.serve.conftest import ADDRESS, site_of
 from webmill.errors import BadInput
 from webmill.serve.app import application
-from webmill.serve.cdx.output import whole_json
+from webmill.serve.cdx.output import line_as_json
 from webmill.settings import ServeSettings, Settings
 
 LINES = make_captures(300, seed=9)
@@ -63,5 +63,5 @@ def test_any_url_behind_a_timegate_has_an_answer(hostile: TestClient, url: str, 
 
 def test_no_timestamp_of_an_index_writes_members_of_its_own() -> None:
     with pytest.raises(BadInput, match="bad_timestamp"):
-        whole_json(b'com,a)/ 2024","status":"200 {"status": "404"}\n')
-    assert whole_json(b"com,a)/ 20240101000000 { }\n") == b'{"urlkey":"com,a)/","timestamp":"20240101000000"}\n'
+        line_as_json(b'com,a)/ 2024","status":"200 {"status": "404"}\n')
+    assert line_as_json(b"com,a)/ 20240101000000 { }\n") == b'{"urlkey":"com,a)/","timestamp":"20240101000000"}\n'

@@ -108,7 +108,7 @@ def test_a_failed_task_is_dropped_by_keyboard(new_tab: NewTab, own: Origins) -> 
     watched = Watched(new_tab(), own.address)
     watched.go("/tasks")
     watched.page.keyboard.press("Tab")
-    assert watched.page.evaluate("document.activeElement.textContent") == "Skip to the content"
+    assert watched.page.evaluate("document.activeElement.textContent") == "Skip to content"
     watched.page.get_by_role("link", name="Drop job-1").focus()
     watched.page.keyboard.press("Enter")
     watched.page.get_by_role("button", name="Drop it").focus()

@@ -11,7 +11,7 @@ import uvicorn
 from uvicorn.server import ServerState
 
 from webmill.serve.client_address import TrustedProxies
-from webmill.serve.http_connection import ConnectionLimiter, HttpConnection
+from webmill.serve.http_connection import ClientConnection, ConnectionLimiter
 from webmill.serve.site import ClientLimits
 
 GET = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -46,7 +46,7 @@ class Stage:
         config = uvicorn.Config(
             self.app,
             interface="asgi3",
-            http=HttpConnection,
+            http=ClientConnection,
             ws="none",
             lifespan="off",
             log_config=None,
@@ -55,7 +55,7 @@ class Stage:
         config.load()
         state = ServerState()
         server = await asyncio.get_running_loop().create_server(
-            lambda: HttpConnection(config=config, server_state=state, app_state={}, limiter=self.limiter),
+            lambda: ClientConnection(config=config, server_state=state, app_state={}, limiter=self.limiter),
             "127.0.0.1",
             0,
         )

@@ -58,11 +58,11 @@ class ConnectionLimiter:
         self.limits = limits
         self.on_refused = on_refused
         self._exempt = exempt  # proxies hold the connections of many clients
-        self._by_network: dict[str, dict[HttpConnection, None]] = {}
+        self._by_network: dict[str, dict[ClientConnection, None]] = {}
         self.count = 0
-        self._waiting: dict[HttpConnection, None] = {}  # idle connections, longest first
+        self._waiting: dict[ClientConnection, None] = {}  # idle connections, longest first
 
-    def admit(self, one: HttpConnection, address: str) -> bool:
+    def admit(self, one: ClientConnection, address: str) -> bool:
         """Add a connection; return False if it must be refused."""
         here = self._by_network.setdefault(client_network(address), {})
         here[one] = None
@@ -72,7 +72,7 @@ class ConnectionLimiter:
             return self._make_room(one, here, "too_many_of_one")
         return self.count <= self.limits.connections or self._make_room(one, self._waiting, "too_many")
 
-    def _make_room(self, one: HttpConnection, among: dict[HttpConnection, None], reason: str) -> bool:
+    def _make_room(self, one: ClientConnection, among: dict[ClientConnection, None], reason: str) -> bool:
         self.on_refused(reason)
         for other in self._waiting:
             if other is not one and other in among and not other.is_closing:
@@ -80,7 +80,7 @@ class ConnectionLimiter:
                 return True
         return False
 
-    def release(self, one: HttpConnection, address: str) -> None:
+    def release(self, one: ClientConnection, address: str) -> None:
         network = client_network(address)
         here = self._by_network.get(network, {})
         if one in here:
@@ -90,10 +90,10 @@ class ConnectionLimiter:
                 del self._by_network[network]
         self._waiting.pop(one, None)
 
-    def mark_busy(self, one: HttpConnection) -> None:
+    def mark_busy(self, one: ClientConnection) -> None:
         self._waiting.pop(one, None)
 
-    def mark_idle(self, one: HttpConnection) -> None:
+    def mark_idle(self, one: ClientConnection) -> None:
         self._waiting[one] = None
 
     def close_slow(self) -> None:
@@ -102,7 +102,7 @@ class ConnectionLimiter:
                 one.check_timeouts()
 
 
-class HttpConnection(HttpToolsProtocol):
+class ClientConnection(HttpToolsProtocol):
     def __init__(self, *, limiter: ConnectionLimiter, **uvicorns: Any) -> None:
         super().__init__(**uvicorns)
         self._limiter, self._limits = limiter, limiter.limits

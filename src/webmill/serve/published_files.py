@@ -91,7 +91,7 @@ class PublishedFiles:
             if kept is None or kept.fresh_until < time.monotonic():  # type: ignore[union-attr]  # no LargeFile is cached
                 kept = await self._load_once(scope, path)
             if isinstance(kept, LargeFile):
-                await send_file(scope, receive, send, request_headers, self._stored(kept))
+                await send_file(scope, receive, send, request_headers, self._served_file(kept))
                 return
             coding = (
                 IDENTITY if b"range" in request_headers else choose_coding(request_headers.get(b"accept-encoding", b""))
@@ -140,7 +140,7 @@ class PublishedFiles:
             piece = variant.body[at : min(at + PIECE, end)]
             await send({"type": "http.response.body", "body": piece, "more_body": at + PIECE < end})
 
-    def _stored(self, large: LargeFile) -> ServedFile:
+    def _served_file(self, large: LargeFile) -> ServedFile:
         return ServedFile(
             storage=self._storage,
             stat=large.stat,

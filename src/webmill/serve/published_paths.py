@@ -59,7 +59,7 @@ class PublishedPaths:
 
     def _hashes(self, version: str) -> dict[str, str]:
         """Return the hashes of a committed version by file name; unfinished versions are not found."""
-        committed = self._committed(version)
+        committed = self._find_version(version)
         if version not in self._manifests:
             found = {entry.key: entry.sha256 for entry in read_manifest(self._storage, committed).files}
             self._manifests[version] = found | {MANIFEST: committed.manifest_sha256}
@@ -67,7 +67,7 @@ class PublishedPaths:
                 self._manifests.popitem(last=False)
         return self._manifests[version]
 
-    def _committed(self, version: str) -> Version:
+    def _find_version(self, version: str) -> Version:
         """Return a committed version. The history is read again only when the pointer has changed."""
         stamp = self._storage.stat(LATEST).etag
         if stamp != self._stamp:

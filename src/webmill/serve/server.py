@@ -18,7 +18,7 @@ import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from webmill.errors import Misconfigured
-from webmill.serve.http_connection import ConnectionLimiter, HttpConnection
+from webmill.serve.http_connection import ClientConnection, ConnectionLimiter
 from webmill.serve.site import ClientLimits
 
 GRACE = 30  # seconds for running responses when the server is stopped
@@ -51,7 +51,7 @@ class WorkerServer(uvicorn.Server):
     ) -> None:
         config = uvicorn.Config(
             app,
-            http=HttpConnection,
+            http=ClientConnection,
             ws="none",
             lifespan="off",
             log_config=None,
@@ -96,8 +96,8 @@ class WorkerServer(uvicorn.Server):
         await super().shutdown(sockets)
         self._sweeping.cancel()
 
-    def _connection(self) -> HttpConnection:
-        return HttpConnection(config=self.config, server_state=self.server_state, app_state={}, limiter=self._limiter)
+    def _connection(self) -> ClientConnection:
+        return ClientConnection(config=self.config, server_state=self.server_state, app_state={}, limiter=self._limiter)
 
     async def _sweep(self) -> None:
         while True:

@@ -136,9 +136,9 @@ class WebServer:
             return  # the client disconnected before we accepted
         task = asyncio.create_task(self._serve(connection, client_port))
         self._tasks.add(task)
-        task.add_done_callback(partial(self._finished, connection))
+        task.add_done_callback(partial(self._on_connection_end, connection))
 
-    def _finished(self, connection: socket.socket, task: asyncio.Task[None]) -> None:
+    def _on_connection_end(self, connection: socket.socket, task: asyncio.Task[None]) -> None:
         connection.close()  # for a task that was cancelled before its first step
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()):

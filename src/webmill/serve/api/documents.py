@@ -148,13 +148,13 @@ def changes_of(published: PublishedVersions, id_: str, versions: list[Version]) 
     for number, version in enumerate(newest):
         now = find_item(published.storage, published.index(version), id_)
         is_known = number > 0 or len(versions) <= MOST_VERSIONS  # otherwise the version before is unknown
-        if is_known and (what := _what(was, now)):
+        if is_known and (what := _kind_of_change(was, now)):
             changes.append(ItemChange(version, what, now.hash if now else ""))
         was = now
     return changes[::-1]
 
 
-def _what(was: PublishedItem | None, now: PublishedItem | None) -> str:
+def _kind_of_change(was: PublishedItem | None, now: PublishedItem | None) -> str:
     if not was or not now:
         return "added" if now else "removed" if was else ""
     if was.hash != now.hash:

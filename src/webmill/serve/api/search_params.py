@@ -70,7 +70,7 @@ class SearchParams(msgspec.Struct, frozen=True, kw_only=True):
         """Return the active filters with their field: `language`, `site`, `facet`."""
         return [(name, value) for name, value in self.values() if name in ("language", "site", "facet")]
 
-    def toggled(self, field: str, value: str) -> SearchParams:
+    def toggle_filter(self, field: str, value: str) -> SearchParams:
         """Return the search with this filter added, or removed if it was active."""
         name = {"language": "languages", "site": "sites", "facet": "facets"}[field]
         before: tuple[str, ...] = getattr(self, name)

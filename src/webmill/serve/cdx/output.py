@@ -33,7 +33,7 @@ def format_lines(
     and passed to `on_reject`, or raised without one.
     """
     if output == "json":
-        return _write_lines(lines, partial(_json_of, fields=fields) if fields else whole_json, on_reject)
+        return _write_lines(lines, partial(_json_of, fields=fields) if fields else line_as_json, on_reject)
     if not fields:
         return lines
     return _write_lines(lines, partial(_cdxj_of if output == "cdxj" else _text_of, fields=fields), on_reject)
@@ -49,7 +49,7 @@ def _write_lines(lines: Iterable[bytes], write: Callable[[bytes], bytes], on_rej
             on_reject(line, error)
 
 
-def whole_json(line: bytes) -> bytes:
+def line_as_json(line: bytes) -> bytes:
     """Return the line as JSON: key and timestamp are put into its JSON, which is checked but not decoded (hot path)."""
     plain = _PLAIN.match(line)
     if plain is None:

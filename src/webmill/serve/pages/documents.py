@@ -81,7 +81,7 @@ def documents(reader: ContentReader, request: Request) -> Response:
         listing=listing,
         rows=[_row(item, version=version) for item in listing.items],
         facets={
-            name: [_choice(name, each, address(facet=f"{name}={each.value}"), facet) for each in most_used(values)]
+            name: [_choice(name, each, address(facet=f"{name}={each.value}"), facet) for each in top_values(values)]
             for name, values in listing.facets.items()
             if values
         },
@@ -101,7 +101,7 @@ def _choice(name: str, value: FacetValue, address: str, chosen: str) -> FacetCho
     return FacetChoice(shown, value.count, address, chosen == f"{name}={value.value}")
 
 
-def most_used(values: list[FacetValue]) -> list[FacetValue]:
+def top_values(values: list[FacetValue]) -> list[FacetValue]:
     return sorted(values, key=lambda each: -each.count)[:FACET_VALUES]
 
 

@@ -127,14 +127,14 @@ def facets_of(found: FoundHits) -> list[tuple[str, list[FilterChoice]]]:
 def _choice(params: SearchParams, field: str, value: str, *, count: int) -> FilterChoice:
     shown = value.partition("=")[2] if field == "facet" else links.readable_host(value)
     is_chosen = (field, value) in params.chosen()
-    return FilterChoice(shown, params.toggled(field, value).address(), count, is_chosen)
+    return FilterChoice(shown, params.toggle_filter(field, value).address(), count, is_chosen)
 
 
 def chips_of(params: SearchParams) -> list[FilterChoice]:
     chips = []
     for field, value in params.chosen():
         name, _, shown = value.partition("=") if field == "facet" else (NAMES[field], "", links.readable_host(value))
-        chips.append(FilterChoice(shown, params.toggled(field, value).address(), name=name))
+        chips.append(FilterChoice(shown, params.toggle_filter(field, value).address(), name=name))
     for name, label in (("since", "From"), ("until", "Before")):
         if day := getattr(params, name):
             chips.append(FilterChoice(day, msgspec.structs.replace(params, **{name: ""}).address(), name=label))

@@ -48,7 +48,7 @@ def diff(reader: ContentReader, request: Request) -> Response:
     published = reader.published
     old, new = choose_versions(published, read_text(request, "from"), read_text(request, "to"))
     if id_ := read_text(request, "id"):
-        return _one(reader, request, old, new, id_)
+        return _render_one(reader, request, old, new, id_)
     change = read_choice(request, "change", CHANGES)
     found = find_differences(published, old, new, change=change, after=read_text(request, "after"))
     comparing = PairComparer(published, budget=ON_A_PAGE)
@@ -76,7 +76,7 @@ def address_of(old: str, new: str, *, change: str = "", after: str = "", id_: st
     return links.with_query("/versions/diff", query)
 
 
-def _one(reader: ContentReader, request: Request, old: str, new: str, id_: str) -> Response:
+def _render_one(reader: ContentReader, request: Request, old: str, new: str, id_: str) -> Response:
     published = reader.published
     pair = find_difference(published, old, new, id_)
     versions = published.find(old), published.find(new)

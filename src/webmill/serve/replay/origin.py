@@ -31,7 +31,7 @@ def routes(site: Site) -> list[BaseRoute]:
         address = parse_address(sent_path(request))
         return _serve_capture(site, request, address, threads) if address else _redirect_escaped_link(site, request)
 
-    async def archived(request: Request) -> Response:
+    async def serve_archived(request: Request) -> Response:
         try:
             return await threads.run(request.scope, request.receive, partial(answer, request))
         except WebmillError as error:
@@ -39,7 +39,7 @@ def routes(site: Site) -> list[BaseRoute]:
             page = minimal_page("Cannot show this page", message_of(error, site.root))
             return HTMLResponse(page, status_of(error), headers_of(error))
 
-    return [Route("/{rest:archived}", archived)]
+    return [Route("/{rest:archived}", serve_archived)]
 
 
 def _serve_capture(site: Site, request: Request, address: CaptureAddress, threads: BoundedThreads) -> Response:

@@ -67,7 +67,7 @@ class _HtmlRewriter:
     def _end_of_markup(self, found: re.Match[str]) -> int:
         """Return the end of a comment, a declaration, or what browsers treat as a comment."""
         end = (_COMMENT_END if found[3] else _CLOSE).search(self._page, found.end())
-        return end.end() if end else self._unfinished(found.start())
+        return end.end() if end else self._skip_unterminated(found.start())
 
     def _tag(self, found: re.Match[str]) -> int:
         """Rewrite a tag; return where to continue."""
@@ -75,7 +75,7 @@ class _HtmlRewriter:
         attributes = _ATTRIBUTES.match(self._page, found.end())
         end = attributes.end() if attributes else found.end()
         if not self._page.startswith(">", end):
-            return self._unfinished(found.start())
+            return self._skip_unterminated(found.start())
         if found[1]:
             return end + 1
         if name not in ("html", "head"):
@@ -86,7 +86,7 @@ class _HtmlRewriter:
             self._put_first(end + 1)
         return self._after_tag(name, end + 1)
 
-    def _unfinished(self, start: int) -> int:
+    def _skip_unterminated(self, start: int) -> int:
         """Treat unterminated markup as the rest of the page; nothing may follow it, or it would end there."""
         self._put_first(start)
         return len(self._page)
@@ -109,7 +109,7 @@ class _HtmlRewriter:
 
     def _attributes(self, tag: str, raw: str) -> str | None:
         """Return the rewritten attributes, or None if nothing changes."""
-        named = self._named(raw) if tag in ("meta", "base") else {}
+        named = self._read_attributes(raw) if tag in ("meta", "base") else {}
         out: list[str] = []
         done = 0
         for found in _ATTRIBUTE.finditer(raw):
@@ -125,10 +125,10 @@ class _HtmlRewriter:
             self._links = self._own.with_base(named["href"])
         return "".join((*out, raw[done:])) if done else None
 
-    def _named(self, raw: str) -> dict[str, str]:
+    def _read_attributes(self, raw: str) -> dict[str, str]:
         found: dict[str, str] = {}
         for name, value in _ATTRIBUTE.findall(raw):
-            found.setdefault(name.lower(), self._decoded(value))
+            found.setdefault(name.lower(), self._decode_value(value))
         return found
 
     def _attribute(self, tag: str, name: str, value: str, named: dict[str, str]) -> str | None:
@@ -139,13 +139,13 @@ class _HtmlRewriter:
         if name in _SETS:
             return self._links.rewrite_srcset(decode_attribute(self._encoding.decode_url(_unquote(value))))
         if name == "style" and "(" in value:
-            return rewrite_css(self._decoded(value), self._links)
-        if name == "target" and self._decoded(value).lower() in _OUTWARD:
+            return rewrite_css(self._decode_value(value), self._links)
+        if name == "target" and self._decode_value(value).lower() in _OUTWARD:
             return "_self"
         if name == "content" and tag == "meta":
             return self._meta(named)
         if name == "srcdoc" and self._depth < _DEEPEST:
-            return rewrite_html(self._decoded(value), self._links, depth=self._depth + 1)
+            return rewrite_html(self._decode_value(value), self._links, depth=self._depth + 1)
         if name.startswith("data-") and _unquote(value).startswith(("http://", "https://")):  # lazy images
             return self._links.rewrite(decode_attribute(self._encoding.decode_url(_unquote(value))))
         return None
@@ -156,7 +156,7 @@ class _HtmlRewriter:
             return ""
         return self._links.rewrite_refresh(named["content"]) if kind == "refresh" else None
 
-    def _decoded(self, value: str) -> str:
+    def _decode_value(self, value: str) -> str:
         return decode_attribute(self._encoding.decode(_unquote(value)))
 
 

@@ -46,7 +46,7 @@ def features() -> list[Feature]:
     table.put("/utf-7", "UTF-7, declared in the header: must not be decoded so", _page(GERMAN, "utf-7", "utf-7"))
     table.put("/nul-label", "the charset label holds a NUL", _page(GERMAN, "utf-8", "utf-8\x00"))
     table.put("/broken-utf-8", "UTF-8 with surrogates, cut sequences and NUL", HttpReply(body=_BROKEN))
-    table.add("/label/*", "UTF-8; the header says what the path says", _labelled, start="/label/unicode_escape")
+    table.add("/label/*", "UTF-8; the header says what the path says", _page_with_label, start="/label/unicode_escape")
     return table.features
 
 
@@ -70,5 +70,5 @@ def _http_equiv(name: str) -> str:
     return f'<meta http-equiv="Content-Type" content="text/html; charset={name}">'
 
 
-def _labelled(request: ReceivedRequest) -> Answer:
+def _page_with_label(request: ReceivedRequest) -> Answer:
     return _page(GERMAN, "utf-8", request.path.removeprefix("/label/")[:100])

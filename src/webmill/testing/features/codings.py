@@ -51,17 +51,19 @@ def features() -> list[Feature]:
         ("/gzip-empty", "says gzip, has no bytes", "gzip", b""),
         ("/zstd-window", "zstd that asks for a window of 2 GiB", "zstd", _wide_window()),
     ):
-        table.put(path, description, _packed(coding, body))
+        table.put(path, description, _encoded_reply(coding, body))
     table.put("/file.gz", "a gzip file without Content-Encoding", HttpReply(body=gz, media_type="application/gzip"))
-    table.add("/bomb-gzip", "gzip: 100 MiB of zeros", lambda _: _packed("gzip", _gzip_bomb()))
-    table.add("/bomb-deflate", "deflate: 100 MiB of zeros", lambda _: _packed("deflate", _zlib_bomb()))
-    table.add("/bomb-br", "brotli: 100 MiB of zeros", lambda _: _packed("br", _brotli_bomb()))
-    table.add("/bomb-zstd", "zstd: 100 MiB of zeros", lambda _: _packed("zstd", _zstd_bomb()))
-    table.add("/bomb-twice", "`gzip, gzip`: 100 MiB of zeros", lambda _: _packed("gzip, gzip", _gzip(_gzip_bomb())))
+    table.add("/bomb-gzip", "gzip: 100 MiB of zeros", lambda _: _encoded_reply("gzip", _gzip_bomb()))
+    table.add("/bomb-deflate", "deflate: 100 MiB of zeros", lambda _: _encoded_reply("deflate", _zlib_bomb()))
+    table.add("/bomb-br", "brotli: 100 MiB of zeros", lambda _: _encoded_reply("br", _brotli_bomb()))
+    table.add("/bomb-zstd", "zstd: 100 MiB of zeros", lambda _: _encoded_reply("zstd", _zstd_bomb()))
+    table.add(
+        "/bomb-twice", "`gzip, gzip`: 100 MiB of zeros", lambda _: _encoded_reply("gzip, gzip", _gzip(_gzip_bomb()))
+    )
     return table.features
 
 
-def _packed(coding: str, body: bytes) -> HttpReply:
+def _encoded_reply(coding: str, body: bytes) -> HttpReply:
     return HttpReply(body=body, headers=(("Content-Encoding", coding),))
 
 

@@ -36,8 +36,8 @@ def features() -> list[Feature]:
 
 def _gallery() -> HostFeatures:
     table = HostFeatures(HOST)
-    table.put("/whole", "needs all that is below, and more of the depot", HttpReply(body=_whole()))
-    table.put("/other", "needs what /whole needs, and nothing else", HttpReply(body=_whole()))
+    table.put("/whole", "needs all that is below, and more of the depot", HttpReply(body=_gallery_page()))
+    table.put("/other", "needs what /whole needs, and nothing else", HttpReply(body=_gallery_page()))
     table.put("/frame", "in a frame of /whole, with a picture and a link", HttpReply(body=_frame("/behind-the-frame")))
     table.put("/behind-the-frame", "what the frame links to", page("Behind the frame"))
     table.put("/astray", "only a link of the depot's frame leads here", page("Astray"))
@@ -72,7 +72,7 @@ def _depot() -> HostFeatures:
     return table
 
 
-def _whole() -> bytes:
+def _gallery_page() -> bytes:
     return plain_page("The gallery", _BODY, head=_HEAD)
 
 

@@ -289,7 +289,7 @@ def _k2web(board: BoardSite, rows: list[NoticeText], more: str, version: int) ->
     return f'<h2>{board.name}</h2><table class="board-table"><tbody>{lines}</tbody></table>{link}'
 
 
-def _own(board: BoardSite, rows: list[NoticeText], more: str, version: int) -> str:  # noqa: ARG001
+def _own_system(board: BoardSite, rows: list[NoticeText], more: str, version: int) -> str:  # noqa: ARG001
     lines = "".join(
         f'<li class="row {"fixed" if one.pinned else ""}"><span class="v">{version}</span><b class="t">'
         f'<a href="view?articleNo={one.number}&amp;sid={version:06}">{escape(one.title)}</a></b>'
@@ -301,4 +301,4 @@ def _own(board: BoardSite, rows: list[NoticeText], more: str, version: int) -> s
     return f'<ul class="rows">{lines}</ul>{link}'
 
 
-_LISTINGS = {"gnuboard": _gnuboard, "k2web": _k2web, "own": _own}
+_LISTINGS = {"gnuboard": _gnuboard, "k2web": _k2web, "own": _own_system}
