@@ -298,9 +298,13 @@ def listing(**changes: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("package", "reason", "words"),
     [
-        (listing(hash="sha256:" + "0" * 64), "bad_digest", "its sha256 is not the one that datapackage.json says"),
-        (listing(hash="md5:" + "0" * 32), "bad_digest", "its md5 is not"),
-        (listing(bytes=7), "bad_size", "and datapackage.json says 7"),
+        (
+            listing(hash="sha256:" + "0" * 64),
+            "bad_digest",
+            "the sha256 of the file is not the one that datapackage.json states",
+        ),
+        (listing(hash="md5:" + "0" * 32), "bad_digest", "the md5 of the file is not"),
+        (listing(bytes=7), "bad_size", "but datapackage.json states 7"),
         (listing(path="archive/gone.warc.gz"), "missing", "get a whole copy"),
     ],
     ids=["sha256", "md5", "bytes", "missing"],

@@ -130,7 +130,7 @@ def test_a_head_is_that_of_the_answer(client: TestClient, both: TestClient) -> N
         ({"url": "a.com", "limit": "100001", "sort": "reverse"}, "limit must be at most 100000"),
         ({"url": "a.com", "page": "x"}, "Invalid value for page="),
         ({"url": "a.com", "pageSize": "0"}, "Invalid value for pageSize="),
-        ({"url": "a.com", "collapse": "timestamp:x"}, "collapse is FIELD or FIELD:N"),
+        ({"url": "a.com", "collapse": "timestamp:x"}, "collapse must be FIELD or FIELD:N"),
         ({"url": "a.com", "collapseTime": "0"}, "Invalid value for collapseTime="),
         ({"url": "a.com", "filter": "~url:("}, "missing )"),
         ({"url": "a.com", "filter": r"~url:(a)\1"}, "invalid escape"),

@@ -1,10 +1,10 @@
-"""Days as boards write them: `2024.05.01`, `24-05-01`, `2024년 5월 1일`, `05.01`, `14:30`, `3시간 전`, `May 1, 2024`.
+"""Parse the dates of boards: `2024.05.01`, `24-05-01`, `2024년 5월 1일`, `05.01`, `14:30`, `3시간 전`, `May 1, 2024`.
 
     read_day("2024. 5. 1. (수)", now=now)     # Day("2024-05-01")
-    read_day("1, 3학년", now=now)             # None: what is no date is not made one
+    read_day("1, 3학년", now=now)             # None: it is not a date
 
-`now` is aware and in the zone of the board: what has no year, no day or no zone is completed by it. Of two dates (a
-period) the first counts. `01/05/2024` is not read: it is the first of May or the fifth of January.
+`now` is aware and in the zone of the board: a missing year, day or zone is taken from it. Of two dates (a period) the
+first counts. `01/05/2024` is not accepted: it may be the first of May or the fifth of January.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from datetime import UTC, date, datetime, timedelta
 
 from msgspec import Struct
 
-MAX_TEXT = 300  # characters that are looked at
+MAX_TEXT = 300  # characters that are parsed
 FIRST_YEAR = 1970
-AHEAD = timedelta(days=400)  # notices announce what is to come; a year beyond is no year
+AHEAD = timedelta(days=400)  # notices announce future events; later dates are implausible
 
 _SEPARATOR = r"\s*[-./・‐–]\s*"
 _YEAR = r"(?<![0-9])((?:19|20)[0-9]{2})"
@@ -50,19 +50,19 @@ _NAMED = {
     "오늘": 0, "today": 0, "방금": 0, "방금 전": 0, "지금": 0, "just now": 0, "now": 0,
     "어제": 1, "yesterday": 1, "그저께": 2, "그제": 2, "엊그제": 2,
 }  # fmt: skip
-# Labels that stand before a date in its own cell.
+# Labels before a date in its own cell.
 _LABEL = re.compile(r"^(?:등록일자?|작성일자?|게시일자?|날짜|일자|date|posted(?: on)?|published(?: on)?)\s*[:：]?\s*")
 
 
 class ParsedDay(Struct, frozen=True):
-    """`is_approximate`: completed by what is now, so that the same notice may be off the next time."""
+    """A parsed day. `is_approximate`: completed from the current date, so it may differ the next time."""
 
     text: str  # YYYY-MM-DD
     is_approximate: bool = False
 
 
 def parse_day(text: str, *, now: datetime) -> ParsedDay | None:
-    """None when it is no date, or one that there is not."""
+    """Return the day, or None if the text is not a date, or not an existing one."""
     text = _LABEL.sub("", " ".join(text[:MAX_TEXT].lower().split()))
     if not text:
         return None
@@ -74,7 +74,7 @@ def parse_day(text: str, *, now: datetime) -> ParsedDay | None:
 
 
 def _moment(text: str, now: datetime) -> date | None:
-    """With a zone: the day that it is, or was, in the board's own zone."""
+    """Parse a date with a zone and return the day in the zone of the board."""
     if found := _ISO.search(text):
         year, month, day, hour, minute, second = (int(part or 0) for part in found.groups()[:6])
         return _in_zone(year, month, day, (hour, minute, second), found[7], now)
@@ -126,7 +126,7 @@ def _relative(text: str, now: datetime) -> date | None:
 
 
 def _last_time(hour: int, minute: int, half: str, now: datetime) -> date:
-    """The day on which it was last this time: at 00:10 a notice of 23:50 is one of yesterday."""
+    """Return the last day with this time: at 00:10, a notice of 23:50 is from yesterday."""
     if half in ("오후", "pm") and hour < 12:
         hour += 12
     if half in ("오전", "am") and hour == 12:
@@ -150,7 +150,7 @@ def _before(now: datetime, count: int, unit: str) -> date | None:
 
 
 def _short(text: str, now: datetime) -> date | None:
-    """`24.05.01`: the year first, as everywhere where two digits are written for it on these boards."""
+    """Parse `24.05.01`: the year is first, as always on these boards if it has two digits."""
     found = _SHORT.match(text)
     if not found:
         return None
@@ -159,7 +159,7 @@ def _short(text: str, now: datetime) -> date | None:
 
 
 def _month_day(text: str, now: datetime) -> date | None:
-    """`05.01`: of this year, or of the last one when that would be in the future."""
+    """Parse `05.01`: of this year, or of the last one if that is in the future."""
     found = _MONTH_DAY.fullmatch(text)
     if not found:
         return None

@@ -1,7 +1,7 @@
-"""JSON objects into structs, forgivingly: what does not fit is kept in `rest`; only text that is no JSON is refused.
+"""Decode JSON objects into structs leniently: what does not fit is kept in `rest`; only invalid JSON is refused.
 
-msgspec alone is faster, but it drops what a struct does not name and gives up at the first wrong type. It also refuses
-lone surrogates (`"\\ud83d"`) and what is no UTF-8; the standard library reads those.
+msgspec alone is faster, but it drops unknown names and fails at the first wrong type. It also refuses lone surrogates
+(`"\\ud83d"`) and invalid UTF-8, which the standard library reads.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ Json = None | bool | int | float | str | list["Json"] | dict[str, "Json"]
 
 
 class LenientObject(msgspec.Struct, frozen=True, kw_only=True):
-    """A JSON object; subclasses name what they know. Field types are str, int, bool, Headers, Objects and tuples of
-    Objects, each perhaps None."""
+    """A JSON object; subclasses declare the known names. Field types are str, int, bool, Headers, LenientObject and
+    tuples of these, each perhaps None."""
 
     rest: dict[str, Any] = msgspec.field(default_factory=dict)
 
@@ -31,6 +31,7 @@ Kind = TypeVar("Kind", bound=LenientObject)
 
 
 def decode_object(content: bytes) -> dict[str, Json]:
+    """Decode a JSON object. Raise BadInput (bad_json) if it is not one."""
     try:
         value: object = msgspec.json.decode(content)
     except (msgspec.DecodeError, ValueError):
@@ -38,11 +39,12 @@ def decode_object(content: bytes) -> dict[str, Json]:
     except RecursionError:
         raise BadInput("JSON nested too deeply", reason="bad_json") from None
     if not isinstance(value, dict):
-        raise BadInput("the JSON is no object", reason="bad_json")
+        raise BadInput("the JSON is not an object", reason="bad_json")
     return cast("dict[str, Json]", value)
 
 
 def build_object(kind: type[Kind], value: dict[str, Any]) -> Kind:
+    """Build a struct of this kind; what does not fit goes into its `rest`."""
     plan, found, rest = _plan(kind), {}, {}
     for name, part in value.items():
         step = plan.get(name)
@@ -57,19 +59,19 @@ def build_object(kind: type[Kind], value: dict[str, Any]) -> Kind:
 
 
 class _WrongType(Exception):
-    """A value of another type than the field's."""
+    """A value does not have the type of its field."""
 
 
 def _decode_slowly(content: bytes) -> object:
     try:
         return json.loads(content.decode("utf-8", "replace"))
     except (ValueError, RecursionError) as error:
-        raise BadInput(f"no JSON: {str(error)[:200]}", reason="bad_json") from None
+        raise BadInput(f"not JSON: {str(error)[:200]}", reason="bad_json") from None
 
 
 @cache
 def _plan(kind: type[LenientObject]) -> dict[str, tuple[str, Callable[[Any], object]]]:
-    """The name in JSON -> the field's name, and how to read it."""
+    """Return, by the name in JSON, the name of the field and the function that converts its value."""
     fields = msgspec.structs.fields(kind)
     return {field.encode_name: (field.name, _reader(field.type)) for field in fields if field.name != "rest"}
 
@@ -122,7 +124,7 @@ def _flag(value: Any) -> bool:
 
 
 def _headers(value: Any) -> Headers:
-    """An object of names and values; what comes several times has an array."""
+    """Convert an object of names and values; a repeated name has an array."""
     if not isinstance(value, dict):
         raise _WrongType
     return Headers(

@@ -1,4 +1,4 @@
-"""The 14 digits of an index line (`20240131235959`, UTC), the dates of WARC records, and periods written in part."""
+"""Timestamps of index lines (14 digits of UTC: `20240131235959`), dates of WARC records, and partial dates."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ _ISO = re.compile(
 
 
 def is_timestamp(text: bytes) -> bool:
-    """Whether this is 14 digits; they need not be a day that exists."""
+    """Return whether this is 14 digits, which need not be an existing date."""
     return _DIGITS.fullmatch(text) is not None
 
 
 def earliest(period: str) -> str:
-    """The first second of a period: `2021`, `2021-03`, `20210304`, `2021-03-04T05:06:07Z`. BadInput (bad_timestamp)."""
+    """Return the first second of a period: `2021`, `2021-03`, `20210304`… Raise BadInput (bad_timestamp)."""
     year, *rest = _parts(period)
     month, day, hour, minute, second = (
         part or low for part, low in zip(rest, ("01", "01", "00", "00", "00"), strict=True)
@@ -31,7 +31,7 @@ def earliest(period: str) -> str:
 
 
 def latest(period: str) -> str:
-    """The last second of a period, so that up to `2021` includes all of 2021. BadInput (bad_timestamp)."""
+    """Return the last second of a period, so that up to `2021` includes all of 2021. Raise BadInput (bad_timestamp)."""
     year, month, day, hour, minute, second = _parts(period)
     month = month or "12"
     day = day or _last_day(year, month)
@@ -39,7 +39,7 @@ def latest(period: str) -> str:
 
 
 def to_datetime(timestamp: str) -> datetime:
-    """BadInput (bad_timestamp) for digits that are no date."""
+    """Return the datetime of a timestamp. Raise BadInput (bad_timestamp) if it is not a date."""
     if len(timestamp) != 14 or not (timestamp.isascii() and timestamp.isdigit()):
         raise _bad(timestamp)
     month, day, hour, minute, second = (int(timestamp[at : at + 2]) for at in range(4, 14, 2))
@@ -49,21 +49,21 @@ def to_datetime(timestamp: str) -> datetime:
         raise _bad(timestamp) from error
 
 
-def seconds_between(timestamp: str, there: datetime) -> float:
-    """Return how far it is from a moment: infinitely far, if its digits are no date."""
+def seconds_between(timestamp: str, moment: datetime) -> float:
+    """Return the seconds between a timestamp and a moment; infinity if the timestamp is not a date."""
     try:
-        return abs((to_datetime(timestamp) - there).total_seconds())
+        return abs((to_datetime(timestamp) - moment).total_seconds())
     except BadInput:
         return math.inf
 
 
 def from_datetime(moment: datetime) -> str:
-    """Of an aware datetime; parts of a second are cut off."""
+    """Return the timestamp of an aware datetime, without fractions of a second."""
     return moment.astimezone(UTC).strftime("%Y%m%d%H%M%S").rjust(14, "0")
 
 
 def from_warc_date(date: str) -> str:
-    """Of a WARC-Date, with or without parts of a second, at any of the precisions that WARC 1.1 allows."""
+    """Return the timestamp of a WARC-Date, at any precision that WARC 1.1 allows."""
     return earliest(date)
 
 

@@ -1,8 +1,8 @@
-"""WACZ 1.1.1: archives, their index and a list of pages in one ZIP file, for replayweb.page and others.
+"""Encode and decode the files of WACZ 1.1.1: archives, their index and a list of pages in one ZIP file.
 
-    archive/*.warc.gz          stored, not compressed again: a reader takes ranges out of them
-    indexes/index.cdx.gz       CDXJ in gzip members;  indexes/index.idx  where each begins
-    pages/pages.jsonl          what to show first
+    archive/*.warc.gz          stored, not compressed again: readers request ranges
+    indexes/index.cdx.gz       CDXJ in gzip members;  indexes/index.idx  the offset of each
+    pages/pages.jsonl          the pages to show first
     datapackage.json           every file with its length and sha256;  datapackage-digest.json  its own
 
 https://specs.webrecorder.net/wacz/1.1.1/
@@ -29,7 +29,7 @@ INDEX, SUMMARY = "indexes/index.cdx.gz", "indexes/index.idx"
 PAGES, PACKAGE, DIGEST = "pages/pages.jsonl", "datapackage.json", "datapackage-digest.json"
 PAGES_HEAD = b'{"format": "json-pages-1.0", "id": "pages", "title": "All Pages"}\n'
 SUMMARY_HEAD = b'!meta 0 {"format": "cdxj-gzip-1.0", "filename": "index.cdx.gz"}\n'
-MAX_PACKAGE = 8 << 20  # bytes: some ten thousand files
+MAX_PACKAGE = 8 << 20  # bytes: about ten thousand files
 _HTML = frozenset({"text/html", "application/xhtml+xml"})
 _ARCHIVE = re.compile(r".+\.w?arc(\.gz|\.zst)?", re.IGNORECASE | re.DOTALL)
 _HASH = re.compile(r"(sha256:[0-9a-f]{64}|md5:[0-9a-f]{32})", re.IGNORECASE)
@@ -45,6 +45,7 @@ class WaczResource(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def is_page(capture: CdxjLine) -> bool:
+    """Return whether a capture is listed as a page: HTML with status 200."""
     kind = capture.text("mime-detected") or capture.text("mime")
     return capture.text("status") == "200" and kind in _HTML
 
@@ -56,7 +57,7 @@ def encode_page_line(capture: CdxjLine, *, number: int) -> bytes:
 
 
 def encode_summary_line(first: bytes, *, offset: int, block: bytes) -> bytes:
-    """Of the block that begins with this line."""
+    """Return the summary line of a block of the index, which begins with the line `first`."""
     digest = f"sha256:{hashlib.sha256(block).hexdigest()}"
     fields = {"offset": offset, "length": len(block), "digest": digest, "filename": "index.cdx.gz"}
     return prefix_of(first) + b" " + json.dumps(fields).encode() + b"\n"
@@ -83,7 +84,7 @@ def encode_package_digest(package_: bytes) -> bytes:
 
 
 class ListedResource(lenient.LenientObject, frozen=True, kw_only=True):
-    """One file as a stranger's package lists it: what is of another type than it should be is not there."""
+    """One file as an untrusted package lists it; values of the wrong type are missing."""
 
     path: str | None = None
     hash: str | None = None
@@ -91,7 +92,7 @@ class ListedResource(lenient.LenientObject, frozen=True, kw_only=True):
 
     @property
     def digest(self) -> str | None:
-        """In small letters, if it is one that we know how to compute."""
+        """The hash in lower case, if its algorithm is known."""
         return self.hash.lower() if self.hash and _HASH.fullmatch(self.hash) else None
 
     @property
@@ -99,11 +100,13 @@ class ListedResource(lenient.LenientObject, frozen=True, kw_only=True):
         return (self.digest or "sha256").partition(":")[0]
 
     def check(self, *, size: int, hexdigest: str) -> None:
-        """`BadInput` unless these are the size and the digest, by that algorithm, that are listed."""
+        """Raise BadInput unless size and digest are as listed."""
         if self.bytes not in (None, size):
-            raise BadInput(f"it has {size} bytes, and {PACKAGE} says {self.bytes}", reason="bad_size")
+            raise BadInput(f"the file has {size} bytes, but {PACKAGE} states {self.bytes}", reason="bad_size")
         if self.digest not in (None, f"{self.algorithm}:{hexdigest}"):
-            raise BadInput(f"its {self.algorithm} is not the one that {PACKAGE} says", reason="bad_digest")
+            raise BadInput(
+                f"the {self.algorithm} of the file is not the one that {PACKAGE} states", reason="bad_digest"
+            )
 
 
 class _WaczPackage(lenient.LenientObject, frozen=True, kw_only=True):
@@ -111,27 +114,27 @@ class _WaczPackage(lenient.LenientObject, frozen=True, kw_only=True):
 
 
 def is_archive(name: str) -> bool:
-    """In whatever folder: before WACZ there were ZIP files with `warcs/`."""
+    """Return whether this is an archive, in any folder: before WACZ, ZIP files had `warcs/`."""
     return _ARCHIVE.fullmatch(name) is not None
 
 
 def read_package(data: bytes) -> dict[str, ListedResource]:
-    """The files that `datapackage.json` lists, by their paths."""
-    listed = lenient.build_object(_WaczPackage, _decoded(data, PACKAGE)).resources
+    """Return the files that `datapackage.json` lists, by path."""
+    listed = lenient.build_object(_WaczPackage, _decode_json(data, PACKAGE)).resources
     if listed is None:
         raise BadInput(f"{PACKAGE} lists no resources", reason="bad_package")
     return {entry.path: entry for entry in listed if entry.path}
 
 
 def check_digest(data: bytes, package_: bytes) -> None:
-    """`datapackage-digest.json` against what it is about. Who signed it, if anybody did, is not looked at."""
-    entry = lenient.build_object(ListedResource, _decoded(data, DIGEST))
+    """Check `datapackage.json` against `datapackage-digest.json`. Signatures are ignored."""
+    entry = lenient.build_object(ListedResource, _decode_json(data, DIGEST))
     hexdigest = hashlib.new(entry.algorithm, package_, usedforsecurity=False).hexdigest()
     if entry.digest not in (None, f"{entry.algorithm}:{hexdigest}"):
-        raise BadInput(f"{PACKAGE} is not the one that {DIGEST} is about", reason="bad_package")
+        raise BadInput(f"{PACKAGE} does not have the hash that {DIGEST} states", reason="bad_package")
 
 
-def _decoded(data: bytes, name: str) -> dict[str, lenient.Json]:
+def _decode_json(data: bytes, name: str) -> dict[str, lenient.Json]:
     try:
         return lenient.decode_object(data)
     except BadInput as error:

@@ -1,7 +1,7 @@
 """CDXJ: one capture per line, `urlkey SP timestamp SP {json}`, sorted bytewise (pywb's and Common Crawl's index).
 
-Whoever passes millions of lines on keeps them as bytes and cuts them with `key_of`, `prefix_of` and `json_of`; `parse`
-is for those who look inside. Lines end at `\\n` and nowhere else: never `splitlines`, a field may hold other breaks.
+To pass on millions of lines, keep them as bytes and slice them with `key_of`, `prefix_of` and `json_of`; use `parse` to
+read fields. Lines end only at `\\n`: never use `splitlines`, since a field may contain other line breaks.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from webmill.model import CaptureRef, check_filename, check_position, normalise_
 
 MAX_LINE = 1 << 20
 MAX_DEPTH = 64
-REVISIT = "warc/revisit"  # the mime of a capture that says "as before"
+REVISIT = "warc/revisit"  # the mime of a revisit
 
-# Every value that pywb and Common Crawl write is a string. Other values of other writers are kept as they were spelled:
-# a number of 10,000 digits or 1e400 survives, since nobody here computes with it.
+# Every value that pywb and Common Crawl write is a string. Other values of other writers are kept as written: a number
+# of 10,000 digits or 1e400 survives, since nothing computes with it.
 Value = str | msgspec.Raw
 
 
 class CdxjLine(msgspec.Struct, frozen=True):
-    """One line, taken apart. `fields` are in the line's order; of a repeated name the last value is kept."""
+    """One parsed line. `fields` are in the order of the line; the last value of a repeated name is kept."""
 
     urlkey: str
     timestamp: str
     fields: dict[str, Value]
 
     def text(self, name: str) -> str:
-        """Return the field as text: its JSON if it is no string, empty if it is not there."""
+        """Return a field as text: its JSON if it is not a string, empty if it is missing."""
         return as_text(self.fields.get(name, ""))
 
     @property
@@ -42,7 +42,7 @@ class CdxjLine(msgspec.Struct, frozen=True):
 
 
 class IndexLine(msgspec.Struct, frozen=True, kw_only=True):
-    """What an index says of a capture: where it lies, and what it is."""
+    """What an index states about a capture: where it is stored, its media type and its status."""
 
     capture: CaptureRef
     mime: str = ""
@@ -58,9 +58,9 @@ def as_text(value: Value) -> str:
 
 
 def capture_of(line: CdxjLine, *, shortest: int = 0) -> CaptureRef:
-    """Return where the capture of a line lies, which has `shortest` bytes or more.
+    """Return where the capture of a line is stored; it must have at least `shortest` bytes.
 
-    BadInput (no_filename, bad_filename, no_offset, bad_offset, no_length, bad_length) names the line.
+    Raise BadInput (no_filename, bad_filename, no_offset, bad_offset, no_length, bad_length), which names the line.
     """
     fields = line.fields
     try:
@@ -68,9 +68,9 @@ def capture_of(line: CdxjLine, *, shortest: int = 0) -> CaptureRef:
             url=line.text("url"),
             urlkey=line.urlkey,
             timestamp=line.timestamp,
-            filename=check_filename(_spelled(fields.get("filename"))),
-            offset=check_position(_spelled(fields.get("offset")), name="offset"),
-            length=check_position(_spelled(fields.get("length")), name="length", least=shortest),
+            filename=check_filename(_as_optional_text(fields.get("filename"))),
+            offset=check_position(_as_optional_text(fields.get("offset")), name="offset"),
+            length=check_position(_as_optional_text(fields.get("length")), name="length", least=shortest),
             digest=normalise_digest(line.text("digest")),
         )
     except BadInput as error:
@@ -78,12 +78,12 @@ def capture_of(line: CdxjLine, *, shortest: int = 0) -> CaptureRef:
         raise BadInput(error.message, reason=error.reason, source=source) from error
 
 
-def _spelled(value: Value | None) -> str | None:
+def _as_optional_text(value: Value | None) -> str | None:
     return value if isinstance(value, str) or value is None else as_text(value)
 
 
 def read_index_line(raw: bytes) -> IndexLine:
-    """Return what a line says of a capture. BadInput as `parse` and `capture_of`."""
+    """Return what a line states about a capture. Raise BadInput as `parse` and `capture_of` do."""
     line = parse(raw)
     return IndexLine(capture=capture_of(line), mime=line.text("mime"), status=line.text("status"))
 
@@ -96,7 +96,7 @@ def key_of(line: bytes) -> bytes:
 
 
 def prefix_of(line: bytes) -> bytes:
-    """`urlkey SP timestamp`: what the summary of a ZipNum index has of a block's first line."""
+    """Return `urlkey SP timestamp`, which a ZipNum summary has of the first line of each block."""
     return b" ".join(line.split(b" ", 2)[:2])
 
 
@@ -108,7 +108,7 @@ def json_of(line: bytes) -> bytes:
 
 
 def parse(line: bytes) -> CdxjLine:
-    """BadInput: line_too_long, line_break, no_key, no_json, bad_timestamp, bad_json, too_deep."""
+    """Parse a line. Raise BadInput: line_too_long, line_break, no_key, no_json, bad_timestamp, bad_json, too_deep."""
     if len(line) > MAX_LINE:
         raise BadInput(f"{len(line)} bytes in a line, at most {MAX_LINE}", reason="line_too_long")
     line = line.removesuffix(b"\n").removesuffix(b"\r")
@@ -126,7 +126,7 @@ def parse(line: bytes) -> CdxjLine:
 
 
 def parse_json_fields(data: bytes) -> dict[str, Value]:
-    """The JSON part alone. BadInput: bad_json, too_deep."""
+    """Parse the JSON part of a line. Raise BadInput: bad_json, too_deep."""
     try:
         return _strings.decode(data)
     except msgspec.ValidationError:
@@ -136,12 +136,12 @@ def parse_json_fields(data: bytes) -> dict[str, Value]:
 
 
 def format_line(line: CdxjLine) -> bytes:
-    """As pywb and Common Crawl spell it: a space after each comma and colon, ASCII. Ends with a line feed."""
+    """Format a line as pywb and Common Crawl do: a space after each comma and colon, ASCII, with a line feed."""
     return _line(line, comma=", ", colon=": ")
 
 
 def format_compact_line(line: CdxjLine) -> bytes:
-    """The same without those spaces, about 5 % shorter; every reader of CDXJ takes both."""
+    """Format a line without those spaces, about 5 % shorter; every reader of CDXJ accepts both."""
     return _line(line, comma=",", colon=":")
 
 

@@ -1,6 +1,6 @@
-"""What a CDX server is asked: the range of keys that a URL and a match type mean, and filters on fields (pywb's rules).
+"""CDX queries: the range of keys of a URL and match type, filters on fields, and collapsing, by pywb's rules.
 
-A range is two byte strings between which all matching *lines* sort, so that a bisect finds them without parsing.
+A range is two byte strings between which all matching *lines* sort, so that bisection finds them without parsing.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Predicate = Callable[[CdxjLine], bool]
 
 
 class KeyRange(msgspec.Struct, frozen=True):
-    """Lines with `start <= line < end`."""
+    """The range of lines with `start <= line < end`."""
 
     start: bytes
     end: bytes
@@ -32,7 +32,7 @@ class KeyRange(msgspec.Struct, frozen=True):
 
 
 def split_url_pattern(url: str) -> tuple[str, MatchType | None]:
-    """`*.example.com` asks for a domain, `example.com/a*` for a prefix, others for nothing by themselves (None)."""
+    """Return URL and match type of a pattern: domain for `*.example.com`, prefix for `example.com/a*`, else None."""
     if url.startswith("*."):
         return url[2:], "domain"
     if url.endswith("*"):
@@ -41,19 +41,20 @@ def split_url_pattern(url: str) -> tuple[str, MatchType | None]:
 
 
 def key_range(url: str, match_type: MatchType = "exact") -> KeyRange:
+    """Return the range of keys that match a URL. Raise BadInput (bad_match_type)."""
     if match_type not in get_args(MatchType):
-        raise BadInput(f"matchType is one of {', '.join(get_args(MatchType))}", reason="bad_match_type")
+        raise BadInput(f"matchType must be one of {', '.join(get_args(MatchType))}", reason="bad_match_type")
     key = surt(url)
     if match_type == "exact":
         return _between(key, key + "!")  # "!" is next after the space that ends a key
     if match_type == "prefix":
-        for mark in "/?":  # folded away by the canonical form, but meant
+        for mark in "/?":  # dropped by the canonical form, but significant here
             key += mark if url.endswith(mark) and not key.endswith(mark) else ""
         return _between(key, key[:-1] + chr(ord(key[-1]) + 1))
     host = key.partition(")/")[0]
     if match_type == "host":
         return _between(host + ")/", host + "*")  # "*" is next after ")"
-    start = ")/" if "," in host else ","  # a TLD is no host: only what is below it
+    start = ")/" if "," in host else ","  # a TLD is not a host: only what is below it
     return _between(host + start, host + "-")  # "-" is next after ","
 
 
@@ -63,7 +64,7 @@ def _between(start: str, end: str) -> KeyRange:
 
 # --- filters --------------------------------------------------------------------------------------------------------
 
-# Also the single letters that pywb has; `s` is the length there, whatever one would guess.
+# Including the single letters of pywb; `s` is the length there, surprisingly.
 _OTHER_NAMES = {"statuscode": "status", "mimetype": "mime", "original": "url"} | {
     "u": "url",
     "m": "mime",
@@ -78,9 +79,9 @@ _OTHER_NAMES = {"statuscode": "status", "mimetype": "mime", "original": "url"} |
 
 
 def compile_filter(text: str) -> Predicate:
-    """`[!][=|~]field:value`: the field contains the value, `=` is it, `~` matches the RE2 at its start; `!` inverts.
+    """Compile `[!][=|~]field:value`: the field contains the value, `=` equals it, `~` matches the RE2 at its start.
 
-    A field that is missing is empty. Without `field:` the whole line is meant. BadInput (bad_filter) names the fault.
+    `!` inverts. A missing field is empty. Without `field:` the whole line is compared. Raise BadInput (bad_filter).
     """
     inverted = text.startswith("!")
     kind = text[inverted : inverted + 1]
@@ -94,7 +95,7 @@ def compile_filter(text: str) -> Predicate:
 
 
 def compile_filters(texts: Iterable[str]) -> Predicate:
-    """All of them must hold."""
+    """Compile filters that must all match."""
     filters = [compile_filter(text) for text in texts]
     return lambda capture: all(holds(capture) for holds in filters)
 
@@ -116,7 +117,7 @@ def _regex(pattern: str) -> re2._Regexp:
 
 
 def field_reader(name: str) -> Callable[[CdxjLine], str]:
-    """The field as text, by any of its names; of no name the whole line."""
+    """Return a function that reads a field as text, by any of its names; the whole line for an empty name."""
     name = _OTHER_NAMES.get(name, name)
     if name == "":
         return lambda capture: format_line(capture).decode("utf-8", "replace").removesuffix("\n")
@@ -134,10 +135,10 @@ _COLLAPSE = re.compile("([^:]+)(?::([1-9][0-9]{0,3}))?")
 
 
 def compile_collapse(text: str) -> Callable[[CdxjLine], str]:
-    """`field` or `field:N`, as the Internet Archive's `collapse`: what neighbours have in common, or the N first
-    characters of it. BadInput (bad_collapse)."""
+    """Compile `field` or `field:N`, as in the Internet Archive's `collapse`: neighbours that agree in the field, or in
+    its first N characters, are collapsed. Raise BadInput (bad_collapse)."""
     found = _COLLAPSE.fullmatch(text)
     if not found:
-        raise BadInput(f"collapse is FIELD or FIELD:N, not {text[:80]!r}", reason="bad_collapse")
+        raise BadInput(f"collapse must be FIELD or FIELD:N, not {text[:80]!r}", reason="bad_collapse")
     read, length = field_reader(found[1]), int(found[2]) if found[2] else None
     return lambda capture: read(capture)[:length]

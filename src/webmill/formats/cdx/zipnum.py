@@ -4,7 +4,8 @@
     cluster.idx    per block: `urlkey SP timestamp TAB shard TAB offset TAB length [TAB running number of the block]`
     cluster.loc    per shard: `name TAB path [TAB path ...]`
 
-The running number counts blocks from 1 across all shards. pywb computes pages from it: it may be left out, never wrong.
+The running number counts blocks from 1 across all shards. pywb computes result pages from it: it may be missing, but
+not wrong.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _NUMBER = re.compile(rb"[0-9]{1,18}")
 
 
 class ZipnumBlock(msgspec.Struct, frozen=True):
-    """One line of the summary. `key` is the `urlkey SP timestamp` of the block's first line, in bytes to compare."""
+    """One line of the summary. `key` is the `urlkey SP timestamp` of the first line of the block."""
 
     key: bytes
     shard: str
@@ -38,14 +39,17 @@ class ZipnumBlock(msgspec.Struct, frozen=True):
 
 
 class ShardLocation(msgspec.Struct, frozen=True):
-    """Where a shard is: paths relative to the file that says so, or URLs, to be tried in order."""
+    """Where a shard is: paths relative to the `.loc` file, or URLs, to be tried in order."""
 
     shard: str
     paths: tuple[str, ...]
 
 
 def parse_summary_line(line: bytes, *, line_number: int) -> ZipnumBlock:
-    """BadInput (bad_summary, line_too_long) names the line. A quote is a byte like others: this is no CSV."""
+    """Parse a line of the summary, which is not CSV: quotes are plain bytes.
+
+    Raise BadInput (bad_summary, line_too_long).
+    """
     _check_length(line, line_number)
     columns = line.removesuffix(b"\n").removesuffix(b"\r").split(b"\t")
     if len(columns) not in (4, 5) or not columns[0] or not columns[1]:
@@ -55,7 +59,7 @@ def parse_summary_line(line: bytes, *, line_number: int) -> ZipnumBlock:
         raise _bad(f"not a number of at most 18 digits in {line[-80:]!r}", line_number)
     offset, length, *number = (int(number) for number in digits)
     if length == 0:
-        raise _bad("a block of no bytes", line_number)
+        raise _bad("the block has no bytes", line_number)
     return ZipnumBlock(key, _text(shard, line_number), offset, length, number[0] if number else None)
 
 
@@ -65,7 +69,7 @@ def format_summary_line(block: ZipnumBlock) -> bytes:
 
 
 def parse_location(line: bytes, *, line_number: int) -> ShardLocation:
-    """A line of the `.loc` file. BadInput (bad_summary, line_too_long)."""
+    """Parse a line of the `.loc` file. Raise BadInput (bad_summary, line_too_long)."""
     _check_length(line, line_number)
     shard, *paths = _text(line.removesuffix(b"\n").removesuffix(b"\r"), line_number).split("\t")
     if not shard or not paths or not all(paths):
@@ -78,14 +82,14 @@ def format_location(location: ShardLocation) -> bytes:
 
 
 def encode_block(lines: Sequence[bytes]) -> bytes:
-    """Lines, each with its line feed, as one gzip member; the same lines give the same bytes."""
+    """Compress lines, each with its line feed, to one gzip member; the same lines give the same bytes."""
     return bytes(deflate.gzip_compress(b"".join(lines), LEVEL))
 
 
 def decode_block(data: bytes, *, limit: int = MAX_BLOCK) -> bytes:
-    """The text of one block. BadInput: bad_gzip, truncated, block_too_large, and trailing (`length` was wrong).
+    """Decompress one block. Raise BadInput: bad_gzip, truncated, block_too_large, or trailing (`length` was wrong).
 
-    Never takes more memory than `limit`, whatever the data claim.
+    Never takes more memory than `limit`, whatever the data states.
     """
     inflate = isal_zlib.decompressobj(wbits=31)
     try:
@@ -93,16 +97,16 @@ def decode_block(data: bytes, *, limit: int = MAX_BLOCK) -> bytes:
     except IsalError as error:  # type: ignore[misc]  # its stub declares a value, not a class
         raise BadInput(f"not a gzip member: {error}", reason="bad_gzip") from error
     if len(text) > limit:
-        raise BadInput(f"a block inflates beyond {limit} bytes", reason="block_too_large")
+        raise BadInput(f"the block inflates beyond {limit} bytes", reason="block_too_large")
     if not inflate.eof:
-        raise BadInput("a block ends too early", reason="truncated")
+        raise BadInput("the block is truncated", reason="truncated")
     if inflate.unused_data:
-        raise BadInput("more than one block where one should be", reason="trailing")
+        raise BadInput("more than one block in the range", reason="trailing")
     return text
 
 
 def split_lines(block: bytes) -> list[bytes]:
-    """Without their line feeds; a missing last one is forgiven."""
+    """Split a block into lines without line feeds; the last one may be missing."""
     return block.removesuffix(b"\n").split(b"\n") if block else []
 
 

@@ -1,12 +1,12 @@
-"""Page bytes to text, as browsers do it: byte order mark, then the HTTP charset, then <meta>, then a fallback.
+"""Decode the bytes of a page as browsers do: byte order mark, then the HTTP charset, then <meta>, then a fallback.
 
 Standard: https://encoding.spec.whatwg.org (labels, decoders) and the prescan of
-https://html.spec.whatwg.org/multipage/parsing.html. A label that is not in the table below means nothing: a page cannot
-name one of Python's own codecs (`unicode_escape`, `idna`, `utf_7`...). Decoding never fails; what has no meaning in the
-encoding becomes U+FFFD.
+https://html.spec.whatwg.org/multipage/parsing.html. A label that is not in the table below is ignored: a page cannot
+select one of Python's own codecs (`unicode_escape`, `idna`, `utf_7`...). Decoding never fails; invalid bytes become
+U+FFFD.
 
-Without any label, bytes that are UTF-8 are read as UTF-8 (a sequence cut at the end is allowed: captures are
-truncated), all others as windows-1252, the web's default.
+Without a label, valid UTF-8 is decoded as UTF-8 (an incomplete sequence at the end is allowed: captures may be
+truncated), anything else as windows-1252, the web's default.
 """
 
 from __future__ import annotations
@@ -24,6 +24,8 @@ EncodingSource = Literal["bom", "http", "meta", "fallback"]
 
 
 class DecodedText(msgspec.Struct, frozen=True):
+    """A decoded page, and how its encoding was found."""
+
     text: str
     encoding: str  # the WHATWG name, lower case
     source: EncodingSource
@@ -125,18 +127,18 @@ _MULTIBYTE = ("utf", "gb", "big5", "euc", "iso2022", "cp932", "cp949")
 
 
 def lookup_encoding(label: str) -> str | None:
-    """The encoding that a label of the web means, or None."""
+    """Return the encoding that a label names on the web, or None."""
     return _LABELS.get(label.strip(_WHITE_SPACE).lower()) if len(label) < 64 and label.isascii() else None
 
 
 def charset_label(content_type: str | None) -> str | None:
-    """The label in a Content-Type, as it stands there."""
+    """Return the charset label in a Content-Type, as written."""
     found = _CHARSET.search(content_type[:1024]) if content_type else None
     return (found[1] or found[2] or found[3]) if found else None
 
 
 def decode_page(body: bytes, *, content_type: str | None = None) -> DecodedText:
-    """The text of a page. `content_type` is the HTTP header's value, if there was one."""
+    """Decode a page. `content_type` is the value of the HTTP header, if there was one."""
     if text := _labelled(body, content_type):
         return text
     if encoding := _from_meta(body):
@@ -145,12 +147,12 @@ def decode_page(body: bytes, *, content_type: str | None = None) -> DecodedText:
 
 
 def decode_plain(body: bytes, *, content_type: str | None = None) -> DecodedText:
-    """The same of what is no markup: a <meta> in it is something that it speaks of."""
+    """Decode a text that is not markup: a <meta> in it is ignored."""
     return _labelled(body, content_type) or _unlabelled(body)
 
 
 def decode_as(body: bytes, encoding: str) -> str:
-    """`encoding` is a name that `lookup_encoding` returned."""
+    """Decode by an encoding that `lookup_encoding` returned."""
     codec, _ = _ENCODINGS[encoding]
     if encoding == "replacement":
         return "\ufffd" if body else ""
@@ -160,7 +162,7 @@ def decode_as(body: bytes, encoding: str) -> str:
 
 
 def encode_as(letter: str, encoding: str) -> bytes:
-    """As a page in this encoding sends it. UnicodeEncodeError for what the encoding lacks."""
+    """Encode a character as a page in this encoding would. Raise UnicodeEncodeError if the encoding lacks it."""
     codec, _ = _ENCODINGS[encoding]
     if encoding == "gbk" and letter == "€":
         return b"\x80"
@@ -171,7 +173,7 @@ def encode_as(letter: str, encoding: str) -> bytes:
 
 
 def iana_name(encoding: str) -> str:
-    """UTF-8, ISO-8859-2, windows-1252: as IANA writes them."""
+    """Return the IANA name of an encoding: UTF-8, ISO-8859-2, windows-1252."""
     return _SPELLED.get(encoding) or (encoding if encoding.startswith("windows-") else encoding.upper())
 
 
@@ -196,7 +198,7 @@ def _text(body: bytes, encoding: str, source: EncodingSource) -> DecodedText:
 def _from_meta(body: bytes) -> str | None:
     label = find_meta_charset(body)
     encoding = lookup_encoding(label) if label else None
-    # These bytes were readable as ASCII, so a page that calls itself UTF-16 is wrong (HTML standard, prescan, step 6).
+    # The declaration was readable as ASCII, so a page that declares UTF-16 is wrong (HTML standard, prescan, step 6).
     return {"utf-16be": "utf-8", "utf-16le": "utf-8", "x-user-defined": "windows-1252"}.get(encoding or "", encoding)
 
 
@@ -210,7 +212,7 @@ def _is_utf8(body: bytes) -> bool:
 
 @cache
 def _single_bytes(encoding: str) -> str:
-    """256 characters. Where Python leaves a byte from 80 to 9F undefined, browsers read the control character."""
+    """Return the 256 characters of an encoding. Bytes 80 to 9F that Python leaves undefined are control characters."""
     if encoding == "x-user-defined":
         return "".join(chr(byte if byte < 0x80 else 0xF700 + byte) for byte in range(256))
     codec, _ = _ENCODINGS[encoding]

@@ -1,6 +1,6 @@
-"""Character references to characters, as browsers read them (HTML standard, 13.2.5.72 and following).
+"""Decode character references as browsers do (HTML standard, 13.2.5.72 and following).
 
-A name without its semicolon counts when it is one of the old hundred (`&copy`), also as the start of a longer word
+A name without a semicolon counts if it is one of about a hundred old ones (`&copy`), even at the start of a longer word
 (`&copyright`); in an attribute not before a letter, a digit, `=`, `-` or `_`, or `?a=1&copy=2` would break.
 """
 
@@ -12,11 +12,11 @@ from html.entities import html5
 _REFERENCE = re.compile(r"&(?:#(?:[xX]([0-9a-fA-F]++)|([0-9]++));?+|([a-zA-Z]++[0-9]*+)(;?+))")
 _NAMED = {name[:-1]: text for name, text in html5.items() if name.endswith(";")}
 _OLD = {name: text for name, text in html5.items() if not name.endswith(";")}
-_OLD_LONGEST = max(map(len, _OLD))
+_MAX_OLD = max(map(len, _OLD))
 _GLUE = frozenset("=-_")
-# 80 to 9F are control characters that nobody means: they are read as windows-1252.
+# 80 to 9F are control characters that nobody means: browsers read them as windows-1252.
 _WINDOWS = {byte: bytes((byte,)).decode("cp1252", "replace") for byte in range(0x80, 0xA0)}
-_MOST_DIGITS = 7  # 0x10FFFF has six and 1114111 has seven
+_MAX_DIGITS = 7  # 0x10FFFF has six and 1114111 has seven
 
 
 def decode_text(text: str) -> str:
@@ -37,30 +37,30 @@ def _in_attribute(found: re.Match[str]) -> str:
     if decoded is None:
         return found[0]
     following = rest or found.string[found.end() : found.end() + 1]
-    named_openly = found[3] and (rest or not found[4])
-    if named_openly and following and (following[0] in _GLUE or (following[0].isascii() and following[0].isalnum())):
+    is_unterminated = found[3] and (rest or not found[4])
+    if is_unterminated and following and (following[0] in _GLUE or (following[0].isascii() and following[0].isalnum())):
         return found[0]
     return decoded + rest
 
 
 def _decode(found: re.Match[str]) -> tuple[str | None, str]:
-    """The characters, and what was matched but is not part of the reference."""
+    """Return the decoded characters, and what was matched but is not part of the reference."""
     hexadecimal, decimal, name, semicolon = found.groups()
     if name is None:
-        return _numbered(hexadecimal, 16) if hexadecimal else _numbered(decimal, 10), ""
+        return _decode_number(hexadecimal, 16) if hexadecimal else _decode_number(decimal, 10), ""
     if semicolon and name in _NAMED:
         return _NAMED[name], ""
     if name in _OLD:
         return _OLD[name], semicolon
-    for length in range(min(len(name), _OLD_LONGEST), 1, -1):
+    for length in range(min(len(name), _MAX_OLD), 1, -1):
         if name[:length] in _OLD:
             return _OLD[name[:length]], name[length:] + semicolon
     return None, ""
 
 
-def _numbered(digits: str, base: int) -> str:
+def _decode_number(digits: str, base: int) -> str:
     digits = digits.lstrip("0")
-    number = int(digits or "0", base) if len(digits) <= _MOST_DIGITS else -1
+    number = int(digits or "0", base) if len(digits) <= _MAX_DIGITS else -1
     if not 0 < number <= 0x10FFFF or 0xD800 <= number <= 0xDFFF:
         return "\ufffd"
     return _WINDOWS.get(number) or chr(number)

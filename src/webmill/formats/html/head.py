@@ -1,4 +1,4 @@
-"""What a page says about itself in its head: title, base, metas, links to what belongs to it.
+"""Parse the head of a page: title, base, metas and links to related resources.
 
     head = read_head(decode_page(body, content_type=…).text)
     head.title, head.meta("description"), head.related("canonical")
@@ -30,7 +30,7 @@ _TAGS = re.compile(
 
 
 class HtmlHead(msgspec.Struct, frozen=True, kw_only=True):
-    """The title is as people see it: white space collapsed, entities decoded. Tags are kept as they were written."""
+    """The head of a page. The title is cleaned: white space collapsed, entities decoded. Tags are kept as written."""
 
     title: str | None = None
     base: str | None = None
@@ -38,17 +38,17 @@ class HtmlHead(msgspec.Struct, frozen=True, kw_only=True):
     links: tuple[str, ...] = ()
 
     def meta(self, name: str) -> str | None:
-        """Return the last content of this name that is not blank, whichever attribute has the name."""
+        """Return the last non-blank content of the <meta> with this name, in whichever attribute the name is."""
         for raw in reversed(self.metas):
             if name in raw.lower():
                 meta = html_links.parse_meta(raw)
                 names = (meta.name, meta.property, meta.http_equiv) if meta else ()
-                if meta and (meta.content or "").strip() and any(one and one.lower() == name for one in names):
+                if meta and (meta.content or "").strip() and any(other and other.lower() == name for other in names):
                     return meta.content
         return None
 
     def related(self, *relations: str) -> str | None:
-        """Return the address of the first <link> with the first of these relations that there is."""
+        """Return the URL of the first <link> with one of these relations, tried in order."""
         for relation in relations:
             for raw in self.links:
                 link = html_links.parse_head_link(raw) if relation in raw.lower() else None
@@ -58,12 +58,12 @@ class HtmlHead(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_head(page: str) -> HtmlHead:
-    """Return what the head says. A page that has its title elsewhere is read on to that, up to the limit."""
+    """Parse the head. If the title is not in it, the page is searched on for a title, up to the limit."""
     title: str | None = None
     base: str | None = None
     metas: list[str] = []
     links: list[str] = []
-    in_svg = False  # a picture has titles that are not the page's
+    in_svg = False  # titles in an SVG are not those of the page
     for found in _TAGS.finditer(page, 0, MAX_HEAD):
         name = (found[1] or "").lower()
         if name == "meta":
@@ -71,7 +71,7 @@ def read_head(page: str) -> HtmlHead:
         elif name == "link":
             links.append(found[2])
         elif name == "title" and not title and not in_svg and not is_self_closing(found[2]):
-            title = _as_seen(found[3])
+            title = _clean_title(found[3])
         elif name == "base" and base is None:
             base = html_links.parse_base(found[2])
         elif name.endswith("svg"):
@@ -81,5 +81,5 @@ def read_head(page: str) -> HtmlHead:
     return HtmlHead(title=title, base=base, metas=tuple(metas), links=tuple(links))
 
 
-def _as_seen(text: str) -> str | None:
+def _clean_title(text: str) -> str | None:
     return " ".join(decode_text(text[: 4 * MAX_TITLE]).split())[:MAX_TITLE].rstrip() or None

@@ -1,4 +1,4 @@
-"""Which attributes of which tags are links, metas and scripts: the rules of Common Crawl's WAT files."""
+"""Parse the links, metas and scripts of tags, by the rules of Common Crawl's WAT files."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ Attributes = dict[str, str | None]
 
 
 class HtmlLink(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """A reference to elsewhere. `path` says where it stood: `A@/href`, `IMG@/src`, `LINK@/href`, `SCRIPT@/src`...
+    """A link of a page. `path` says where it was found: `A@/href`, `IMG@/src`, `LINK@/href`, `SCRIPT@/src`...
 
-    One found in a style sheet has `href` in the place of `url`.
+    A link in a style sheet has `href` instead of `url`.
     """
 
     path: str
@@ -33,7 +33,7 @@ class HtmlLink(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class HtmlMeta(msgspec.Struct, frozen=True, omit_defaults=True, gc=False, rename={"http_equiv": "http-equiv"}):
-    """A <meta>; `HTML@/lang` and `HTML@/xml:lang` stand for attributes of <html>."""
+    """A <meta>; `HTML@/lang` and `HTML@/xml:lang` are attributes of <html>."""
 
     name: str | None = None
     rel: str | None = None
@@ -44,7 +44,7 @@ class HtmlMeta(msgspec.Struct, frozen=True, omit_defaults=True, gc=False, rename
 
 # --- links in attributes ----------------------------------------------------------------------------------------------
 
-# tag -> attributes that hold a link; then what is told along with them
+# tag -> attributes that hold a link; then attributes that are kept along with it
 _LINKS: dict[str, tuple[str, ...]] = {
     "APPLET": ("codebase", "cdata"),
     "AREA": ("href",),
@@ -66,7 +66,7 @@ _LINKS: dict[str, tuple[str, ...]] = {
     "TRACK": ("src",),
     "VIDEO": ("src", "poster"),
 }
-_TOLD_ALONG: dict[tuple[str, str], tuple[str, ...]] = {
+_KEPT_ALONG: dict[tuple[str, str], tuple[str, ...]] = {
     ("AREA", "href"): ("rel",),
     ("FORM", "action"): ("target", "method"),
     ("IMG", "src"): ("alt", "title"),
@@ -77,24 +77,24 @@ _ANYWHERE = frozenset({"background", "data-href", "data-uri"})  # on any tag
 
 
 def parse_tag_links(tag: str, raw: str) -> list[HtmlLink]:
-    """The links of a tag, but for <a>, <link> and <script>, which go their own ways."""
+    """Return the links of a tag other than <a>, <link> and <script>, which have their own functions."""
     names = _LINKS.get(tag, ())
     lower = raw.lower()
     may_be_anywhere = "background" in lower or "data-href" in lower or "data-uri" in lower
     may_be_clicked = tag in _CLICKED and "onclick" in lower
-    if not (names or may_be_anywhere or may_be_clicked):  # what nearly all tags come to
+    if not (names or may_be_anywhere or may_be_clicked):  # as for nearly all tags
         return []
     attributes = parse_attributes(raw)
     found = [_link(tag, name, attributes) for name in attributes if name in _ANYWHERE] if may_be_anywhere else []
-    found += [_link(tag, name, attributes, _TOLD_ALONG.get((tag, name), ())) for name in names]
+    found += [_link(tag, name, attributes, _KEPT_ALONG.get((tag, name), ())) for name in names]
     links = [link for link in found if link]
     if may_be_clicked:
-        links += _clicked(tag, _decoded(attributes, "onclick") or "")
+        links += _onclick_links(tag, _decoded(attributes, "onclick") or "")
     return links
 
 
 def parse_anchor(raw: str) -> HtmlLink | None:
-    """None for <a> without an address: it holds no link, but a place."""
+    """Return the link of an <a>; None without a URL: then it is only an anchor."""
     return _link("A", "href", parse_attributes(raw), _ANCHOR)
 
 
@@ -123,48 +123,48 @@ def _decoded(attributes: Attributes, name: str) -> str | None:
     return None if value is None else decode_attribute(value)
 
 
-_MOST_OF_DATA_URL = 128
+_MAX_DATA_URL = 128
 
 
 def strip_data_url(url: str) -> str:
-    """A `data:` URL up to its comma: what follows is no address, and may be megabytes."""
+    """Return a `data:` URL up to its comma: the data may have megabytes. Other URLs are unchanged."""
     if not url.startswith("data:"):
         return url
-    comma = url.find(",", 5, _MOST_OF_DATA_URL + 1)
-    return url[: comma + 1] if comma >= 0 else url[:_MOST_OF_DATA_URL]
+    comma = url.find(",", 5, _MAX_DATA_URL + 1)
+    return url[: comma + 1] if comma >= 0 else url[:_MAX_DATA_URL]
 
 
 # --- links in scripts and style sheets --------------------------------------------------------------------------------
 
-# Only what is plain to see: a handler that does nothing but go elsewhere, or that begins by opening a window.
+# Only obvious cases: a handler that only sets the location, or that begins with opening a window.
 _GO = re.compile(r"(?:javascript:)?(?:[a-z]++\.)?location(?:\.href)?\s*+=\s*+'([^'\"]{3,256}+)'\s*+\Z", re.IGNORECASE)
 _OPEN = re.compile(r"(?:javascript:)?[a-z]++\.open\((['\"])([^'\"]{3,256}+)\1\s*+[,)]", re.IGNORECASE)
 _CSS_URL = re.compile(r"url\s*+\(\s*+([^()\s]{1,8000}+)\s*+\)", re.ASCII)
 _CSS_IMPORT = re.compile(r"""@import\s++("[^"]++"|'[^']++'|[^\s;'"()]++)\s*+;""", re.ASCII)
 _QUOTES_BEFORE = re.compile(r"""(?:\\?["'])*+""")
 _QUOTES_BEHIND = re.compile(r"""(?:["']\\?)*+""")  # read backwards
-_MOST_OF_STYLE = 100_000
+_MAX_STYLE = 100_000
 
 
 def parse_style_links(content: str) -> Iterator[HtmlLink]:
     content = decode_attribute(content)
     for pattern in (_CSS_URL, _CSS_IMPORT):
         for found in pattern.finditer(content):
-            if url := _unquoted(found[1]):
+            if url := _unquote(found[1]):
                 yield HtmlLink("STYLE/#text", href=strip_data_url(url))
-            if found.end() >= _MOST_OF_STYLE:
+            if found.end() >= _MAX_STYLE:
                 break
 
 
-def _unquoted(url: str) -> str:
-    """Without quotes at its ends, also when they have a backslash. Looking for them from every place inside would take
-    the square of the length."""
-    url = url[_QUOTES_BEFORE.match(url).end() :]  # type: ignore[union-attr]  # it matches nothing, too
+def _unquote(url: str) -> str:
+    """Strip quotes at both ends, also escaped ones. One expression that searches from every place would take quadratic
+    time."""
+    url = url[_QUOTES_BEFORE.match(url).end() :]  # type: ignore[union-attr]  # it also matches nothing
     url = url[::-1]
     return url[_QUOTES_BEHIND.match(url).end() :][::-1]  # type: ignore[union-attr]
 
 
-def _clicked(tag: str, script: str) -> Iterator[HtmlLink]:
+def _onclick_links(tag: str, script: str) -> Iterator[HtmlLink]:
     for pattern in (_GO, _OPEN):
         if found := pattern.match(script):
             yield HtmlLink(f"{tag}@/onclick", strip_data_url(found.groups()[-1]))
@@ -174,7 +174,7 @@ def _clicked(tag: str, script: str) -> Iterator[HtmlLink]:
 
 
 def parse_meta(raw: str) -> HtmlMeta | None:
-    """None with less than two things to say: a name without a content, or a content that schema.org names elsewhere."""
+    """Parse a <meta>; return None if it has only one attribute of interest: a name or a content alone."""
     attributes = parse_attributes(raw)
     found = {
         field: value

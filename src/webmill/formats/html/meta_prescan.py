@@ -1,4 +1,4 @@
-"""The encoding that a page declares in its first 1024 bytes: <meta charset>, <meta http-equiv>, <?xml encoding?>.
+"""Find the encoding that a page declares in its first 1024 bytes: <meta charset>, <meta http-equiv>, <?xml?>.
 
 https://html.spec.whatwg.org/multipage/parsing.html#prescan-a-byte-stream-to-determine-its-encoding
 Every step moves forward in at most 1024 bytes, so no page can make this slow.
@@ -24,11 +24,11 @@ _CHARSET = re.compile(rb"""charset[\t\n\f\r ]*=[\t\n\f\r ]*(?:"([^"]*)"|'([^']*)
 
 
 def find_meta_charset(page: bytes) -> str | None:
-    """The label as the page spells it; whether it means anything is not decided here."""
+    """Return the label as the page writes it, valid or not."""
     return _declared(bytes(page[:PRESCAN_BYTES]))
 
 
-@lru_cache(maxsize=256)  # a crawl asks for each page twice: to read it, and to describe it
+@lru_cache(maxsize=256)  # a crawl decodes each page twice: for its links, and for its metadata
 def _declared(head: bytes) -> str | None:
     if xml := _XML.match(head):
         return xml[2].decode("latin-1")
@@ -42,7 +42,7 @@ def _declared(head: bytes) -> str | None:
 
 
 def _step(head: bytes, at: int) -> tuple[int, str | None]:
-    """Past the tag or comment at `at`; the label when it was a <meta> with one."""
+    """Return the offset after the tag or comment at `at`, and the label if it is a <meta> with one."""
     if head.startswith(b"<!--", at):
         end = head.find(b"-->", at + 2)
         return (len(head) if end < 0 else end + 3), None
@@ -55,7 +55,7 @@ def _step(head: bytes, at: int) -> tuple[int, str | None]:
 
 
 def _attributes(head: bytes, at: int) -> tuple[dict[bytes, bytes], int]:
-    """The attributes of a tag, first of a name wins, and the place after the tag."""
+    """Return the attributes of a tag, the first of each name, and the offset after the tag."""
     found: dict[bytes, bytes] = {}
     while match := _ATTRIBUTE.match(head, at):
         value = next((part for part in match.group("double", "single", "bare") if part is not None), b"")

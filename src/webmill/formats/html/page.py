@@ -1,10 +1,10 @@
-"""A page of HTML to what Common Crawl keeps of it: title, metas, links, scripts (WAT), and its plain text (WET).
+"""Parse an HTML page into what Common Crawl keeps of it: title, metas, links, scripts (WAT), and plain text (WET).
 
     page = read_html(decode_page(body, content_type=…).text)
     page.title, page.links, page.text
 
-The rules are those of Common Crawl's extractor (ia-web-commons), and simple: no tree is built, so a page cannot be
-deep, and time and memory grow with its length alone. The one limit is on that length.
+The rules are those of Common Crawl's extractor (ia-web-commons): no tree is built, so nesting does not matter, and time
+and memory grow only with the length of the page, which is limited.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from webmill.formats.html.plain_text import PlainText
 from webmill.formats.html.tokens import is_self_closing, read_tokens
 
 MAX_PAGE = 8 << 20  # characters; Common Crawl keeps 1 MiB (5 since 2025) of a page
-_MAX_WORDS = 128  # of a title and of the text of a link
+_MAX_TEXT = 128  # characters of a title and of the text of a link
 
-# Elements that end a line, and those that only keep words apart.
+# Elements that end a line, and those that only separate words.
 _LINE_NAMES = (
     "ADDRESS ARTICLE ASIDE BLOCKQUOTE BODY BR BUTTON CANVAS CAPTION CENTER COL COLGROUP DD DIV DL DT EMBED FIELDSET "
     "FIGCAPTION FIGURE FOOTER FORM H1 H2 H3 H4 H5 H6 HEADER HGROUP HR LI MAP NOFRAMES NOSCRIPT OBJECT OL OUTPUT P PRE "
@@ -29,42 +29,44 @@ _LINE_NAMES = (
 )
 _WORD_NAMES = "CITE DETAILS DATALIST IFRAME IMG INPUT LABEL LEGEND OPTGROUP Q SELECT SUMMARY TD TIME"
 _LINES, _WORDS = frozenset(_LINE_NAMES.split()), frozenset(_WORD_NAMES.split())
-_APART = _LINES | _WORDS
-_TRIMMED = "".join(map(chr, range(0x21)))
+_SEPARATORS = _LINES | _WORDS
+_SPACE = "".join(map(chr, range(0x21)))
 
 
 class HtmlPage(msgspec.Struct, frozen=True, kw_only=True):
+    """The parts of a page that WAT and WET files have."""
+
     text: str
     title: str | None = None
     base: str | None = None
     metas: tuple[HtmlMeta, ...] = ()
-    head_links: tuple[HtmlLink, ...] = ()  # <link>, wherever it stands
+    head_links: tuple[HtmlLink, ...] = ()  # <link> elements, wherever they are
     scripts: tuple[HtmlLink, ...] = ()
     links: tuple[HtmlLink, ...] = ()
 
 
 def read_html(page: str) -> HtmlPage:
-    """Raises BadInput `parse_limit` for a page that is too long."""
-    everything = _PageCollector()
-    read_tokens(_bounded(page), everything)
-    return everything.page()
+    """Parse a page. Raise BadInput (parse_limit) if it is too long."""
+    collector = _PageCollector()
+    read_tokens(_check_length(page), collector)
+    return collector.page()
 
 
 def read_html_text(page: str) -> HtmlPage:
-    """The same with nothing but the text, in half the time."""
-    texts = _TextCollector()
-    read_tokens(_bounded(page), texts)
-    return HtmlPage(text=texts.out.text())
+    """Parse only the text of a page, in half the time of `read_html`."""
+    collector = _TextCollector()
+    read_tokens(_check_length(page), collector)
+    return HtmlPage(text=collector.out.text())
 
 
-def _bounded(page: str) -> str:
+def _check_length(page: str) -> str:
     if len(page) > MAX_PAGE:
-        raise BadInput(f"a page of {len(page):,} characters", reason="parse_limit")
+        raise BadInput(f"the page has {len(page):,} characters; the limit is {MAX_PAGE:,}", reason="parse_limit")
     return page
 
 
 class _TextCollector:
-    """Hears a page and keeps its text."""
+    """Collects the text of a page."""
 
     def __init__(self) -> None:
         self.out = PlainText()
@@ -74,12 +76,12 @@ class _TextCollector:
         self.keep(decode_text(text))
 
     def keep(self, text: str) -> str:
-        """What was kept of it."""
-        return self.out.add_as_it_is(text) if self.in_pre else self.out.add(text)
+        """Add text, and return what was kept of it."""
+        return self.out.add_preformatted(text) if self.in_pre else self.out.add(text)
 
-    def open(self, name: str, attributes: str) -> None:  # noqa: ARG002 - of interest to those who want more
+    def open(self, name: str, attributes: str) -> None:  # noqa: ARG002 - subclasses use them
         if name in _LINES:
-            if name == "TITLE":  # it begins no line, but ends one
+            if name == "TITLE":  # it ends a line, but does not begin one
                 return
             self.out.end_line()
             if name == "PRE":
@@ -96,11 +98,11 @@ class _TextCollector:
             self.out.end_word()
 
     def add_style(self, text: str) -> None:
-        """Not a text for readers."""
+        """Ignore the style: it is not text."""
 
 
 class _PageCollector(_TextCollector):
-    """Hears a page and keeps what WAT and WET files say of it."""
+    """Collects what WAT and WET files have of a page."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -128,7 +130,7 @@ class _PageCollector(_TextCollector):
     def add_text(self, text: str) -> None:
         kept = self.keep(decode_text(text))
         if self.in_title:
-            self.title_text = kept[:_MAX_WORDS].strip(_TRIMMED)
+            self.title_text = kept[:_MAX_TEXT].strip(_SPACE)
         elif kept:
             self.anchors.add(kept)
 
@@ -137,8 +139,8 @@ class _PageCollector(_TextCollector):
 
     def open(self, name: str, attributes: str) -> None:
         super().open(name, attributes)
-        if name in _ENTERED:
-            _ENTERED[name](self, attributes)
+        if name in _ON_OPEN:
+            _ON_OPEN[name](self, attributes)
         if attributes:
             self.links += html_links.parse_tag_links(name, attributes)
 
@@ -146,13 +148,13 @@ class _PageCollector(_TextCollector):
         if self.in_title:
             self.end_title()
         super().close(name)
-        if name in _APART:
+        if name in _SEPARATORS:
             self.anchors.end_word()
-        if name in _LEFT:
-            _LEFT[name](self)
+        if name in _ON_CLOSE:
+            _ON_CLOSE[name](self)
 
     def end_title(self) -> None:
-        """Any end tag ends a title. A picture (SVG) has titles that are not the page's."""
+        """End the title, at any end tag. Titles in an SVG are not those of the page."""
         self.in_title = False
         if not self.in_svg and (self.in_head or self.title is None):
             self.title = self.title_text
@@ -162,8 +164,8 @@ class _PageCollector(_TextCollector):
 class _AnchorStack:
     """The open <a> elements and their texts.
 
-    Text belongs to every open one. It is kept once, with the place where each began, and no more of it than the
-    outermost has room for: thousands of unclosed anchors cost no more than one.
+    Text belongs to all open anchors. It is kept once, with the offset where each anchor begins, and only as much as the
+    outermost may have: thousands of unclosed anchors cost no more than one.
     """
 
     def __init__(self, links: list[HtmlLink]) -> None:
@@ -175,8 +177,8 @@ class _AnchorStack:
         self._open.append((link, len(self._text)))
 
     def add(self, text: str) -> None:
-        if self._open and text and len(self._text) < _MAX_WORDS:
-            self._text += text[1:_MAX_WORDS] if text[0] == " " and self._text[-1:] in ("", " ") else text[:_MAX_WORDS]
+        if self._open and text and len(self._text) < _MAX_TEXT:
+            self._text += text[1:_MAX_TEXT] if text[0] == " " and self._text[-1:] in ("", " ") else text[:_MAX_TEXT]
 
     def end_word(self) -> None:
         if self._text and self._text[-1] not in " \n":
@@ -186,65 +188,65 @@ class _AnchorStack:
         if not self._open:
             return
         link, start = self._open.pop()
-        text = self._text[start : start + _MAX_WORDS].strip(_TRIMMED)
+        text = self._text[start : start + _MAX_TEXT].strip(_SPACE)
         if not self._open:
             self._text = ""
         if link:
             self._links.append(msgspec.structs.replace(link, text=text) if text else link)
 
 
-# --- tags with a meaning of their own ---------------------------------------------------------------------------------
+# --- tags with a special meaning --------------------------------------------------------------------------------------
 
 
-def _enter_anchor(reading: _PageCollector, attributes: str) -> None:
+def _enter_anchor(collector: _PageCollector, attributes: str) -> None:
     link = html_links.parse_anchor(attributes)
     if not is_self_closing(attributes):
-        reading.anchors.enter(link)
+        collector.anchors.enter(link)
     elif link:
-        reading.links.append(link)
+        collector.links.append(link)
 
 
-def _enter_head(reading: _PageCollector, _: str) -> None:
-    reading.in_head = True
+def _enter_head(collector: _PageCollector, _: str) -> None:
+    collector.in_head = True
 
 
-def _enter_body(reading: _PageCollector, _: str) -> None:
-    reading.in_head = False
+def _enter_body(collector: _PageCollector, _: str) -> None:
+    collector.in_head = False
 
 
-def _enter_title(reading: _PageCollector, attributes: str) -> None:
-    reading.in_title = not is_self_closing(attributes)
+def _enter_title(collector: _PageCollector, attributes: str) -> None:
+    collector.in_title = not is_self_closing(attributes)
 
 
-def _enter_svg(reading: _PageCollector, _: str) -> None:
-    reading.in_svg = True
+def _enter_svg(collector: _PageCollector, _: str) -> None:
+    collector.in_svg = True
 
 
-def _note_base(reading: _PageCollector, attributes: str) -> None:
+def _note_base(collector: _PageCollector, attributes: str) -> None:
     base = html_links.parse_base(attributes)
-    reading.base = reading.base if base is None else base
+    collector.base = collector.base if base is None else base
 
 
-def _note_languages(reading: _PageCollector, attributes: str) -> None:
-    reading.metas += html_links.parse_html_languages(attributes)
+def _note_languages(collector: _PageCollector, attributes: str) -> None:
+    collector.metas += html_links.parse_html_languages(attributes)
 
 
-def _note_meta(reading: _PageCollector, attributes: str) -> None:
+def _note_meta(collector: _PageCollector, attributes: str) -> None:
     if meta := html_links.parse_meta(attributes):
-        reading.metas.append(meta)
+        collector.metas.append(meta)
 
 
-def _note_head_link(reading: _PageCollector, attributes: str) -> None:
+def _note_head_link(collector: _PageCollector, attributes: str) -> None:
     if link := html_links.parse_head_link(attributes):
-        reading.head_links.append(link)
+        collector.head_links.append(link)
 
 
-def _note_script(reading: _PageCollector, attributes: str) -> None:
+def _note_script(collector: _PageCollector, attributes: str) -> None:
     if link := html_links.parse_script(attributes):
-        reading.scripts.append(link)
+        collector.scripts.append(link)
 
 
-_ENTERED = {
+_ON_OPEN = {
     "A": _enter_anchor,
     "BASE": _note_base,
     "BODY": _enter_body,
@@ -258,16 +260,16 @@ _ENTERED = {
 }
 
 
-def _leave_anchor(reading: _PageCollector) -> None:
-    reading.anchors.leave()
+def _leave_anchor(collector: _PageCollector) -> None:
+    collector.anchors.leave()
 
 
-def _leave_head(reading: _PageCollector) -> None:
-    reading.in_head = False
+def _leave_head(collector: _PageCollector) -> None:
+    collector.in_head = False
 
 
-def _leave_svg(reading: _PageCollector) -> None:
-    reading.in_svg = False
+def _leave_svg(collector: _PageCollector) -> None:
+    collector.in_svg = False
 
 
-_LEFT = {"A": _leave_anchor, "HEAD": _leave_head, "SVG": _leave_svg}
+_ON_CLOSE = {"A": _leave_anchor, "HEAD": _leave_head, "SVG": _leave_svg}

@@ -1,4 +1,4 @@
-"""The plain text of a page, put together as Common Crawl's WET files have it.
+"""Build the plain text of a page as in Common Crawl's WET files.
 
 White space is collapsed to its first character (controls and no-break spaces count as a space), block elements end a
 line, there are no empty lines; inside <pre> everything stays.
@@ -17,22 +17,22 @@ _SPACES = frozenset(re.findall(rf"[{SPACE}]", "".join(map(chr, range(0x3001)))))
 
 
 class PlainText:
-    """Grows by texts and by what stands between them."""
+    """Collects texts and the breaks between them."""
 
     def __init__(self) -> None:
         self._parts: list[str] = []
-        self._last = "\n"  # the last character; at the very beginning nothing is to be separated
+        self._last = "\n"  # the last character; at the start nothing is to be separated
 
     def add(self, text: str) -> str:
-        """What was added: `text` collapsed."""
+        """Add text with white space collapsed; return what was added."""
         if self._last in _SPACES:
             if text.isspace() and text.isascii():  # the indentation between tags: every second text
                 return ""
             text = collapse_space(text)
-            return self.add_as_it_is(text[1:] if text[:1] in _SPACES else text)
-        return self.add_as_it_is(collapse_space(text))
+            return self.add_preformatted(text[1:] if text[:1] in _SPACES else text)
+        return self.add_preformatted(collapse_space(text))
 
-    def add_as_it_is(self, text: str) -> str:
+    def add_preformatted(self, text: str) -> str:
         if text:
             self._parts.append(text)
             self._last = text[-1]
@@ -63,7 +63,7 @@ class PlainText:
 
 
 def collapse_space(text: str) -> str:
-    """Runs of white space as one character: the first of the run, or a space when that one is no text."""
+    """Collapse each run of white space to its first character, or to a space if that is a control character."""
     if text.isascii() or not _WIDE.search(text):
         return _UNTIDY.sub(" ", text)
     return _UNTIDY.sub(lambda run: run[0][0] if _WIDE.match(run[0]) else " ", text)

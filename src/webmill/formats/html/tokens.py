@@ -1,10 +1,10 @@
-"""HTML as a stream of tags and texts, in one pass and in time linear to its length, whatever it holds.
+"""Split HTML into tags and texts, in one pass and in linear time, whatever it holds.
 
-This is a lexer and no more: no tree, no repair, no nesting. It cuts pages where the extractor of Common Crawl does (an
-SGML-like lexer, older than HTML5's rules), because WAT and WET files are defined by what that one finds. Why no parser
-is asked: docs/decisions/0006-html.md.
+This is only a lexer: no tree, no repair, no nesting. It splits pages where Common Crawl's extractor does (an SGML-like
+lexer, older than the rules of HTML5), because that defines WAT and WET files. Why no parser is used:
+docs/decisions/0006-html.md.
 
-Every repetition below is possessive (`*+`, `++`): the expressions never go back, so no input makes them slow.
+Every repetition below is possessive (`*+`, `++`): the expressions never backtrack, so no input makes them slow.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from __future__ import annotations
 import re
 from typing import Protocol
 
-# White space as that lexer sees it: Unicode's, without the no-break spaces and NEL.
+# White space of that lexer: Unicode's, without the no-break spaces and NEL.
 WIDE_SPACE = "\u1680\u2000-\u2006\u2008-\u200a\u2028\u2029\u205f\u3000"
 SPACE = rf"\t-\r\x1c-\x20{WIDE_SPACE}"
 
 _VALUE = rf"""(?:"[^"]*+"?|'[^']*+'?|[^{SPACE}>"'][^{SPACE}>]*+)"""
 _ASSIGNED = rf"[{SPACE}]*+=[{SPACE}]*+{_VALUE}?+"
 ATTRIBUTES = rf"(?:{_ASSIGNED})?+(?:[{SPACE}]*+[^{SPACE}<>][^{SPACE}<>=]*+(?:{_ASSIGNED})?+)*+"
-# A comment ends at `--`, then dashes, white space and `!` in any mix, then `>`. One without an end takes all.
+# A comment ends at `--`, then dashes, white space and `!` in any mix, then `>`. Without an end it is the rest.
 COMMENT = rf"!--(?:>|(?:[^-]++|-(?!-)|--[{SPACE}\-!]*+(?!>))*+(?:--[{SPACE}\-!]*+>)?+)"
 _CODE = r"[?%][^<>]*+>"  # processing instructions and the remains of templates
 
@@ -32,27 +32,27 @@ _MARKUP = re.compile(
 _ATTRIBUTE = re.compile(rf"([^{SPACE}<>][^{SPACE}<>=]*+)(?:[{SPACE}]*+=[{SPACE}]*+({_VALUE})?+)?+")
 
 
-# What may end the text of a script or style: its end tag, unless that stands in a comment, as scripts were once hidden.
+# What ends a script or style: its end tag, unless that is inside a comment, as scripts were once hidden.
 _RAW_ENDS = {name: re.compile(rf"<!--|</{name}(?=[{SPACE}<>=/]|\Z)", re.IGNORECASE) for name in ("SCRIPT", "STYLE")}
 
 
 class TokenListener(Protocol):
-    """Who hears of a page's parts, in their order. Calls and no token objects: there are thousands to a page."""
+    """Receives the parts of a page in order. Calls instead of token objects, since a page has thousands."""
 
     def add_text(self, text: str) -> None:
-        """Characters between tags, entities not decoded."""
+        """Take the text between tags, with entities not decoded."""
 
     def open(self, name: str, attributes: str) -> None:
-        """`name` is in upper case; `attributes` are raw, see `parse_attributes`."""
+        """Take a start tag. `name` is in upper case; `attributes` are raw, see `parse_attributes`."""
 
     def close(self, name: str) -> None: ...
 
     def add_style(self, text: str) -> None:
-        """The content of a style element. That of a script is nobody's."""
+        """Take the content of a style element. Scripts are skipped."""
 
 
 def read_tokens(page: str, to: TokenListener) -> None:
-    """All of the page."""
+    """Call the listener `to` for all parts of the page."""
     search, add_text, open_, close = _MARKUP.search, to.add_text, to.open, to.close
     at = 0
     while found := search(page, at):
@@ -89,14 +89,14 @@ def _end_of_raw(page: str, name: str, at: int) -> int:
 
 
 def parse_attributes(raw: str) -> dict[str, str | None]:
-    """Names in lower case, the first of a name wins; None for one without a value. Entities are not decoded."""
+    """Return attributes by their names in lower case, the first of a name; None without a value. Entities stay."""
     found: dict[str, str | None] = {}
     for name, value in _ATTRIBUTE.findall(raw):
-        found.setdefault(name.lower(), _unquoted(value))
+        found.setdefault(name.lower(), _unquote(value))
     return found
 
 
-def _unquoted(value: str) -> str | None:
+def _unquote(value: str) -> str | None:
     if not value:
         return None
     quote = value[0]
@@ -106,7 +106,7 @@ def _unquoted(value: str) -> str | None:
 
 
 def is_self_closing(attributes: str) -> bool:
-    """Whether a tag closes itself: `<a/>`, `<a href="x"/>`, but not `<a href=x/>`."""
+    """Return whether a tag closes itself: `<a/>`, `<a href="x"/>`, but not `<a href=x/>`."""
     if not attributes.endswith("/"):
         return False
     *_, last = _ATTRIBUTE.finditer(attributes)

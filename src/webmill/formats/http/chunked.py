@@ -1,24 +1,24 @@
-"""The chunked transfer coding (RFC 9112, 7.1), read as the bytes come.
+"""Decode the chunked transfer coding (RFC 9112, 7.1) incrementally.
 
 Every chunk-size line must be hexadecimal digits, an optional extension, CRLF; every chunk must end in CRLF. Anything
-else breaks the reader for good: where a broken chunk ends cannot be known, and is not guessed. A bare LF is accepted
-and noted (`lf_only`), since its meaning is clear.
+else breaks the reader for good: the end of a broken chunk is unknown, and is not guessed. A bare LF is accepted and
+noted (`lf_only`), since its meaning is clear.
 """
 
 from __future__ import annotations
 
 import re
 
-MAX_SIZE_LINE = 4096  # size and extensions; nobody real comes near
+MAX_SIZE_LINE = 4096  # size and extensions; far more than real servers send
 MAX_TRAILER_BYTES = 16 * 1024
 
 _SIZE_LINE = re.compile(rb"([0-9A-Fa-f]{1,15})[ \t]*(?:;[^\r\n\0]*)?")
 
 
 class ChunkedReader:
-    """Feed it wire bytes; it returns body bytes. What follows the last chunk is left in `unused`.
+    """Decodes bytes as received to the body. Bytes after the last chunk are in `unused`.
 
-    It never raises: what came before a bad chunk is still handed out, then `broken` is set and stays.
+    It never raises: the body before a bad chunk is still returned, then `broken` is set and stays.
     """
 
     def __init__(self) -> None:
@@ -44,7 +44,7 @@ class ChunkedReader:
         self._body.clear()
         return body
 
-    # Each step consumes from the buffer and says whether another step may be tried at once.
+    # Each step consumes from the buffer and returns whether another step may be tried at once.
 
     def _size_line(self) -> bool:
         line = self._take_line(MAX_SIZE_LINE)
@@ -90,7 +90,7 @@ class ChunkedReader:
         return False
 
     def _take_line(self, limit: int) -> bytearray | None:
-        """A line of at most `limit` bytes and its end, or None while it has not come."""
+        """Take a line of at most `limit` bytes; return None while it is incomplete."""
         end = self._buffer.find(b"\n", 0, limit + 2)
         if end < 0:
             if len(self._buffer) >= limit + 2:

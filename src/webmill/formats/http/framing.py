@@ -1,25 +1,25 @@
-"""Where a live response begins and ends, without input or output of its own: feed bytes, take body bytes.
+"""Find where a live response begins and ends, without I/O: feed received bytes, get body bytes.
 
-The boundary of a body is never guessed (RFC 9112, 6.3). The policy for what Content-Length and Transfer-Encoding say:
+The end of a body is never guessed (RFC 9112, 6.3). The policy for Content-Length and Transfer-Encoding:
 
 | oddity | answer |
 |---|---|
-| Content-Length that is no plain number (`-1`, `+5`, `1e3`, 2^64) | BadInput `bad_length` |
+| Content-Length that is not a plain number (`-1`, `+5`, `1e3`, 2^64) | BadInput `bad_length` |
 | two Content-Lengths that differ | BadInput `conflicting_length` |
 | two that agree | used, flaw `repeated_length` |
 | Content-Length with Transfer-Encoding: chunked | chunked, flaw `length_and_chunked` |
 | Transfer-Encoding in HTTP/1.0 | used, flaw `chunked_in_1_0` |
 | Transfer-Encoding that does not end in `chunked` | until the connection closes, flaw `odd_transfer_encoding` |
 | a body announced for 204 | none read, flaw `body_not_allowed` |
-| bad chunk | flaw `bad_chunk` and `broken`; what came before it has been handed out |
+| bad chunk | flaw `bad_chunk` and `broken`; the body before it was returned |
 | bytes after the end | counted in `excess`, flaw `excess_bytes` |
 | more than 8 interim (1xx) responses | BadInput `header_limit` |
-| 101 (we never ask for it) | BadInput `unexpected_upgrade` |
+| 101 (never requested) | BadInput `unexpected_upgrade` |
 | closed inside a body | flaw `truncated` and `broken` |
 
-So BadInput means that there is no response to speak of; a `broken` one has a head and part of a body, worth archiving.
+So BadInput means that there is no usable response; a `broken` one has a head and part of a body, worth archiving.
 
-A connection with any flaw at all is not used again, so no later response can be mistaken for another's (desync).
+A connection with any flaw is not reused, so that no response can be taken for that of another request (desync).
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ _MAX_BLANK = 64  # bytes of empty lines before a status line
 
 
 class ResponseFramer:
-    """One response on one connection.
+    """The framing of one response on one connection.
 
-    For the WARC the raw bytes are the caller's own: of all bytes fed, `[start:taken]` is the final response, head and
-    body as sent, without interim responses before it and without excess after it.
+    The caller keeps the raw bytes for the WARC: of all bytes fed, `[start:taken]` is the final response, head and body
+    as sent, without interim responses before it and excess bytes after it.
     """
 
     def __init__(self, *, method: str) -> None:
@@ -61,7 +61,7 @@ class ResponseFramer:
 
     @property
     def reusable(self) -> bool:
-        """Whether the connection may carry another request."""
+        """Whether the connection may be used for another request."""
         if self.head is None or not self.ended or self.flaws or (self._chunks is None and self._left is None):
             return False
         options = {
@@ -70,7 +70,7 @@ class ResponseFramer:
         return "close" not in options and (self.head.version == "HTTP/1.1" or "keep-alive" in options)
 
     def feed(self, data: bytes) -> bytes:
-        """Body bytes, without chunk framing. The response is over when it has `ended` or is `broken`."""
+        """Return body bytes, without chunk framing. The response is finished when it has `ended` or is `broken`."""
         if self.head is None:
             data = self._feed_head(data)
         if not data:
@@ -82,7 +82,7 @@ class ResponseFramer:
         return self._feed_plain(data)
 
     def close(self) -> None:
-        """The other side closed the connection."""
+        """Note that the server closed the connection."""
         if self.head is None:
             raise BadInput("the connection closed before a whole head", reason="truncated_head")
         if self.ended:
@@ -94,7 +94,7 @@ class ResponseFramer:
             self._flaws.append("truncated")
 
     def _feed_head(self, data: bytes) -> bytes:
-        """The bytes after the head, once it is there."""
+        """Return the bytes after the head, once it is complete."""
         searched = max(0, len(self._buffer) - 2)
         self._buffer += data
         while (head := self._take_head(searched)) is not None:
@@ -126,7 +126,7 @@ class ResponseFramer:
 
     def _note_interim(self, head: ResponseHead) -> None:
         if head.status == 101:
-            raise BadInput("the server switched protocols unasked", reason="unexpected_upgrade")
+            raise BadInput("the server switched protocols without a request", reason="unexpected_upgrade")
         self.interim.append(head)
         self._flaws += head.flaws
         if len(self.interim) > MAX_INTERIM:
@@ -195,6 +195,6 @@ class ResponseFramer:
 
 
 def _words(head: ResponseHead, name: str) -> list[str]:
-    """The comma-separated words of a field, lower case."""
+    """Return the comma-separated values of a field in lower case."""
     values = head.headers.get_all(name)
     return [word for value in values for part in value.split(",") if (word := part.strip(OWS).lower())]

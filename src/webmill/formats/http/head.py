@@ -1,6 +1,6 @@
-"""The head of an HTTP/1.x message: start line, fields, empty line.
+"""Parse and encode the head of an HTTP/1.x message: start line, fields, empty line.
 
-Real servers and real archives are odd. What is odd but clear is parsed and named in `flaws`; what has no meaning is
+Real servers and archives are odd. What is odd but unambiguous is parsed and named in `flaws`; what is meaningless is
 `BadInput`. `raw` always keeps the exact bytes. The policy, case by case:
 
 | oddity | answer |
@@ -19,7 +19,7 @@ Real servers and real archives are odd. What is odd but clear is parsed and name
 | no reason phrase and no space for one | reason is empty, flaw `no_reason` |
 | version that is not `HTTP/1.0` or `HTTP/1.1` (`HTTP/2`, `http/1.1`) | kept, flaw `odd_version` |
 
-Content-Length and Transfer-Encoding are only fields here; what they mean together is `framing`'s subject.
+Content-Length and Transfer-Encoding are only fields here; `framing` interprets them.
 """
 
 from __future__ import annotations
@@ -45,6 +45,8 @@ _TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 
 
 class ResponseHead(msgspec.Struct, frozen=True, kw_only=True):
+    """The head of a response."""
+
     version: str
     status: int
     reason: str
@@ -54,6 +56,8 @@ class ResponseHead(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RequestHead(msgspec.Struct, frozen=True, kw_only=True):
+    """The head of a request."""
+
     method: str
     target: str
     version: str
@@ -63,9 +67,9 @@ class RequestHead(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def end_of_head(data: bytes | bytearray, *, searched: int = 0) -> int | None:
-    """Where the body begins, or None while the empty line has not come. Empty lines in front do not end a head.
+    """Return where the body begins, or None before the empty line was received. Leading empty lines do not end a head.
 
-    `searched` bytes are known not to hold the empty line: a head that comes in drips is not searched again and again.
+    The first `searched` bytes do not contain the empty line: a slowly received head is not searched again and again.
     """
     blank = _LEADING_BLANK.match(data)
     found = _EMPTY_LINE.search(data, max(searched, blank.end() if blank else 0))
@@ -73,14 +77,14 @@ def end_of_head(data: bytes | bytearray, *, searched: int = 0) -> int | None:
 
 
 def parse_response_head(raw: bytes) -> ResponseHead:
-    """`raw` runs up to and including the empty line."""
+    """Parse a head, up to and including the empty line."""
     line, headers, flaws = _parse(raw)
     match = _STATUS_LINE.fullmatch(line)
     if match is None:
-        raise BadInput(f"no status line: {line[:60]!r}", reason="no_start_line")
+        raise BadInput(f"not a status line: {line[:60]!r}", reason="no_start_line")
     version, status, space, reason = match.groups()
     if not (len(status) == 3 and status.isascii() and status.isdigit() and status >= "100"):
-        raise BadInput(f"no status of three digits: {status[:20]!r}", reason="bad_status")
+        raise BadInput(f"not a status of three digits: {status[:20]!r}", reason="bad_status")
     if space is None:
         flaws.append("no_reason")
     _note_version(version, flaws)
@@ -90,34 +94,36 @@ def parse_response_head(raw: bytes) -> ResponseHead:
 
 
 def parse_request_head(raw: bytes) -> RequestHead:
-    """`raw` runs up to and including the empty line. A target with spaces is kept as it was sent."""
+    """Parse a head, up to and including the empty line. A target with spaces is kept as sent."""
     line, headers, flaws = _parse(raw)
     method, _, rest = line.strip(OWS).partition(" ")
     target, _, version = rest.rpartition(" ")
     target = target.strip(OWS)
     if not (method and target and _VERSION.fullmatch(version)):
-        raise BadInput(f"no request line: {line[:60]!r}", reason="no_start_line")
+        raise BadInput(f"not a request line: {line[:60]!r}", reason="no_start_line")
     _note_version(version, flaws)
     return RequestHead(method=method, target=target, version=version, headers=headers, raw=raw, flaws=_once(flaws))
 
 
 def encode_response_head(headers: Headers, *, status: int, reason: str = "", version: str = "HTTP/1.1") -> bytes:
     if not 100 <= status <= 999:
-        raise BadInput(f"no status of three digits: {status}", reason="bad_status")
+        raise BadInput(f"not a status of three digits: {status}", reason="bad_status")
     return _encode(f"{_checked(version)} {status} {_checked(reason)}", headers)
 
 
 def encode_request_head(headers: Headers, *, method: str, target: str, version: str = "HTTP/1.1") -> bytes:
     if re.search(r"[\x00-\x20\x7f]", method + target + version) or not (method and target):
-        raise BadInput("white space, control or nothing in a request line", reason="header_injection")
+        raise BadInput(
+            "a part of the request line is empty, or has white space or control characters", reason="header_injection"
+        )
     return _encode(f"{method} {target} {version}", headers)
 
 
 def _parse(raw: bytes) -> tuple[str, Headers, list[str]]:
-    """Start line, fields, flaws. Latin-1 maps every byte to one character, so nothing is lost and nothing fails."""
+    """Return start line, fields and flaws. Latin-1 maps every byte to one character, so nothing is lost."""
     flaws: list[str] = []
     if len(raw) > MAX_HEAD_BYTES:
-        raise BadInput(f"head of {len(raw)} bytes", reason="header_limit")
+        raise BadInput(f"the head has {len(raw)} bytes; the limit is {MAX_HEAD_BYTES}", reason="header_limit")
     text = raw.decode("latin-1")
     if text.startswith(("\r", "\n")):
         text = text.lstrip("\r\n")
@@ -126,7 +132,7 @@ def _parse(raw: bytes) -> tuple[str, Headers, list[str]]:
     if len(lines) < 3 or lines[-1] or lines[-2] not in ("", "\r"):
         raise BadInput("the head ends before its empty line", reason="truncated_head")
     if len(lines) > MAX_HEAD_LINES + 2:
-        raise BadInput(f"head of {len(lines) - 2} lines", reason="header_limit")
+        raise BadInput(f"the head has {len(lines) - 2} lines; the limit is {MAX_HEAD_LINES}", reason="header_limit")
     cleaned = [line.removesuffix("\r") for line in lines[:-2]]
     if text.count("\r\n") != len(lines) - 1:
         flaws.append("lf_only")
@@ -166,7 +172,7 @@ def _once(flaws: list[str]) -> tuple[str, ...]:
 
 
 def _encode(start_line: str, headers: Headers) -> bytes:
-    """White space around a value is not part of it (RFC 9110, 5.5) and is not written."""
+    """Encode a head. White space around a value is not part of it (RFC 9110, 5.5) and not written."""
     lines = [start_line]
     for name, value in headers:
         if not _TOKEN.fullmatch(name):

@@ -1,7 +1,7 @@
-"""An archived HTTP message: head and body in one block, as a WARC record holds it.
+"""Split an archived HTTP message, as stored in a WARC record, into head and body.
 
-Archives keep what servers sent and what crawlers rewrote, so nothing here is refused: a block whose head cannot be read
-is all body, and `flaws` says why. Where the body begins does not depend on whether the head makes sense.
+Archives keep what servers sent and what crawlers rewrote, so nothing is refused: a block with an unreadable head is all
+body, and `flaws` says why. Where the body begins does not depend on whether the head is valid.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Head = TypeVar("Head", ResponseHead, RequestHead)
 
 
 class ArchivedMessage(msgspec.Struct, Generic[Head], frozen=True):
-    """`head` is None when it could not be read. The body is as stored: still chunked, still compressed."""
+    """An archived message. `head` is None if it is unreadable. The body is as stored: still chunked and compressed."""
 
     head: Head | None
     body: bytes
@@ -33,7 +33,7 @@ class ArchivedMessage(msgspec.Struct, Generic[Head], frozen=True):
 
 
 def split_response(block: bytes) -> ArchivedMessage[ResponseHead]:
-    """An archived response."""
+    """Split an archived response."""
     message = _split(block, parse_response_head)
     if message.head is not None and _has_double_empty_line(message.head, message.body):
         return ArchivedMessage(message.head, message.body, (*message.flaws, "double_empty_line"))
@@ -41,7 +41,7 @@ def split_response(block: bytes) -> ArchivedMessage[ResponseHead]:
 
 
 def split_request(block: bytes) -> ArchivedMessage[RequestHead]:
-    """An archived request."""
+    """Split an archived request."""
     return _split(block, parse_request_head)
 
 
@@ -50,7 +50,7 @@ def _split(block: bytes, parse: Callable[[bytes], Head]) -> ArchivedMessage[Head
     flaws: tuple[str, ...] = ()
     head = block if end is None else block[:end]
     if end is None and len(block) <= MAX_HEAD_BYTES and block:
-        # A capture cut inside its head, or a head stored without its empty line: read what is there.
+        # A capture truncated inside its head, or a head stored without its empty line: parse what is there.
         head, flaws = block.rstrip(b"\r\n") + b"\r\n\r\n", ("truncated_head",)
     try:
         parsed: Head = parse(head)
@@ -63,7 +63,7 @@ def _split(block: bytes, parse: Callable[[bytes], Head]) -> ArchivedMessage[Head
 
 
 def _has_start_line(head: bytes, parse: Callable[[bytes], Head]) -> bool:
-    """Whether this is a head at all, however broken: if not, its bytes belong to the body."""
+    """Return whether this is a head at all, however broken: if not, its bytes belong to the body."""
     try:
         parse(head.lstrip(b"\r\n").partition(b"\n")[0] + b"\n\n")
     except BadInput as error:
@@ -72,5 +72,5 @@ def _has_start_line(head: bytes, parse: Callable[[bytes], Head]) -> bool:
 
 
 def _has_double_empty_line(head: ResponseHead, body: bytes) -> bool:
-    """Some crawls of 2018 wrote two empty lines; only a right Content-Length tells that from a body that begins so."""
+    """Return whether a second empty line follows the head, as in some crawls of 2018, by the Content-Length."""
     return body.startswith(b"\r\n") and head.headers.get("content-length") == str(len(body) - 2)

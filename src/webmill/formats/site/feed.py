@@ -1,13 +1,13 @@
-"""Feeds: RSS 0.9x, 1.0 and 2.0, Atom, JSON Feed. What they say of themselves, and the text of their entries.
+"""Parse feeds: RSS 0.9x, 1.0 and 2.0, Atom, JSON Feed. Their title and description, and the text of their entries.
 
     feed = read_feed(decode_page(body, content_type=…).text)
     feed.title, feed.entries[0].title, feed.entries[0].text
 
 Standards: https://www.rssboard.org/rss-specification, RFC 4287, https://jsonfeed.org/version/1.1
 
-A feed is hostile until read. One that declares entities is refused; those of HTML (`&nbsp;`) are known without. Nothing
-is fetched. Time and memory grow with the length alone, which is bounded; so is the number of entries. What is broken
-gives what came before it, and a flaw: `bad_xml`, `too_deep`, `too_many_entries`.
+Feeds are hostile input. One that declares entities is refused; those of HTML (`&nbsp;`) are known anyway. Nothing is
+fetched. Time and memory grow only with the length, which is limited; so is the number of entries. A broken feed gives
+what comes before the damage, and a flaw: `bad_xml`, `too_deep`, `too_many_entries`.
 """
 
 from __future__ import annotations
@@ -32,37 +32,41 @@ _HEAD_FIELDS = {"title": "title", "description": "about", "subtitle": "about", "
 _HEAD_FIELDS |= {"language": "language"}
 _ENTRY_FIELDS = {"title": "title", "description": "summary", "summary": "summary", "link": "link"}
 _ENTRY_FIELDS |= {"content": "content", "encoded": "content"}
-# Others have elements of the same names for pictures and players: <media:title>, <itunes:summary>.
+# Other namespaces have elements of the same names for media: <media:title>, <itunes:summary>.
 _PREFIXES = frozenset(("", "atom", "rss", "content", "dc"))
 _NO_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
 JSON_FEED = "jsonfeed.org/version/"
 
 
 class FeedEntry(msgspec.Struct, frozen=True):
+    """One entry of a feed."""
+
     title: str = ""
-    url: str = ""  # as written: perhaps relative
+    url: str = ""  # as written, perhaps relative
     text: str = ""  # by the rules of WET files
 
 
 class Feed(msgspec.Struct, frozen=True, kw_only=True):
+    """A parsed feed."""
+
     title: str = ""
     about: str = ""
-    url: str = ""  # of the site that it is of, as written
-    language: str = ""  # as it says: `en-us`
+    url: str = ""  # of its site, as written
+    language: str = ""  # as stated: `en-us`
     entries: tuple[FeedEntry, ...] = ()
     flaw: str = ""
 
     @property
     def text(self) -> str:
-        """All of it, one part to a line."""
-        parts = [self.title, self.about, *(part for one in self.entries for part in (one.title, one.text))]
+        """The whole text, one part per line."""
+        parts = [self.title, self.about, *(part for entry in self.entries for part in (entry.title, entry.text))]
         return "".join(f"{part}\n" for part in parts if part)
 
 
 def read_feed(text: str) -> Feed:
-    """BadInput `not_feed` for what is something else, `xml_entities` for one that declares some, `parse_limit`."""
+    """Parse a feed. Raise BadInput: `not_feed`, `xml_entities` if it declares entities, `parse_limit`."""
     if len(text) > MAX_PAGE:
-        raise BadInput(f"a feed of {len(text):,} characters", reason="parse_limit")
+        raise BadInput(f"the feed has {len(text):,} characters; the limit is {MAX_PAGE:,}", reason="parse_limit")
     start = text[:1024].lstrip("\ufeff\0\t\r\n ")
     if start.startswith("{"):
         return _read_json(text)
@@ -97,26 +101,26 @@ _json = msgspec.json.Decoder(_JsonFeed)
 
 def _read_json(text: str) -> Feed:
     try:
-        said = _json.decode(text.lstrip("\ufeff\0").encode("utf-8", "replace"))
+        feed = _json.decode(text.lstrip("\ufeff\0").encode("utf-8", "replace"))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise BadInput(f"no JSON Feed: {error}", reason="not_feed") from None
-    if JSON_FEED not in said.version:
-        raise BadInput("JSON that is no feed", reason="not_feed")
+        raise BadInput(f"not a JSON Feed: {error}", reason="not_feed") from None
+    if JSON_FEED not in feed.version:
+        raise BadInput("JSON that is not a feed", reason="not_feed")
     entries = [
         FeedEntry(
             _line(escape(item.title or "")),
             (item.url or item.external_url or "").strip(),
             _text(item.content_html or escape(item.content_text or item.summary or "")),
         )
-        for item in said.items[:MAX_ENTRIES]
+        for item in feed.items[:MAX_ENTRIES]
     ]
     return Feed(
-        title=_line(escape(said.title or "")),
-        about=_line(escape(said.description or "")),
-        url=(said.home_page_url or "").strip(),
-        language=(said.language or "").strip()[:64],
+        title=_line(escape(feed.title or "")),
+        about=_line(escape(feed.description or "")),
+        url=(feed.home_page_url or "").strip(),
+        language=(feed.language or "").strip()[:64],
         entries=tuple(entry for entry in entries if entry.title or entry.text or entry.url),
-        flaw="too_many_entries" if len(said.items) > MAX_ENTRIES else "",
+        flaw="too_many_entries" if len(feed.items) > MAX_ENTRIES else "",
     )
 
 
@@ -131,37 +135,37 @@ def _read_xml(text: str) -> Feed:
     reader = _FeedXmlParser()
     data = _NO_XML.sub(" ", text.lstrip("\ufeff\0\t\r\n ")).encode("utf-8", "replace")
     try:
-        # One call for all: expat scans an unfinished token anew with every piece it is given.
+        # In one call: expat scans an unfinished token again for every piece.
         reader.parser.Parse(data, True)
     except _FeedLimitReached:
         pass
     except expat.ExpatError as error:
         if not reader.began:
-            raise BadInput(f"no XML: {error}", reason="not_feed") from None
+            raise BadInput(f"not XML: {error}", reason="not_feed") from None
         reader.flaw = "bad_xml"
     return reader.feed()
 
 
 class _FeedXmlParser:
-    """Hears a document. What a field holds is put together as HTML, and read as such at its end."""
+    """Handles the events of expat. The content of a field is collected as HTML, and parsed at its end."""
 
     def __init__(self) -> None:
         self.began = False
         self.flaw = ""
-        self._open: list[str] = []  # names of the elements around us, without their prefixes
+        self._open: list[str] = []  # names of the open elements, without prefixes
         self._prefixes = set(_PREFIXES)
         self._head: dict[str, str] = {}
         self._entry: dict[str, str] = {}
-        self._into = self._head  # or the entry: what the field belongs to
+        self._into = self._head  # the head or the entry that the field belongs to
         self._entries: list[FeedEntry] = []
         self._field = ""
-        self._depth = 0  # of the element that the field is
+        self._depth = 0  # of the element of the field
         self._html: list[str] = []
         self._is_atom = False
-        self._is_html = True  # the characters of the field are HTML themselves
+        self._is_html = True  # the text of the field is itself HTML
         self.parser = expat.ParserCreate("utf-8")
         self.parser.buffer_text = True
-        # As if there were a document type elsewhere, which is not read: then unknown entities are told, not refused.
+        # Pretend that there is an external document type (not read): unknown entities are then reported, not errors.
         self.parser.UseForeignDTD(True)
         self.parser.ExternalEntityRefHandler = lambda *_: 1
         self.parser.SkippedEntityHandler = self._entity
@@ -187,7 +191,7 @@ class _FeedXmlParser:
             self._refuse()
 
     def _refuse(self, *_: object) -> None:
-        raise BadInput("a feed has no declarations of its own", reason="xml_entities")
+        raise BadInput("the feed declares entities or a document type of its own", reason="xml_entities")
 
     def _stop(self, flaw: str) -> None:
         self.flaw = flaw
@@ -213,7 +217,7 @@ class _FeedXmlParser:
 
     def _begin(self, root: str, prefix: str, attributes: Mapping[str, str]) -> None:
         if root not in _ROOTS:
-            raise BadInput(f"a <{root[:40]}>, no feed", reason="not_feed")
+            raise BadInput(f"the root element is <{root[:40]}>, which is not a feed", reason="not_feed")
         self.began = True
         self._prefixes.add(prefix)
         self._is_atom = root == "feed"
@@ -230,7 +234,7 @@ class _FeedXmlParser:
         if self._field:
             self._html.append(text if self._is_html or self._field in ("link", "language") else escape(text))
 
-    def _entity(self, name: str, is_parameter: bool) -> None:  # noqa: FBT001 - as expat calls it
+    def _entity(self, name: str, is_parameter: bool) -> None:  # noqa: FBT001 - the signature of expat
         if not is_parameter:
             self._characters(decode_text(f"&{name};"))
 
@@ -244,18 +248,18 @@ class _FeedXmlParser:
             self._field = ""
         elif name in _ENTRIES:
             self._add(self._entry)
-            self._entry = {}  # another may be around it
+            self._entry = {}  # it may be nested in another
 
     def _keep(self, field: str, value: str) -> None:
-        """The first that says something: a feed may have several links."""
+        """Keep the first non-empty value: a feed may have several links."""
         if value and field not in self._into:
             self._into[field] = value
 
-    def _add(self, said: dict[str, str]) -> None:
+    def _add(self, fields: dict[str, str]) -> None:
         if len(self._entries) >= MAX_ENTRIES:
             self._stop("too_many_entries")
-        text = _text(said.get("content") or said.get("summary", ""))
-        entry = FeedEntry(_line(said.get("title", "")), said.get("link", ""), text)
+        text = _text(fields.get("content") or fields.get("summary", ""))
+        entry = FeedEntry(_line(fields.get("title", "")), fields.get("link", ""), text)
         if entry.title or entry.text or entry.url:
             self._entries.append(entry)
 

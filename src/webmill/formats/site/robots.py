@@ -1,11 +1,11 @@
-"""robots.txt (RFC 9309), read as Google's parser reads it: any bytes are an answer, never an error.
+"""Parse robots.txt (RFC 9309) as Google's parser does: any bytes are accepted, never an error.
 
     robots = parse_robots(body)
     rules = robots.for_agent("webmill")
     rules.allows("/path?query"), rules.crawl_delay, robots.sitemaps
 
-Tolerated as by Google: wrong spellings of names, a missing colon, white space anywhere, any line end, a byte order
-mark, lines of any length. Beyond Google: UTF-16, NUL bytes, `Crawl-delay`. docs/reference/robots.md has the rules.
+Tolerated as by Google: misspelled names, a missing colon, white space anywhere, any line end, a byte order mark, lines
+of any length. Beyond Google: UTF-16, NUL bytes, `Crawl-delay`. docs/reference/robots.md has the rules.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ MAX_LINE = 8 * 2083 - 1  # Google's: eight times the longest URL of an old brows
 MAX_SITEMAPS = 1000
 
 _USER_AGENT, _ALLOW, _DISALLOW, _SITEMAP, _DELAY = range(5)
-# A name is known by how it begins: Google takes `Disallow-all: /x` for a Disallow, and so do we.
+# Names are matched by prefix: Google takes `Disallow-all: /x` for a Disallow, and so do we.
 _KINDS = {
     "user-agent": _USER_AGENT,
     "useragent": _USER_AGENT,
@@ -58,11 +58,11 @@ _BOMS = ((b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"))
 
 
 class RobotsGroup(msgspec.Struct):
-    """Lines that belong together: agents, then rules. A delay holds for the agents named before it."""
+    """A group of lines: agents, then rules. A delay applies to the agents named before it."""
 
-    agents: dict[str, int] = {}  # the place of each among them
+    agents: dict[str, int] = {}  # the position of each agent
     rules: list[RobotsRule] = []
-    delays: list[tuple[int, float]] = []  # for how many of the agents, and seconds
+    delays: list[tuple[int, float]] = []  # the number of agents it applies to, and seconds
 
     def delay_of(self, agent: str) -> float | None:
         place = self.agents.get(agent, sys.maxsize)
@@ -70,29 +70,31 @@ class RobotsGroup(msgspec.Struct):
 
 
 class RobotsTxt(msgspec.Struct, frozen=True, kw_only=True):
+    """A parsed robots.txt."""
+
     groups: tuple[RobotsGroup, ...] = ()
-    sitemaps: tuple[str, ...] = ()  # as written: perhaps relative, perhaps of another host
-    cut: bool = False  # there was more than MAX_BODY
+    sitemaps: tuple[str, ...] = ()  # as written, perhaps relative or of another host
+    cut: bool = False  # the file was longer than MAX_BODY
     unknown_lines: int = 0  # neither empty nor understood
     dropped_sitemaps: int = 0  # too many, or too long
 
     def for_agent(self, agent: str) -> RobotsRules:
-        """All groups of this agent (`webmill/1.0` means `webmill`) as one; those of `*` if it has none."""
+        """Return the rules of all groups of this agent (`webmill/1.0` means `webmill`), or else those of `*`."""
         token = agent.partition("/")[0].strip().lower()
-        own = [group for group in self.groups if token in group.agents]
-        rules = [rule for group in own or self._of("*") for rule in group.rules]
-        delay = _longest_delay(own, token)
-        return RobotsRules(rules, crawl_delay=_longest_delay(self._of("*"), "*") if delay is None else delay)
+        groups = [group for group in self.groups if token in group.agents]
+        rules = [rule for group in groups or self._groups_of("*") for rule in group.rules]
+        delay = _longest_delay(groups, token)
+        return RobotsRules(rules, crawl_delay=_longest_delay(self._groups_of("*"), "*") if delay is None else delay)
 
-    def _of(self, agent: str) -> list[RobotsGroup]:
+    def _groups_of(self, agent: str) -> list[RobotsGroup]:
         return [group for group in self.groups if agent in group.agents]
 
 
 class RobotsRules:
-    """What one agent may ask for.
+    """The rules for one agent.
 
-    RFC 9309 undoes escapes of unreserved characters before it compares, Google's matcher does not. A path is allowed
-    when both readings allow it; they differ only where a rule or the path has such escapes, or a raw space or quote.
+    RFC 9309 decodes escapes of unreserved characters before comparing, Google's matcher does not. A path is allowed if
+    both interpretations allow it; they differ only if a rule or the path has such escapes, or a raw space or quote.
     """
 
     __slots__ = ("_google", "_rfc", "crawl_delay")
@@ -105,7 +107,7 @@ class RobotsRules:
         self._google = self._rfc if same else RobotsMatcher(rules, normalise_by_google)
 
     def allows(self, path_and_query: str) -> bool:
-        """Of a URL as it would be asked for: `/`, `/a?b`."""
+        """Return whether the path and query of a URL, such as `/a?b`, may be requested."""
         path = path_and_query if path_and_query.startswith("/") else f"/{path_and_query}"
         if path.startswith("/robots.txt") and path[11:12] in ("", "?"):
             return True
@@ -119,6 +121,7 @@ class RobotsRules:
 
 
 def parse_robots(body: bytes) -> RobotsTxt:
+    """Parse the body of a robots.txt."""
     cut = len(body) > MAX_BODY
     text = _decode(_cut_at_line_end(body) if cut else body)
     groups: list[RobotsGroup] = []
@@ -136,8 +139,8 @@ def parse_robots(body: bytes) -> RobotsTxt:
                 groups[-1].agents.setdefault(agent, len(groups[-1].agents))
         elif kind == _SITEMAP:
             dropped += not _keep_sitemap(value, sitemaps)
-        elif groups:  # what stands before the first group is for nobody
-            # Only Allow and Disallow end the list of agents: other lines MUST NOT change what those mean (RFC, 2.2.4).
+        elif groups:  # rules before the first group apply to no agent
+            # Only Allow and Disallow end the list of agents: other lines MUST NOT interfere (RFC, 2.2.4).
             closed = closed or kind != _DELAY
             _add(groups[-1], kind, value)
     return RobotsTxt(
@@ -151,16 +154,16 @@ def _cut_at_line_end(body: bytes) -> bytes:
 
 
 def _decode(body: bytes) -> str:
-    """One character per byte of UTF-8 (or of whatever it is): rules are compared by octets."""
+    """Return one character per byte of UTF-8 (or whatever it is): rules are compared by octets."""
     for mark, encoding in _BOMS:
         if body.startswith(mark):
             text = body.decode(encoding, "replace").lstrip("\ufeff")
             return text.encode("utf-8", "surrogatepass").decode("latin-1")
-    for mark in (b"\xef\xbb\xbf", b"\xef\xbb", b"\xef"):  # Google forgives half a mark, too
+    for mark in (b"\xef\xbb\xbf", b"\xef\xbb", b"\xef"):  # Google also tolerates an incomplete mark
         if body.startswith(mark):
             body = body[len(mark) :]
             break
-    # Also makes UTF-16 without a mark readable, as far as it is ASCII.
+    # This also makes ASCII in UTF-16 without a mark readable.
     return body.replace(b"\0", b"").decode("latin-1")
 
 
@@ -176,7 +179,7 @@ def _read(line: str) -> tuple[int | None, str]:
     if not known:
         return None, ""
     name, colon, value = line.partition(":")
-    # The colon was forgotten: `Disallow /x`, `Sitemap https://…`
+    # A missing colon: `Disallow /x`, `Sitemap https://…`
     if not colon or (value.startswith("//") and len(name) > known.end()):
         words = line[known.end() :].split()
         if len(words) != 1 or not line[known.end()].isspace():
@@ -186,7 +189,7 @@ def _read(line: str) -> tuple[int | None, str]:
 
 
 def _agent(value: str) -> str:
-    """The product token: `*`, or letters, `_` and `-` up to anything else. What has none is for nobody."""
+    """Return the product token: `*`, or the leading letters, `_` and `-`; empty if there are none."""
     if value == "*" or (value.startswith("*") and value[1].isspace()):
         return "*"
     token = _TOKEN(value)
@@ -197,12 +200,14 @@ def _add(group: RobotsGroup, kind: int, value: str) -> None:
     if kind == _DELAY:
         if _NUMBER(value):
             group.delays.append((len(group.agents), min(float(value), sys.float_info.max)))
-    elif value.startswith(("/", "*")):  # nothing else can match a path
+    elif value.startswith(("/", "*")):  # others cannot match a path
         allow = kind == _ALLOW
         group.rules.append((allow, value))
         slash = value.rfind("/")
         if allow and value.startswith("/index.htm", slash):
-            group.rules.append((allow, value[: slash + 1] + "$"))  # Google: the page of a folder is the folder
+            group.rules.append(
+                (allow, value[: slash + 1] + "$")
+            )  # as Google does: the index page of a folder is the folder
 
 
 def _keep_sitemap(value: str, kept: dict[str, None]) -> bool:
@@ -215,6 +220,6 @@ def _keep_sitemap(value: str, kept: dict[str, None]) -> bool:
 
 
 def _longest_delay(groups: Iterable[RobotsGroup], agent: str) -> float | None:
-    """Where a file contradicts itself, the politest reading."""
+    """Return the longest delay, which is the most polite if a file contradicts itself."""
     delays = [delay for group in groups if (delay := group.delay_of(agent)) is not None]
     return max(delays, default=None)

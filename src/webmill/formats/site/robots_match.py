@@ -1,8 +1,8 @@
-"""Which rule of a robots.txt a path meets: the most octets win, and allow wins a tie (RFC 9309, 2.2.2 and 2.2.3).
+"""Find the rule of a robots.txt that applies to a path: most octets win, allow wins a tie (RFC 9309, 2.2.2, 2.2.3).
 
-A rule is a prefix in which `*` stands for anything and a `$` at the end for the end. Nothing here backtracks: a rule is
-tried in time that grows with its length plus the path's. Rules without a star, nearly all there are, are found by
-bisection; of the others one piece is looked for first, and most paths do not hold it.
+A rule is a prefix in which `*` matches anything and a `$` at the end matches the end. Nothing backtracks: matching a
+rule takes time linear in its length plus the path's. Rules without a star, nearly all, are found by bisection; for the
+others one piece is searched first, which most paths do not contain.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
-MAX_STEPS = 50_000_000  # rules with stars times length of the path: some 0.1 s
+MAX_STEPS = 50_000_000  # rules with stars times the length of the path: about 0.1 s
 
-# What stands for itself in every spelling: RFC 3986's reserved and unreserved characters, and the commonest escapes.
+# What both normalisations leave unchanged: RFC 3986's reserved and unreserved characters, and common escapes.
 # The apostrophe is not among them: URLs as browsers write them escape it in a query and not in a path.
 _PLAIN = re.compile(r"(?:[-!#$&()*+,./0-9:;=?@A-Z\[\]_a-z~]++|%(?:[89A-F][0-9A-F]|20))*+").fullmatch
 _ESCAPE_OR_ODD = re.compile(r"%[0-9A-Fa-f]{2}|[^-!#$%&()*+,./0-9:;=?@A-Z\[\]_a-z~]")
@@ -28,7 +28,7 @@ RobotsRule = tuple[bool, str]  # allow?, and its pattern, one character per byte
 
 
 class RobotsMatcher:
-    """The rules of one group, under one spelling."""
+    """The rules of one agent, normalised in one way."""
 
     def __init__(self, rules: Iterable[RobotsRule], spelling: Spelling) -> None:
         exact: dict[str, int] = {}
@@ -53,7 +53,7 @@ class RobotsMatcher:
 
     def allows(self, path: str) -> bool:
         if len(path) > self._longest:
-            return False  # nobody writes so many rules in earnest, and to be polite must not cost us the day
+            return False  # no sincere file has so many rules, and matching must not take all day
         rank = self._exact.get(path, 1)  # 1: no rule, so allowed
         # All strings between a prefix of the path and the path begin with that prefix. So the longest one is the
         # greatest of those that do not come after the path, or one of the prefixes of that one.
@@ -72,7 +72,7 @@ class RobotsMatcher:
 
 
 class _Glob(msgspec.Struct, frozen=True):
-    """`head*middle*…*tail`; the tail is of interest only when the pattern `ends`."""
+    """A pattern `head*middle*…*tail`; the tail counts only if the pattern `ends`."""
 
     head: str
     middle: tuple[str, ...]
@@ -84,12 +84,12 @@ class _Glob(msgspec.Struct, frozen=True):
         head, *rest = pieces
         if not rest:
             return cls(head, (), "", ends)
-        if not ends or not rest[-1]:  # `*$` says no more than `*`, and a star at the end no more than nothing
+        if not ends or not rest[-1]:  # `*$` means the same as `*`, and a star at the end means nothing
             return cls(head, tuple(filter(None, rest)), "", False)
         return cls(head, tuple(filter(None, rest[:-1])), rest[-1], True)
 
     def matches(self, path: str) -> bool:
-        """The first place for every piece is as good as any other."""
+        """Return whether the path matches; taking the first occurrence of each piece is enough."""
         if not path.startswith(self.head):
             return False
         at = len(self.head)
@@ -105,26 +105,26 @@ class _Glob(msgspec.Struct, frozen=True):
 
 
 def is_plain(path: str) -> bool:
-    """It is the same in every spelling."""
+    """Return whether both normalisations leave the path unchanged."""
     return _PLAIN(path) is not None
 
 
 def to_octets(path: str) -> str:
-    """One character per byte, as the patterns have it."""
+    """Return one character per byte, as in the patterns."""
     return path if path.isascii() else path.encode("utf-8", "surrogatepass").decode("latin-1")
 
 
 def normalise_by_rfc(text: str) -> str:
-    """RFC 9309: escapes of unreserved characters are undone; what may not stand in a URL is escaped."""
-    return text if is_plain(text) else _ESCAPE_OR_ODD.sub(_respell, text)
+    """Normalise by RFC 9309: decode escapes of unreserved characters, and escape what a URL may not contain."""
+    return text if is_plain(text) else _ESCAPE_OR_ODD.sub(_decode_unreserved, text)
 
 
 def normalise_by_google(text: str) -> str:
-    """Google's matcher: only bytes beyond ASCII are escaped, and escapes are written in capitals."""
+    """Normalise as Google's matcher: escape only bytes beyond ASCII, and write escapes in upper case."""
     return text if is_plain(text) else _ESCAPE_OR_HIGH.sub(_escape, text)
 
 
-def _respell(found: re.Match[str]) -> str:
+def _decode_unreserved(found: re.Match[str]) -> str:
     text = found[0]
     if len(text) == 3 and (meant := chr(int(text[1:], 16))) in _UNESCAPED:
         return meant
@@ -136,13 +136,14 @@ def _escape(found: re.Match[str]) -> str:
 
 
 def _pieces(pattern: str) -> tuple[list[str], bool]:
-    """Split where the stars are, before any escape is undone: `%2A` is no star, `%24` no end."""
+    """Split at the stars, before escapes are decoded: `%2A` is not a star, `%24` not the end."""
     ends = pattern.endswith("$")
     return pattern.removesuffix("$").split("*"), ends
 
 
 def _chains(ordered: list[str], own: dict[str, int]) -> tuple[list[int], list[int]]:
-    """For each prefix: where the next shorter prefix of it is (-1: nowhere), and the highest rank of it and those."""
+    """Return, for each prefix, the index of its next shorter prefix (-1: none), and the highest rank of all of
+    these."""
     shorter: list[int] = []
     ranks: list[int] = []
     open_: list[int] = []

@@ -1,15 +1,15 @@
-"""Site maps (https://www.sitemaps.org/protocol.html): XML maps and indexes of maps, RSS and Atom feeds, lists of URLs.
+"""Parse sitemaps (https://www.sitemaps.org/protocol.html): XML sitemaps and indexes, RSS and Atom feeds, lists of URLs.
 
-All may be gzip files. A map is hostile until read: there are no document types and no entities, sizes and counts are
-bounded, and nothing is ever fetched from here. What is broken gives what came before it, and a flaw:
+All may be gzip files. Sitemaps are hostile input: document types and entities are refused, sizes and counts are
+limited, and nothing is fetched. A broken sitemap gives what comes before the damage, and a flaw:
 
 | flaw | what happened |
 |---|---|
 | `truncated`, `corrupt`, `trailing_bytes`, `not_as_labelled` | of the gzip file, as in `content_coding` |
-| `decode_limit`, `too_large` | more than the limit, packed or not: the rest was not read |
-| `too_many_urls` | more than the limit: the rest was not read |
-| `bad_xml`, `too_deep` | the XML breaks off there, or is nested beyond reason |
-| `bad_loc` | this many entries or lines had no URL, or one that is too long: left out |
+| `decode_limit`, `too_large` | over the limit, compressed or not: the rest was not read |
+| `too_many_urls` | over the limit: the rest was not read |
+| `bad_xml`, `too_deep` | the XML is invalid from there on, or nested too deeply |
+| `bad_loc` | this many entries or lines had no URL, or too long a one, and were left out |
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ _GZIP = b"\x1f\x8b"
 _UTF16_MARKS = (b"\xfe\xff", b"\xff\xfe")
 _SPACE = b" \t\r\n\0"
 _DECLARED = re.compile(rb"""<\?xml[^>]{0,200}?encoding\s{0,9}=\s{0,9}["']([A-Za-z0-9._-]{1,40})["']""")
-# For each kind of document: which elements are entries, and what is kept of their children under which name.
-_MAP_ENTRIES = frozenset(("url", "sitemap"))
-_MAP_FIELDS = {name: name for name in ("loc", "lastmod", "priority", "changefreq")}
+# For each kind of document: the elements that are entries, and the children that are kept, with their names here.
+_SITEMAP_ENTRIES = frozenset(("url", "sitemap"))
+_SITEMAP_FIELDS = {name: name for name in ("loc", "lastmod", "priority", "changefreq")}
 _FEED_ENTRIES = frozenset(("item", "entry"))
 _FEED_FIELDS = {"link": "loc", "pubdate": "lastmod", "updated": "lastmod", "date": "lastmod"}
-_MAPS = frozenset(("urlset", "sitemapindex"))
-_FEEDS = frozenset(("rss", "feed", "rdf"))
-# How a document begins, up to its root or its document type.
+_SITEMAP_ROOTS = frozenset(("urlset", "sitemapindex"))
+_FEED_ROOTS = frozenset(("rss", "feed", "rdf"))
+# The start of a document, up to its root or its document type.
 _PEEK = 4096
-_BEGINS = re.compile(
+_START = re.compile(
     rb"(?:\s++|<\?[^>]*+>|<!--(?:[^-]++|-(?!->))*+-->)*+<(?:!DOCTYPE\s++)?+(?:[\w.-]++:)?+"
     rb"(?:urlset|sitemapindex|rss|feed|rdf)(?=[\s/>])",
     re.IGNORECASE,
@@ -48,20 +48,26 @@ _NUMBER = re.compile(r"[0-9]{1,3}(?:\.[0-9]{0,9})?|\.[0-9]{1,9}").fullmatch
 
 
 class SitemapLimits(msgspec.Struct, frozen=True, kw_only=True):
-    size: int = 50 * 1024 * 1024  # unpacked, as the protocol has it
-    ratio: int = 200  # of unpacked to packed, beyond the first MiB
+    """How much of a sitemap is read."""
+
+    size: int = 50 * 1024 * 1024  # uncompressed bytes, as in the protocol
+    ratio: int = 200  # of uncompressed to compressed bytes, beyond the first MiB
     urls: int = 50_000
     depth: int = 64
 
 
 class SitemapUrl(msgspec.Struct, frozen=True, omit_defaults=True):
-    loc: str  # as written: perhaps relative, perhaps of another host
-    lastmod: str | None = None  # as written: ISO 8601 in maps, RFC 822 in RSS
+    """One URL of a sitemap."""
+
+    loc: str  # as written, perhaps relative or of another host
+    lastmod: str | None = None  # as written: ISO 8601 in sitemaps, RFC 822 in RSS
     priority: float | None = None
     changefreq: str | None = None
 
 
 class Sitemap(msgspec.Struct, frozen=True):
+    """A parsed sitemap: its URLs, the sitemaps of an index, and how often each flaw occurred."""
+
     urls: list[SitemapUrl] = []
     sitemaps: list[str] = []
     flaws: dict[str, int] = {}
@@ -71,9 +77,12 @@ DEFAULT_LIMITS = SitemapLimits()
 
 
 def read_sitemap(data: bytes, *, limits: SitemapLimits = DEFAULT_LIMITS) -> Sitemap:
-    """BadInput `xml_entities` for a document type or entities, `not_sitemap` for what is something else altogether."""
+    """Parse a sitemap.
+
+    Raise BadInput: `xml_entities` for a document type or entities, `not_sitemap` for anything else.
+    """
     flaws: Counter[str] = Counter()
-    data = _unpack(data, limits, flaws)
+    data = _decompress(data, limits, flaws)
     if not data.startswith(_UTF16_MARKS):
         data = data.removeprefix(b"\xef\xbb\xbf").lstrip(_SPACE)
     entries = _SitemapEntries(limits, flaws)
@@ -85,7 +94,7 @@ def read_sitemap(data: bytes, *, limits: SitemapLimits = DEFAULT_LIMITS) -> Site
 
 
 def looks_like_sitemap(data: bytes) -> bool:
-    """By its first bytes. A list is one when they hold nothing but URLs."""
+    """Return whether the first bytes look like a sitemap. A list must have only URLs in them."""
     if data.startswith(_GZIP):
         bounds = content_coding.DecodeLimits(output=_PEEK)
         data = content_coding.decode_codings(data[:_PEEK], ("gzip",), limits=bounds).data
@@ -94,10 +103,10 @@ def looks_like_sitemap(data: bytes) -> bool:
         head = decode_page(head).text.encode("utf-8", "replace")
     head = head.removeprefix(b"\xef\xbb\xbf").lstrip(_SPACE)
     if head.startswith(b"<"):
-        return _BEGINS(head) is not None
+        return _START(head) is not None
     lines = [line for line in head.splitlines() if line.strip()]
     if len(data) >= _PEEK:
-        lines = lines[:-1] or lines  # the last may be cut
+        lines = lines[:-1] or lines  # the last line may be incomplete
     return bool(lines) and all(line.strip()[:8].lower().startswith((b"http://", b"https://")) for line in lines)
 
 
@@ -106,7 +115,7 @@ class _SitemapLimitReached(Exception):
 
 
 class _SitemapEntries:
-    """What was found so far, within limits."""
+    """The entries found so far, within limits."""
 
     def __init__(self, limits: SitemapLimits, flaws: Counter[str]) -> None:
         self.limits = limits
@@ -142,7 +151,7 @@ def _url(loc: str, fields: dict[str, str]) -> SitemapUrl:
     )
 
 
-def _unpack(data: bytes, limits: SitemapLimits, flaws: Counter[str]) -> bytes:
+def _decompress(data: bytes, limits: SitemapLimits, flaws: Counter[str]) -> bytes:
     if data.startswith(_GZIP):
         bounds = content_coding.DecodeLimits(output=limits.size, ratio=limits.ratio)
         decoded = content_coding.decode_codings(data, ("gzip",), limits=bounds)
@@ -155,12 +164,12 @@ def _unpack(data: bytes, limits: SitemapLimits, flaws: Counter[str]) -> bytes:
 
 
 def _as_utf8(data: bytes) -> bytes:
-    """Only encodings of the web's own list are read: expat would ask Python for any codec that a document names."""
+    """Convert to UTF-8, accepting only encodings of the web: expat would use any Python codec that a document names."""
     if data.startswith(_UTF16_MARKS):
         return decode_page(data).text.encode("utf-8", "replace")
     declared = _DECLARED.match(data[:300])
     encoding = lookup_encoding(declared[1].decode("ascii")) if declared else None
-    # A declaration that can be read as ASCII is not UTF-16, whatever it says.
+    # A declaration that is readable as ASCII is not UTF-16, whatever it states.
     if encoding is None or encoding.startswith("utf-"):
         return data
     return decode_as(data, encoding).encode("utf-8", "replace")
@@ -182,18 +191,18 @@ def _read_lines(text: str, entries: _SitemapEntries) -> None:
 def _read_xml(data: bytes, entries: _SitemapEntries) -> None:
     reader = _SitemapXmlParser(entries)
     try:
-        # One call for all: expat scans an unfinished token anew with every piece it is given.
+        # In one call: expat scans an unfinished token again for every piece.
         reader.parser.Parse(data, True)
     except _SitemapLimitReached:
         return
     except expat.ExpatError as error:
         if not reader.began:
-            raise BadInput(f"no XML: {error}", reason="not_sitemap") from None
+            raise BadInput(f"not XML: {error}", reason="not_sitemap") from None
         entries.flaws["bad_xml"] += 1
 
 
 class _SitemapXmlParser:
-    """Hears a document. Prefixes are dropped unread: many maps use one that they never declare."""
+    """Handles the events of expat. Prefixes are ignored: many sitemaps use one that they do not declare."""
 
     def __init__(self, entries: _SitemapEntries) -> None:
         self.began = False
@@ -215,12 +224,12 @@ class _SitemapXmlParser:
 
     def _doctype(self, name: str, system: str | None, public: str | None, has_subset: int) -> None:
         if name.lower() == "html":
-            raise BadInput("a page, no map", reason="not_sitemap")
+            raise BadInput("an HTML page, not a sitemap", reason="not_sitemap")
         if system or public or has_subset:
             self._refuse()
 
     def _refuse(self, *_: object) -> int:
-        raise BadInput("a map has no document type and no entities", reason="xml_entities")
+        raise BadInput("a document type or entities are not allowed in a sitemap", reason="xml_entities")
 
     def _start(self, name: str, attributes: dict[str, str]) -> None:
         name = name.rpartition(":")[2].lower()
@@ -239,12 +248,12 @@ class _SitemapXmlParser:
 
     def _begin(self, root: str) -> None:
         self.began = True
-        if root in _MAPS:
-            self._entry_names, self._field_names = _MAP_ENTRIES, _MAP_FIELDS
-        elif root in _FEEDS:
+        if root in _SITEMAP_ROOTS:
+            self._entry_names, self._field_names = _SITEMAP_ENTRIES, _SITEMAP_FIELDS
+        elif root in _FEED_ROOTS:
             self._entry_names, self._field_names = _FEED_ENTRIES, _FEED_FIELDS
         else:
-            raise BadInput(f"a <{root[:40]}>, no map", reason="not_sitemap")
+            raise BadInput(f"the root element is <{root[:40]}>, which is not a sitemap", reason="not_sitemap")
 
     def _characters(self, text: str) -> None:
         if self._field:
@@ -259,6 +268,6 @@ class _SitemapXmlParser:
         self._field = None
 
     def _keep(self, field: str, text: str) -> None:
-        """The first that says something: a feed may have several links and dates."""
+        """Keep the first non-empty value: a feed may have several links and dates."""
         if text.strip() and field not in self._fields:
             self._fields[field] = text

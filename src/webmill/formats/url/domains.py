@@ -1,8 +1,9 @@
-"""The registered domain of a host (eTLD+1): what somebody bought, the unit of politeness and of statistics.
+"""The registered domain of a host (eTLD+1), the unit of politeness and of statistics.
 
-By the Public Suffix List as tldextract carries it: no network, no cache on disk. Two views, as in Common Crawl's table:
-`registered_domain` (its `url_host_registered_domain`) knows suffixes of registries only, `private_domain` (its
-`url_host_private_domain`) also those where customers are separate sites: `me.github.io` is one, `github.io` is not.
+By the Public Suffix List that tldextract includes: no network, no cache on disk. Two views, as in Common Crawl's table:
+`registered_domain` (its `url_host_registered_domain`) uses only suffixes of registries, `private_domain` (its
+`url_host_private_domain`) also those of providers whose customers are separate sites: `me.github.io` is one,
+`github.io` is not.
 
 Neither exists (None) for an IP address, a single label such as `localhost`, and a suffix itself. A name under a TLD
 that is not in the list follows the list's default rule `*`: `www.shop.test` belongs to `shop.test`.
@@ -19,11 +20,13 @@ if TYPE_CHECKING:
 
 @lru_cache(maxsize=65536)
 def registered_domain(host: str) -> str | None:
+    """Return the registered domain of a host by the suffixes of registries."""
     return _under_suffix(host, private=False)
 
 
 @lru_cache(maxsize=65536)
 def private_domain(host: str) -> str | None:
+    """Return the registered domain of a host, also by private suffixes such as `github.io`."""
     return _under_suffix(host, private=True)
 
 
@@ -36,7 +39,10 @@ def _under_suffix(host: str, *, private: bool) -> str | None:
 
 
 def _labels_of_suffix(labels: list[str], *, private: bool) -> int:
-    """Under most TLDs, .com among them, there is nothing to look up: that is four times as fast."""
+    """Return the number of labels of the suffix.
+
+    Most TLDs, such as .com, need no lookup, which is four times as fast.
+    """
     extract, deep = _suffixes(private=private)
     if labels[-1] not in deep:
         return 1
@@ -46,8 +52,8 @@ def _labels_of_suffix(labels: list[str], *, private: bool) -> int:
 
 @cache
 def _suffixes(*, private: bool) -> tuple[TLDExtract, frozenset[str]]:
-    """The list, and the TLDs that have suffixes of more than one label, in Unicode and as hosts have them."""
-    # Late, since tldextract imports an HTTP client (0.3 s) that this use of it never calls.
+    """Return the list, and the TLDs that have suffixes of more than one label, in Unicode and in punycode."""
+    # Imported late: tldextract loads an HTTP client (0.3 s) that is never used here.
     import tldextract
 
     extract = tldextract.TLDExtract(

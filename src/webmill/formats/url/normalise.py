@@ -1,8 +1,8 @@
-"""URLs as they are fetched: the WHATWG standard's canonical form, which names the same resource as what was written.
+"""Normalise URLs to the form that is fetched: the canonical form of the WHATWG standard, for the same resource.
 
-Scheme and host are lowered, IDNA hosts become punycode, IPv4 addresses dotted decimal, the default port and the
-fragment go, dot segments are resolved, and what must be escaped is. The trailing slash, the order of the query and the
-spelling of escapes stay: a server may tell them apart. For index keys, which fold those too, see `surt.py`.
+Scheme and host become lower case, IDNA hosts punycode, IPv4 addresses dotted decimal; the default port and the fragment
+are dropped, dot segments resolved, and characters escaped where needed. The trailing slash, the order of the query and
+the spelling of escapes stay: a server may distinguish them. For index keys, which fold those too, see `surt.py`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _HOST = re.compile(r"https?://(?:[^/?#@]*@)?(\[[^]]*\]|[^:/?#]*)")
 
 
 def normalise(url: str) -> str:
-    """The canonical form of an absolute http(s) URL. BadInput (`url_too_long`, `scheme`, `bad_url`) for all else."""
+    """Return the canonical form of an absolute http(s) URL. Raise BadInput (`url_too_long`, `scheme`, `bad_url`)."""
     _check_length(url)
     try:
         return _fetchable(ada_url.normalize_url(url))
@@ -28,7 +28,7 @@ def normalise(url: str) -> str:
 
 
 def join(base: str, href: str) -> str:
-    """The canonical form of the link `href` on a page at `base`. BadInput as for `normalise`."""
+    """Return the canonical form of the link `href` on a page at `base`. Raise BadInput as `normalise` does."""
     _check_length(base)
     _check_length(href)
     try:
@@ -38,7 +38,7 @@ def join(base: str, href: str) -> str:
 
 
 def host_of(url: str) -> str:
-    """The host of a normalised URL, an IPv6 address in its brackets."""
+    """Return the host of a normalised URL; an IPv6 address is in brackets."""
     found = _HOST.match(url)
     if not found:
         raise BadInput(f"not a normalised URL: {url[:200]!r}", reason="bad_url")
@@ -46,13 +46,13 @@ def host_of(url: str) -> str:
 
 
 def origin_of(url: str) -> str:
-    """`https://example.com:8080` of a normalised URL that names no user."""
+    """Return the origin of a normalised URL without a user: `https://example.com:8080`."""
     return url[: url.index("/", len("https://"))]
 
 
 def _check_length(text: str) -> None:
     if len(text) > MAX_URL:
-        raise BadInput(f"{len(text)} characters, at most {MAX_URL}", reason="url_too_long")
+        raise BadInput(f"the URL has {len(text)} characters; the limit is {MAX_URL}", reason="url_too_long")
 
 
 def _fetchable(url: str) -> str:

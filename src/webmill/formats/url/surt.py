@@ -5,7 +5,7 @@ its hosts are neighbours, and everything folded that usually names the same page
 slash, order of the query, session ids, escapes. The rules are those of the Internet Archive's canonicaliser, which
 extends the "Canonicalization" of Google's Safe Browsing API. A key is for looking up, not fetching (`normalise.py`).
 
-`surt` never raises and never looks up a host. A key is printable ASCII without a space: it cannot break its line.
+`surt` never raises and never resolves a host. A key is printable ASCII without a space: it cannot break its line.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import re
 
 import re2
 
-# The common case in one match, on a lower-cased URL. What needs a rule goes to `_surt_of_any`: userinfo, ports, numeric
-# hosts, empty or dotted segments, segments that may be session ids, escapes but those of a space and of non-ASCII.
+# The common case in one match, on a lower-cased URL. `_surt_of_any` handles the rest: userinfo, ports, numeric hosts,
+# empty or dotted segments, segments that may be session ids, escapes except those of a space and of non-ASCII.
 _PLAIN = r'!-"$&-.0->@-~'  # printable without # % / ?
 _ESCAPED = "%(?:[89a-f][0-9a-f]|20)"
 _COMMON = re.compile(
@@ -27,7 +27,7 @@ _COMMON = re.compile(
 
 
 def surt(url: str) -> str:
-    """The index key of a URL, whatever the URL looks like."""
+    """Return the index key of a URL, whatever the URL looks like."""
     match = _COMMON.fullmatch(url.lower()) if url.isascii() else None
     if match is None:
         return _surt_of_any(url)
@@ -39,7 +39,7 @@ def surt(url: str) -> str:
 
 
 def without_surrogates(text: str) -> str:
-    """Text that was never UTF-8 (a header with a raw byte) read as Latin-1, as warcio does and so pywb."""
+    """Return text with lone surrogates (a header with invalid UTF-8) decoded as Latin-1, as by warcio and pywb."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -55,16 +55,16 @@ def _bytes_of(text: str) -> bytes:
 
 
 def _surt_of_any(url: str) -> str:
-    # From here on a string stands for bytes, one character each: escapes are of bytes and need not be UTF-8.
+    # From here on each character is one byte: escapes are of bytes and need not be UTF-8.
     raw = without_surrogates(url).encode().decode("latin-1")
-    if raw.startswith("filedesc"):  # the first record of an ARC file: a file's name, not an address
+    if raw.startswith("filedesc"):  # the first record of an ARC file: the name of a file, not a URL
         return _safe(raw)
     parts = _split(_CUT.sub("", raw.strip(_SPACE)))
     if parts is None:
         return _safe(raw.strip(_SPACE)) or "-"
     scheme, host, port, path, query = parts
     host = _canonical_host(host)
-    if scheme != "dns":  # a look-up is of one name only
+    if scheme != "dns":  # a DNS record is of exactly this name
         host = _WWW.sub("", host)
     path = _canonical_path(path, resolve=bool(host))
     query = _fold_query(_escape(_unescape(query)).lower())
@@ -75,7 +75,7 @@ def _surt_of_any(url: str) -> str:
     return f"{','.join(host.split('.')[::-1])}{port}){path}"
 
 
-# --- taking a URL apart ---------------------------------------------------------------------------------------------
+# --- splitting a URL ------------------------------------------------------------------------------------------------
 
 _SPACE = " \t\n\r\x0b\x0c"
 _CUT = re.compile("[\t\n\r]")
@@ -86,7 +86,7 @@ _DEFAULT_PORT = {"http": 80, "https": 443}
 
 
 def _split(text: str) -> tuple[str, str, str, str, str] | None:
-    """Scheme, host, `:port` if it is not the scheme's own, path and query; None where a port is none."""
+    """Return scheme, host, `:port` if it is not the default, path and query; None if the port is invalid."""
     if not text:
         return None
     if not _SCHEME.match(text):
@@ -127,7 +127,7 @@ def _canonical_host(host: str) -> str:
 
 
 def _to_ascii(host: str) -> str:
-    """IDNA 2003, as every index of the archives has it (the German sharp s becomes ss)."""
+    """Encode a host by IDNA 2003, as the indexes of all archives do (the German sharp s becomes ss)."""
     if host.isascii() or len(host) > _MAX_IDNA:
         return host
     try:
@@ -137,7 +137,7 @@ def _to_ascii(host: str) -> str:
 
 
 def _dotted_quad(host: str) -> str | None:
-    """The IPv4 address that a number or inet_aton's short and octal forms mean: 0177.1 is 127.0.0.1."""
+    """Return the IPv4 address of a number, or of the short and octal forms of inet_aton: 127.0.0.1 for 0177.1."""
     if host.isdigit() and host.isascii():
         return _quad(int(host[-32:]) % 2**32)  # 2**32 divides 10**32: the last digits are enough
     if not _NUMERIC.fullmatch(host):
@@ -149,7 +149,7 @@ def _dotted_quad(host: str) -> str | None:
 
 
 def _number(digits: str) -> int:
-    """As C reads it: a leading 0 means octal. What is no number, or a very large one, exceeds every limit."""
+    """Parse a number as in C: a leading 0 means octal. An invalid or very large one exceeds every limit."""
     base = 8 if digits[0] == "0" else 10
     short = len(digits.lstrip("0")) < 12
     return int(digits, base) if short and (base == 10 or not set(digits) & {"8", "9"}) else 2**32
@@ -161,7 +161,7 @@ def _quad(number: int) -> str:
 
 # --- the path and the query -----------------------------------------------------------------------------------------
 
-# Session ids of ASP.NET, Java, PHP, ASP and ColdFusion. RE2, since a page may choose its own URL.
+# Session ids of ASP.NET, Java, PHP, ASP and ColdFusion. RE2, since URLs are untrusted.
 _PATH_SESSIONS = [
     re2.compile(r"(?s)(.*/)\((?:[a-z]\([0-9a-z]{24}\))+\)/([^?]+\.aspx.*)"),
     re2.compile(r"(?s)(.*/)\([0-9a-z]{24}\)/([^?]+\.aspx.*)"),
@@ -221,17 +221,20 @@ def _drop_sessions(text: str, sessions: list[re2._Regexp]) -> str:
 _HEX = frozenset("0123456789abcdefABCDEF")
 _ESCAPE = re.compile("%([0-9a-fA-F]{2})")
 _UNSAFE = re.compile("[^!-~]")
-_UNSAFE_OR_MARK = re.compile('[^!-"$&-~]')  # also # and %
+_UNSAFE_OR_MARK = re.compile('[^!-"$&-~]')  # and also # and %
 
 
 def _unescape(text: str) -> str:
     """Percent-decode until nothing changes (%2541 is A)."""
-    text = _ESCAPE.sub(_decoded, text)
+    text = _ESCAPE.sub(_decode, text)
     return _unescape_all(text) if _ESCAPE.search(text) else text
 
 
 def _unescape_all(text: str) -> str:
-    """In one pass, since layer by layer takes quadratic time. Two escapes never overlap: any order gives the same."""
+    """Decode all layers in one pass: layer by layer takes quadratic time.
+
+    Escapes never overlap: the order is irrelevant.
+    """
     out: list[str] = []
     for char in text:
         out.append(char)
@@ -240,17 +243,17 @@ def _unescape_all(text: str) -> str:
     return "".join(out)
 
 
-def _decoded(match: re.Match[str]) -> str:
+def _decode(match: re.Match[str]) -> str:
     return chr(int(match[1], 16))
 
 
-def _encoded(match: re.Match[str]) -> str:
+def _encode(match: re.Match[str]) -> str:
     return f"%{ord(match[0]):02x}"
 
 
 def _escape(text: str) -> str:
-    return _UNSAFE_OR_MARK.sub(_encoded, text)
+    return _UNSAFE_OR_MARK.sub(_encode, text)
 
 
 def _safe(text: str) -> str:
-    return _UNSAFE.sub(_encoded, text)
+    return _UNSAFE.sub(_encode, text)
