@@ -23,7 +23,7 @@ from tests.services.redis_proxy import Proxy, proxied
 from tests.thoroughness import examples
 from webmill.crawl.frontier.redis.backup import restore
 from webmill.crawl.frontier.redis.frontier import RedisFrontier
-from webmill.crawl.frontier.redis.server import source
+from webmill.crawl.frontier.redis.server import read_script
 from webmill.errors import Unavailable
 
 pytestmark = [pytest.mark.server("redis"), pytest.mark.slow]
@@ -83,7 +83,7 @@ class RedisMachine(FrontierMachine):
 @pytest.fixture(autouse=True, scope="module")
 def lossy(redis_url: str) -> Iterator[None]:
     with proxied(redis_url) as proxy:
-        proxy.mark = hashlib.sha1(source("apply").encode(), usedforsecurity=False).hexdigest().encode()
+        proxy.mark = hashlib.sha1(read_script("apply").encode(), usedforsecurity=False).hexdigest().encode()
         RedisMachine.proxy = proxy
         yield
 

@@ -31,14 +31,14 @@ from webmill.crawl.frontier.base import (
 from webmill.crawl.frontier.file_frontier import FrontierLimits
 from webmill.crawl.frontier.redis.filter import BitmapFilter, BloomFilter, segment_of_hash
 from webmill.crawl.frontier.redis.frontier import RedisFrontier
-from webmill.crawl.frontier.redis.server import Promise, Server, pack, source
+from webmill.crawl.frontier.redis.server import RedisDurability, RedisServer, encode_commands, read_script
 from webmill.errors import Conflict, Misconfigured, Unavailable
 from webmill.model import Link
 
 pytestmark = pytest.mark.server("redis")
 
 NOW = 1_700_000_000.0
-APPLY = hashlib.sha1(source("apply").encode(), usedforsecurity=False).hexdigest().encode()
+APPLY = hashlib.sha1(read_script("apply").encode(), usedforsecurity=False).hexdigest().encode()
 
 
 @pytest.fixture
@@ -72,14 +72,14 @@ def visit_all(frontier: RedisFrontier, *, now: float) -> list[str]:
 @pytest.mark.parametrize(
     ("flags", "promise"),
     [
-        ((), Promise.DURABLE),
-        (("--appendfsync", "everysec"), Promise.SECOND),
-        (("--no-appendfsync-on-rewrite", "yes"), Promise.SECOND),
-        (("--appendfsync", "no"), Promise.NONE),
-        (("--appendonly", "no"), Promise.NONE),
-        (("--appendonly", "no", "--save", "60 1"), Promise.NONE),
-        (("--rename-command", "CONFIG", ""), Promise.SECOND),
-        (("--rename-command", "CONFIG", "", "--appendonly", "no"), Promise.NONE),
+        ((), RedisDurability.DURABLE),
+        (("--appendfsync", "everysec"), RedisDurability.SECOND),
+        (("--no-appendfsync-on-rewrite", "yes"), RedisDurability.SECOND),
+        (("--appendfsync", "no"), RedisDurability.NONE),
+        (("--appendonly", "no"), RedisDurability.NONE),
+        (("--appendonly", "no", "--save", "60 1"), RedisDurability.NONE),
+        (("--rename-command", "CONFIG", ""), RedisDurability.SECOND),
+        (("--rename-command", "CONFIG", "", "--appendonly", "no"), RedisDurability.NONE),
     ],
     ids=[
         "always",
@@ -93,7 +93,7 @@ def visit_all(frontier: RedisFrontier, *, now: float) -> list[str]:
     ],
 )
 def test_the_promise_is_read_from_the_settings(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture, flags: tuple[str, ...], promise: Promise
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, flags: tuple[str, ...], promise: RedisDurability
 ) -> None:
     caplog.set_level(logging.INFO, logger="webmill")
     with private_redis(*flags) as server:
@@ -101,7 +101,7 @@ def test_the_promise_is_read_from_the_settings(
             assert frontier.promise is promise
         (told,) = [record for record in caplog.records if record.message == "frontier_promise"]
         assert told.__dict__["promise"] == promise.value
-        if promise is Promise.DURABLE:
+        if promise is RedisDurability.DURABLE:
             RedisFrontier(server.url, tmp_path / "b", prefix="b", strict=True).close()
         else:
             with pytest.raises(Misconfigured, match="CONFIG SET appendfsync always"):
@@ -238,11 +238,11 @@ def test_turns_of_a_claim_whose_answer_was_lost_come_back(redis_url: str, prefix
 
 def test_of_two_changes_with_one_number_one_counts(redis_url: str, prefix: str) -> None:
     """A claim that was given up may still be on its way when the next change takes its number."""
-    server, meta = Server(redis_url), f"{{{prefix}}}:meta"
+    server, meta = RedisServer(redis_url), f"{{{prefix}}}:meta"
     server.ask("HSET", meta, "epoch", 3)
 
     def apply(name: str, *, epoch: int = 3) -> object:
-        return server.run("apply", keys=[meta], args=[epoch, name, pack([("HINCRBY", meta, name, "1")])])
+        return server.run("apply", keys=[meta], args=[epoch, name, encode_commands([("HINCRBY", meta, name, "1")])])
 
     assert [apply("1.a"), apply("1.a"), apply("1.b"), apply("2.b"), apply("1.a"), apply("2.a"), apply("4.a")] == [
         1, 0, -2, 1, -2, -2, -2,
@@ -422,7 +422,7 @@ def test_robots_are_kept_small(redis_url: str, prefix: str, tmp_path: Path) -> N
 def test_the_filter_never_forgets_and_seldom_errs(redis_url: str, prefix: str, kind: str) -> None:
     hashes = [hashlib.blake2b(b"%d" % number, digest_size=16).digest() for number in range(20_000)]
     with private_redis(*(bloom() if kind == "bloom" else ())) as running:
-        server = Server(running.url)
+        server = RedisServer(running.url)
         assert server.has_bloom() == (kind == "bloom")
         filter_ = BitmapFilter(server, "x", count=125_000) if kind == "bitmaps" else BloomFilter(server, "x", count=0)
         if isinstance(filter_, BloomFilter):
@@ -432,7 +432,7 @@ def test_the_filter_never_forgets_and_seldom_errs(redis_url: str, prefix: str, k
         for start in range(0, 10_000, 500):  # across the end of the first segment
             some = hashes[start : start + 500]
             filter_.maybe(some)
-            put = pack(filter_.put(some))
+            put = encode_commands(filter_.put(some))
             name = f"{filter_.count // 500 + 1 - first}.x"
             assert server.run("apply", keys=["meta"], args=["1", name, put]) == 1
             filter_.count += len(some)

@@ -19,7 +19,7 @@ from webmill.crawl.frontier.base import CommitResult, FrontierUpdate
 from webmill.crawl.frontier.file_frontier import FrontierLimits
 from webmill.crawl.frontier.redis.backup import restore
 from webmill.crawl.frontier.redis.frontier import RedisFrontier
-from webmill.crawl.frontier.redis.server import Promise
+from webmill.crawl.frontier.redis.server import RedisDurability
 from webmill.errors import Misconfigured
 from webmill.model import Link
 
@@ -60,7 +60,7 @@ def test_with_everysec_the_end_of_the_log_is_lost_in_whole_steps(tmp_path: Path)
     dice = random.Random(seed(3))
     with private_redis("--appendfsync", "everysec") as server:
         frontier = opened(server, tmp_path / "a")
-        assert frontier.promise is Promise.SECOND
+        assert frontier.promise is RedisDurability.SECOND
         work(frontier, range(STEPS))
         frontier._stack.close()  # as a kill leaves it
         server.stop()
@@ -90,7 +90,7 @@ def test_with_everysec_the_end_of_the_log_is_lost_in_whole_steps(tmp_path: Path)
 def test_with_snapshots_alone_it_goes_back_to_the_last_one_when_redis_is_killed(tmp_path: Path) -> None:
     with private_redis("--appendonly", "no", "--save", "3600 1") as server:
         frontier = opened(server, tmp_path / "a")
-        assert frontier.promise is Promise.NONE
+        assert frontier.promise is RedisDurability.NONE
         work(frontier, range(10))
         with redis.Redis.from_url(server.url) as client:
             client.save()
@@ -108,7 +108,7 @@ def test_with_snapshots_alone_it_goes_back_to_the_last_one_when_redis_is_killed(
 def test_with_nothing_kept_a_killed_redis_is_noticed_and_a_backup_brings_all_back(tmp_path: Path) -> None:
     with private_redis("--appendonly", "no") as server:
         with opened(server, tmp_path / "a") as frontier:
-            assert frontier.promise is Promise.NONE
+            assert frontier.promise is RedisDurability.NONE
             work(frontier, range(10))
             frontier.back_up(tmp_path / "backup")
             work(frontier, range(10, STEPS))

@@ -32,7 +32,7 @@ from webmill.crawl.frontier.base import (
 from webmill.crawl.frontier.file_frontier import FrontierLimits
 from webmill.crawl.frontier.redis.backup import restore
 from webmill.crawl.frontier.redis.frontier import RedisFrontier
-from webmill.crawl.frontier.redis.server import source as script
+from webmill.crawl.frontier.redis.server import read_script as script
 from webmill.crawl.frontier.redis.takeover import TakeoverResult, take_over
 from webmill.errors import Conflict, Misconfigured, NotFound, Unavailable
 from webmill.model import Link

@@ -17,7 +17,7 @@ import msgspec
 from webmill.crawl.cluster.redis_host_schedule import shared_clock
 from webmill.crawl.cluster.redis_inbox import RedisInbox
 from webmill.crawl.cluster.redis_scripts import ClusterScripts
-from webmill.crawl.frontier.redis.server import Promise, Server, pairs, promised, text
+from webmill.crawl.frontier.redis.server import RedisDurability, RedisServer, as_pairs, as_text, check_durability
 from webmill.crawl.progress import CrawlProgress
 from webmill.errors import Conflict, Misconfigured
 from webmill.infra.clock import SteadyClock
@@ -101,7 +101,7 @@ def never_dead(node: NodeInfo) -> bool:  # noqa: ARG001 - a node elsewhere canno
 
 class ClusterState:
     def __init__(self, url: str, name: str, *, life: float = NODE_LIFE, timeout: float = TIMEOUT) -> None:
-        self.server = Server(url, timeout=timeout)
+        self.server = RedisServer(url, timeout=timeout)
         self._scripts = ClusterScripts(self.server, name)
         self._prefix = self._scripts.prefix
         self.name, self.life = name, life
@@ -112,16 +112,16 @@ class ClusterState:
 
     # --- before a node joins ---
 
-    def durability(self, *, strict: bool) -> Promise:
+    def durability(self, *, strict: bool) -> RedisDurability:
         """Return what is left of acknowledged steps when Redis dies; `strict` refuses less than all."""
-        return promised(self.server, strict=strict)
+        return check_durability(self.server, strict=strict)
 
     def layout(self, shards: int | None, *, default: int) -> int:
         """Return how many shards there are for the life of the crawl; the first to ask decides."""
         key = self._prefix + "layout"
         self.server.ask("HSETNX", key, "shards", shards or default)
         self.server.ask("HSETNX", key, "version", VERSION)
-        found = {text(name): int(value) for name, value in pairs(self.server.ask("HGETALL", key))}
+        found = {as_text(name): int(value) for name, value in as_pairs(self.server.ask("HGETALL", key))}
         if found["version"] > VERSION:
             raise Misconfigured(f"the crawl {self.name} was made by a newer webmill: use that one")
         if shards and shards != found["shards"]:
@@ -157,7 +157,7 @@ class ClusterState:
         cursor = b"0"
         while True:
             cursor, some = self.server.ask("SSCAN", self._prefix + "seeds", cursor, "COUNT", SEEDS_AT_ONCE)
-            yield from map(text, some)
+            yield from map(as_text, some)
             if int(cursor) == 0:
                 return
 
@@ -215,12 +215,12 @@ def _parse_view(answer: list[Any]) -> ClusterView:
     now, living, owners, homes, nodes, reports, promised, sizes, run, seeds, starving = answer
     return ClusterView(
         now=float(now),
-        nodes={text(id_): msgspec.json.decode(blob, type=NodeInfo) for id_, blob in pairs(nodes)},
-        living=frozenset(map(text, living)),
-        owners={int(shard): text(node) for shard, node in pairs(owners)},
-        homes={int(shard): text(folder) for shard, folder in pairs(homes)},
-        reports={int(shard): msgspec.json.decode(blob, type=ShardReport) for shard, blob in pairs(reports)},
-        promised={int(shard): int(pages) for shard, pages in pairs(promised)},
+        nodes={as_text(id_): msgspec.json.decode(blob, type=NodeInfo) for id_, blob in as_pairs(nodes)},
+        living=frozenset(map(as_text, living)),
+        owners={int(shard): as_text(node) for shard, node in as_pairs(owners)},
+        homes={int(shard): as_text(folder) for shard, folder in as_pairs(homes)},
+        reports={int(shard): msgspec.json.decode(blob, type=ShardReport) for shard, blob in as_pairs(reports)},
+        promised={int(shard): int(pages) for shard, pages in as_pairs(promised)},
         bytes=sum(map(int, sizes)),
         run=_parse_run(run),
         seeds=seeds,
@@ -229,7 +229,7 @@ def _parse_view(answer: list[Any]) -> ClusterView:
 
 
 def _parse_run(answer: Any) -> CrawlRun | None:
-    found = {text(name): text(value) for name, value in pairs(answer)}
+    found = {as_text(name): as_text(value) for name, value in as_pairs(answer)}
     return msgspec.convert(found, CrawlRun, strict=False) if found else None
 
 

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from webmill.crawl.frontier.redis.owner import FACTS, TAKING, braced, read_facts, read_meta
-from webmill.crawl.frontier.redis.server import Server
+from webmill.crawl.frontier.redis.owner import FACTS, TAKING_OVER, key_prefix, read_facts, read_meta
+from webmill.crawl.frontier.redis.server import RedisServer
 from webmill.crawl.frontier.redis.takeover import PLAN, take_over
 from webmill.crawl.frontier_admin.backup import fetch_file, read_manifest
 from webmill.errors import BadInput, Misconfigured, NotFound
@@ -24,8 +24,8 @@ OpenBackup = Callable[[], Storage]
 
 def rebuild_lost_shard(url: str, folder: Path, *, prefix: str, open_backup: OpenBackup | None) -> None:
     """Rebuild the shard's files, unless they are in this folder. What was in it of an earlier time is put aside."""
-    with closing(Server(url)) as server:
-        meta = read_meta(server, braced(prefix))
+    with closing(RedisServer(url)) as server:
+        meta = read_meta(server, key_prefix(prefix))
     if not meta or is_home(folder, meta):
         return
     if not (folder / PLAN).is_file():
@@ -40,7 +40,7 @@ def rebuild_lost_shard(url: str, folder: Path, *, prefix: str, open_backup: Open
 
 
 def is_home(folder: Path, meta: dict[str, str]) -> bool:
-    if TAKING in meta or (folder / PLAN).is_file() or not (folder / FACTS).is_file():
+    if TAKING_OVER in meta or (folder / PLAN).is_file() or not (folder / FACTS).is_file():
         return False
     return read_facts(folder).get("id") == meta["folder"]
 

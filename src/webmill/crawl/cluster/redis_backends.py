@@ -16,7 +16,7 @@ from webmill.crawl.cluster.redis_inbox import RedisInbox
 from webmill.crawl.cluster.redis_scripts import ClusterScripts
 from webmill.crawl.frontier.base import Frontier
 from webmill.crawl.frontier.redis.frontier import RedisFrontier
-from webmill.crawl.frontier.redis.server import Server
+from webmill.crawl.frontier.redis.server import RedisServer
 from webmill.crawl.politeness.host_schedule import HostSchedule
 from webmill.crawl.scheduler.budgets import DomainBudget
 from webmill.crawl.scheduler.inbox import ShardInbox
@@ -31,15 +31,15 @@ class RedisBackends:
         """`rebuild`: rebuild shards whose files are elsewhere, from Redis and a backup."""
         self._url, self._name, self._strict = url, name, strict
         self._rebuild, self._open_backup = rebuild, open_backup
-        self._server: Server | None = None
+        self._server: RedisServer | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_server": None}
 
-    def server(self) -> Server:
+    def server(self) -> RedisServer:
         """Return this process's connection, which all parts but the frontier share."""
         if self._server is None:
-            self._server = Server(self._url)
+            self._server = RedisServer(self._url)
         return self._server
 
     def open_frontier(self, folder: Path) -> Frontier:
@@ -61,7 +61,7 @@ class RedisBackends:
 class RedisDomainBudget:
     """The page counts of a shard's domains in Redis: whoever takes the shard over knows them."""
 
-    def __init__(self, server: Server, key: str, *, limit: int | None) -> None:
+    def __init__(self, server: RedisServer, key: str, *, limit: int | None) -> None:
         self._server, self._key, self.limit = server, key, limit
 
     def remaining(self, domains: Iterable[str]) -> dict[str, int] | None:

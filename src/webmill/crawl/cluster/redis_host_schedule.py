@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from webmill.crawl.cluster.redis_scripts import ClusterScripts
-from webmill.crawl.frontier.redis.server import text
+from webmill.crawl.frontier.redis.server import as_text
 from webmill.crawl.politeness.host_schedule import ABOUT_EQUAL, Reservation, ReservationUpdate, RetrySlots
 from webmill.infra.clock import Anchor, SteadyClock
 
@@ -38,8 +38,8 @@ class RedisHostSchedule:
         self._catch_up(time)
         refused: dict[int, float] = {}
         for number, key, expected in answers:
-            delay = reservations[number].delays[text(key)]
-            slot = self._slots.next_slot(text(key), float(expected), delay, now)
+            delay = reservations[number].delays[as_text(key)]
+            slot = self._slots.next_slot(as_text(key), float(expected), delay, now)
             refused[number] = max(slot, refused.get(number, 0.0))
         return refused
 

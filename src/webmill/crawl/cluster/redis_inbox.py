@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from webmill.crawl.frontier.redis.server import Server, text
+from webmill.crawl.frontier.redis.server import RedisServer, as_text
 from webmill.crawl.scheduler.inbox import InboxMessage
 
 FIELD = "letter"
@@ -16,7 +16,7 @@ FIELD = "letter"
 class RedisInbox:
     """An inbox on a connection that others use, too."""
 
-    def __init__(self, server: Server, key: str) -> None:
+    def __init__(self, server: RedisServer, key: str) -> None:
         self._server, self._key = server, key
 
     def publish(self, bodies: Sequence[bytes]) -> None:
@@ -25,7 +25,7 @@ class RedisInbox:
 
     def read(self, count: int) -> list[InboxMessage]:
         found = self._server.ask("XRANGE", self._key, "-", "+", "COUNT", count)
-        return [InboxMessage(text(id_), fields[FIELD.encode()]) for id_, fields in found]
+        return [InboxMessage(as_text(id_), fields[FIELD.encode()]) for id_, fields in found]
 
     def delete(self, messages: Sequence[InboxMessage]) -> None:
         self._server.ask("XDEL", self._key, *(message.id for message in messages))

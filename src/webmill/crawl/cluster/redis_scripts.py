@@ -6,13 +6,13 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-from webmill.crawl.frontier.redis.server import Server
+from webmill.crawl.frontier.redis.server import RedisServer
 
 
 class ClusterScripts:
     """Runs the Lua scripts of a crawl. All keys begin with `{NAME}:`, which is each script's first argument."""
 
-    def __init__(self, server: Server, name: str) -> None:
+    def __init__(self, server: RedisServer, name: str) -> None:
         self.server = server
         self.prefix = f"{{{name}}}:"
         self._known: dict[str, Any] = {}

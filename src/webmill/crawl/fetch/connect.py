@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from webmill.crawl.fetch.address_rules import AddressRules
 from webmill.crawl.fetch.budget import MemoryBudget
-from webmill.crawl.fetch.connection import HttpConnection
+from webmill.crawl.fetch.connection import FetchConnection
 from webmill.crawl.fetch.tls import TlsPolicy, lenient_context, strict_context, tls_reason
 from webmill.crawl.fetch.types import FetchError, FetchLimits, SocketAddress
 
@@ -41,14 +41,14 @@ class Connector:
         policy: TlsPolicy,
         budget: MemoryBudget,
         drop_idle: Callable[[], bool],
-        on_lost: Callable[[HttpConnection], None],
+        on_lost: Callable[[FetchConnection], None],
     ) -> None:
         self._address_rules, self._limits, self._budget = address_rules, limits, budget
         self._drop_idle, self._on_lost = drop_idle, on_lost
         self._strict = strict_context()
         self._lenient = lenient_context() if policy == "archive" else None
 
-    async def connect(self, target: ConnectTarget) -> HttpConnection:
+    async def connect(self, target: ConnectTarget) -> FetchConnection:
         """Return an open connection, or raise `FetchError`."""
         if not target.is_secure:
             return await self._open(target, None)
@@ -61,7 +61,7 @@ class Connector:
         connection.flaws = ("tls_unverified",)
         return connection
 
-    async def _open(self, target: ConnectTarget, context: ssl.SSLContext | None) -> HttpConnection:
+    async def _open(self, target: ConnectTarget, context: ssl.SSLContext | None) -> FetchConnection:
         self._address_rules.check(target.address)
         sock = await self._open_socket(target)
         try:
@@ -105,8 +105,8 @@ class Connector:
 
     async def _start_protocol(
         self, sock: socket.socket, target: ConnectTarget, context: ssl.SSLContext | None
-    ) -> HttpConnection:
-        connection = HttpConnection(sock, limits=self._limits, budget=self._budget, on_lost=self._on_lost)
+    ) -> FetchConnection:
+        connection = FetchConnection(sock, limits=self._limits, budget=self._budget, on_lost=self._on_lost)
         name = target.host.removesuffix(".") if context else None
         try:
             async with asyncio.timeout(self._time_left(target)):

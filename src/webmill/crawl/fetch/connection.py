@@ -17,14 +17,14 @@ from webmill.crawl.fetch.types import FetchError, FetchLimits, SocketAddress
 from webmill.errors import BadInput
 
 
-class HttpConnection(asyncio.Protocol):
+class FetchConnection(asyncio.Protocol):
     def __init__(
         self,
         sock: socket.socket,
         *,
         limits: FetchLimits,
         budget: MemoryBudget,
-        on_lost: Callable[[HttpConnection], None],
+        on_lost: Callable[[FetchConnection], None],
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._socket, self._limits, self._budget, self._on_lost = sock, limits, budget, on_lost
@@ -189,13 +189,13 @@ class IdleConnections:
 
     def __init__(self, *, size: int, idle: float) -> None:
         self._size, self._idle = size, idle
-        self._by_key: dict[Key, list[HttpConnection]] = {}
-        self._entries: dict[HttpConnection, tuple[Key, asyncio.TimerHandle]] = {}  # the longest waiting first
+        self._by_key: dict[Key, list[FetchConnection]] = {}
+        self._entries: dict[FetchConnection, tuple[Key, asyncio.TimerHandle]] = {}  # the longest waiting first
 
     def __len__(self) -> int:
         return len(self._entries)
 
-    def get(self, key: Key) -> HttpConnection | None:
+    def get(self, key: Key) -> FetchConnection | None:
         while (waiting := self._by_key.get(key)) is not None:
             connection = waiting[-1]
             self.forget(connection)
@@ -204,14 +204,14 @@ class IdleConnections:
             connection.abort()
         return None
 
-    def put(self, key: Key, connection: HttpConnection) -> None:
+    def put(self, key: Key, connection: FetchConnection) -> None:
         timer = asyncio.get_running_loop().call_later(self._idle, connection.abort)
         self._by_key.setdefault(key, []).append(connection)
         self._entries[connection] = (key, timer)
         if len(self._entries) > self._size:
             self.drop_oldest()
 
-    def forget(self, connection: HttpConnection) -> None:
+    def forget(self, connection: FetchConnection) -> None:
         """Remove a connection: it was handed out, or it is lost."""
         entry = self._entries.pop(connection, None)
         if entry is None:

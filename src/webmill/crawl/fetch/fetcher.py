@@ -16,7 +16,7 @@ from msgspec import Struct
 from webmill.crawl.fetch.address_rules import AddressRules
 from webmill.crawl.fetch.budget import MemoryBudget
 from webmill.crawl.fetch.connect import Connector, ConnectTarget
-from webmill.crawl.fetch.connection import HttpConnection, IdleConnections, Key
+from webmill.crawl.fetch.connection import FetchConnection, IdleConnections, Key
 from webmill.crawl.fetch.resolver import DnsResolver
 from webmill.crawl.fetch.response_reader import ResponseReader, decode_payload
 from webmill.crawl.fetch.tls import TlsPolicy
@@ -85,7 +85,7 @@ def parse_target(url: str) -> RequestTarget:
 
 
 def check_name(host: str) -> None:
-    """BadInput `bad_name` for what DNS cannot hold, before any library is asked about it. One dot may end the name."""
+    """Raise BadInput `bad_name` for what DNS cannot hold, before any library is asked. One dot may end the name."""
     name = host.removesuffix(".")
     labels = name.split(".")
     if len(name) > MAX_NAME or not all(len(label) <= MAX_LABEL and _LABEL.fullmatch(label) for label in labels):
@@ -119,7 +119,7 @@ class HttpFetcher:
         )
         self._slots = asyncio.Semaphore(connections)
         self._idle = IdleConnections(size=connections, idle=limits.idle)
-        self._open: set[HttpConnection] = set()
+        self._open: set[FetchConnection] = set()
         self._connector = Connector(
             address_rules=address_rules,
             limits=limits,
@@ -218,7 +218,7 @@ class HttpFetcher:
 
     async def _request(
         self,
-        connection: HttpConnection,
+        connection: FetchConnection,
         request_bytes: bytes,
         *,
         target: RequestTarget,
@@ -252,7 +252,7 @@ class HttpFetcher:
         flaws = (*reader.flaws, *connection.flaws, *((flaw,) if flaw else ()))
         return FetchedResponse(exchange, head, payload, tuple(dict.fromkeys(flaws)))
 
-    def _keep_or_close(self, key: Key, connection: HttpConnection, reader: ResponseReader) -> None:
+    def _keep_or_close(self, key: Key, connection: FetchConnection, reader: ResponseReader) -> None:
         if reader.is_reusable and not connection.flaws and not connection.is_lost:
             self._idle.put(key, connection)
         else:
@@ -266,7 +266,7 @@ class HttpFetcher:
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._decoders, lambda: decode_payload(head, response, limits=limits))
 
-    def _forget(self, connection: HttpConnection) -> None:
+    def _forget(self, connection: FetchConnection) -> None:
         self._open.discard(connection)
         self._idle.forget(connection)
 
@@ -279,6 +279,6 @@ def _was_stale(outcome: FetchedResponse | FetchFailure) -> bool:
     return outcome.reason in _NO_ANSWER or (outcome.reason in ("reset", "no_response") and not outcome.partial)
 
 
-def _protocols(head: ResponseHead, connection: HttpConnection) -> tuple[str, ...]:
+def _protocols(head: ResponseHead, connection: FetchConnection) -> tuple[str, ...]:
     http = "http/1.0" if head.version == "HTTP/1.0" else "http/1.1"
     return (http, connection.tls[0]) if connection.tls else (http,)

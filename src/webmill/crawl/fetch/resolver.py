@@ -35,7 +35,7 @@ def system_lookup(host: str) -> list[str]:
 
 
 def no_lookup(host: str) -> list[str]:
-    """For a web that is wholly in the `fixed` map: no other name exists, and no packet is sent to find out."""
+    """Find no name: for a web that is wholly in the `fixed` map. No packet is sent."""
     raise socket.gaierror(socket.EAI_NONAME, f"{host} is not in the fixed map")
 
 

@@ -52,7 +52,7 @@ class ResponseReader:
                 self.truncated = "unspecified"
 
     def close(self) -> None:
-        """The server ended the connection in order."""
+        """Finish: the server ended the connection in order."""
         self._framer.close()
         if not self._framer.ended:
             self.truncated = "disconnect"

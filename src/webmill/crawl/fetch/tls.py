@@ -24,7 +24,8 @@ _REASONS = {
 
 
 def strict_context() -> ssl.SSLContext:
-    """Verified with the system's store (or SSL_CERT_FILE, SSL_CERT_DIR), the name checked, TLS 1.2 and later."""
+    """Return a context that checks the certificate with the system's store (or SSL_CERT_FILE, SSL_CERT_DIR) and the
+    name; TLS 1.2 and later."""
     context = ssl.create_default_context()
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT  # Python's default from 3.13 on; no browser is so strict
     context.set_alpn_protocols(["http/1.1"])
@@ -32,7 +33,7 @@ def strict_context() -> ssl.SSLContext:
 
 
 def lenient_context() -> ssl.SSLContext:
-    """Anything that encrypts: for archives, which keep pages of servers that nobody looks after any more."""
+    """Return a context for anything that encrypts: archives keep pages of servers that nobody looks after any more."""
     context = ssl.create_default_context()
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE

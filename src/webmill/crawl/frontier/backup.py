@@ -1,4 +1,4 @@
-"""A folder that appears whole or not at all, with a manifest that tells whether it still is what was written.
+"""The folder of a frontier's backup: it appears whole or not at all, with a manifest to check its files against.
 
     BACKUP/manifest.json     what it is of, its version, counts, and size and SHA-256 of every other file
     BACKUP/…                 files of the backend
@@ -29,7 +29,7 @@ FORMAT = 1  # of the manifest and of the files that backends share
 _NAME = re.compile(r"(seen/)?[a-z0-9][a-z0-9.]*", re.ASCII)
 
 
-class StoredFile(msgspec.Struct, frozen=True):
+class FileChecksum(msgspec.Struct, frozen=True):
     size: int
     sha256: str
 
@@ -39,7 +39,7 @@ class FrontierBackupManifest(msgspec.Struct, frozen=True, kw_only=True):
     backend: str
     version: int  # of what the backend keeps
     stats: FrontierStats
-    files: dict[str, StoredFile]
+    files: dict[str, FileChecksum]
     facts: dict[str, str] = {}  # of the backend
 
 
@@ -48,7 +48,7 @@ _manifest = msgspec.json.Decoder(FrontierBackupManifest)
 
 @contextmanager
 def create_folder(folder: Path) -> Iterator[Path]:
-    """A folder under another name that takes its own when the block ends well, durably. Absent or empty before."""
+    """Create a folder under another name; it takes its own, durably, when the block ends well. Unused before."""
     require_unused(folder)
     atomic.make_folder(folder.parent)
     draft = folder.parent / f"{RESERVED}draft-{folder.name}"
@@ -73,7 +73,7 @@ def require_unused(folder: Path) -> None:
 
 
 def link_or_copy(source: Path, target: Path) -> None:
-    """Of a file that is never changed in its place."""
+    """Link a file that is never changed in its place, or copy it where links are not possible."""
     try:
         os.link(source, target)
     except OSError:  # another disk, or one without links
@@ -91,13 +91,13 @@ def write_manifest(
     (draft / MANIFEST).write_bytes(msgspec.json.format(msgspec.json.encode(manifest)))
 
 
-def describe_file(path: Path) -> StoredFile:
+def describe_file(path: Path) -> FileChecksum:
     with os_errors(str(path)), path.open("rb") as file:
-        return StoredFile(size=path.stat().st_size, sha256=hashlib.file_digest(file, "sha256").hexdigest())
+        return FileChecksum(size=path.stat().st_size, sha256=hashlib.file_digest(file, "sha256").hexdigest())
 
 
 def read_manifest(folder: Path, *, backend: str, version: int) -> FrontierBackupManifest:
-    """Once all files are found to be what was written; `BadInput` names the first that is not."""
+    """Return the manifest, once all files are what was written; `BadInput` names the first that is not."""
     path = folder / MANIFEST
     if not path.is_file():
         raise Misconfigured(f"{folder} is no backup of a frontier: it has no {MANIFEST}")
@@ -114,7 +114,7 @@ def read_manifest(folder: Path, *, backend: str, version: int) -> FrontierBackup
     return manifest
 
 
-def check_file(folder: Path, name: str, expected: StoredFile) -> None:
+def check_file(folder: Path, name: str, expected: FileChecksum) -> None:
     path = folder / name
     if not _NAME.fullmatch(name):
         raise BadInput(f"not a file of a backup: {name!r}", reason="corrupt", source=str(folder / MANIFEST))

@@ -1,4 +1,4 @@
-"""The seam of every frontier: which URLs are known, whose turn it is, and what came of those that were asked.
+"""The interface of every frontier: which URLs are known, which domain is next, and what came of each visit.
 
     commit(links) ─▶ waiting ─▶ claim ─▶ in hand ─▶ commit: VisitDone  ─▶ visited (─▶ waiting again at `revisit_due`)
                         ▲  ▲               ├──────▶         RetryLater ─▶ waiting, not before a time
@@ -21,7 +21,7 @@ What every backend promises (`tests/contracts/test_frontier.py`)
 - Order: within a domain the lower priority number first, page resources before all; among equals those that came back
   and may be asked now (at their old places), then revisits whose time has come, then new ones, first in, first out.
   Domains: the one that may be asked for longest first.
-- A revisit that came to nothing (later, unused, lease over) stays a revisit: it is visited, and due again.
+- A revisit that came to nothing (`RetryLater`, `NotTried`, lease over) stays a revisit: it is visited, and due again.
 - Bounded: memory does not grow with URLs nor with domains, nor does what is read when it is opened.
 
 `now` is in seconds since 1970 and never goes backwards for one frontier, over restarts too (`infra.clock`).
@@ -49,8 +49,8 @@ MOST_DEPTH, MOST_HOPS = (1 << 24) - 1, (1 << 8) - 1  # they share 32 bits of a l
 
 
 class LastVisit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What came of a URL the last time. `filename`, `offset` and `length` are those of its `CaptureRef`, kept flat: a
-    frontier has millions of visits, and each has its URL and digest already.
+    """What came of a URL the last time it was visited. `filename`, `offset` and `length` are those of its `CaptureRef`,
+    kept flat: a frontier has millions of visits, and each has its URL and digest already.
     """
 
     url: str
@@ -101,7 +101,7 @@ class DomainTurn(msgspec.Struct, frozen=True):
 
 
 class VisitDone(msgspec.Struct, frozen=True):
-    """It was asked, or will never be: `visit` says which. `revisit_due`: when to visit it again; None: never."""
+    """The URL was fetched, or never will be: `visit` says which. `revisit_due`: when to visit it again; None: never."""
 
     visit: LastVisit
     revisit_due: float | None = None
@@ -113,7 +113,7 @@ class VisitDone(msgspec.Struct, frozen=True):
 
 
 class RetryLater(msgspec.Struct, frozen=True):
-    """It failed in a way that may pass: offer it again, with one attempt more on its account."""
+    """The fetch failed in a way that may pass: offer the URL again, with one more attempt counted."""
 
     url: str
     not_before: float
@@ -121,7 +121,7 @@ class RetryLater(msgspec.Struct, frozen=True):
 
 
 class NotTried(msgspec.Struct, frozen=True):
-    """It was not asked: offer it again at its old place, not before a time. Costs no attempt."""
+    """The URL was not fetched: offer it again at its old place, not before a time. Costs no attempt."""
 
     url: str
     not_before: float = 0.0
@@ -131,8 +131,8 @@ Outcome: TypeAlias = VisitDone | RetryLater | NotTried
 
 
 class TurnOutcomes(msgspec.Struct, frozen=True):
-    """What came of URLs of one turn. `next` ends the turn (items without an outcome are unused): the domain may be
-    asked again from then on. Without it the turn goes on, under the same lease."""
+    """The outcomes of URLs of one turn. `next` ends the turn (URLs without an outcome were not tried): the domain may
+    be asked again from then on. Without it the turn goes on, under the same lease."""
 
     token: int
     outcomes: Sequence[Outcome]
@@ -154,7 +154,7 @@ class FrontierUpdate(msgspec.Struct, frozen=True, kw_only=True):
     """All that one commit changes.
 
     `visited`: URLs that were visited elsewhere, as an import knows them; never claimed here. They become visited before
-    the links of the step are looked at, those of excluded domains too; one that is known already stays as it is.
+    the links of the update are looked at, those of excluded domains too; one that is known already stays as it is.
     `notes`: small values of the crawl, kept under their names.
     """
 
@@ -166,9 +166,9 @@ class FrontierUpdate(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CommitResult(msgspec.Struct, frozen=True):
-    added: int = 0  # links that were new
+    added: int = 0  # new links
     known: int = 0  # links, and visits from elsewhere, of URLs that were known
-    excluded: int = 0  # links of excluded domains: not taken
+    excluded: int = 0  # links of excluded domains: not added
     lost: frozenset[int] = frozenset()  # tokens whose lease was over
     imported: int = 0  # visits from elsewhere that were new
 
@@ -203,7 +203,7 @@ class Frontier(Protocol):
     def commit(self, update: FrontierUpdate, *, now: float) -> CommitResult: ...
 
     def extend(self, tokens: Iterable[int], *, now: float, lease: float) -> frozenset[int]:
-        """The leases start anew; the tokens that are lost."""
+        """Start the leases anew; return the tokens that are lost."""
         ...
 
     def next_turn(self, *, revisits: bool = False, resources_only: bool = False) -> float | None:
@@ -214,18 +214,18 @@ class Frontier(Protocol):
     def visit(self, url: str) -> LastVisit | None: ...
 
     def visits(self, *, since: float = 0.0, until: float | None = None) -> Iterator[LastVisit]:
-        """In the order of their time, `until` not included; bounded memory."""
+        """Yield visits in the order of their time, `until` not included; bounded memory."""
         ...
 
     def waiting(self) -> Iterator[Link]:
-        """All URLs that wait or are in hand, but revisits, each once: domain by domain, those of excluded ones too.
+        """Yield all URLs that wait or are in hand, but revisits, each once: domain by domain, excluded ones too.
         Bounded memory. What a step changes while this is read may be missed or come twice."""
         ...
 
     def robots(self, origin: str) -> RobotsEntry | None: ...
 
     def exclude(self, domains: Iterable[str]) -> int:
-        """Their URLs are neither taken nor offered from now on, over restarts; how many are new."""
+        """Neither add nor offer URLs of these domains from now on, over restarts; return how many are new."""
         ...
 
     def include(self, domains: Iterable[str]) -> int: ...
@@ -241,7 +241,7 @@ class Frontier(Protocol):
         ...
 
     def back_up(self, folder: Path) -> None:
-        """A copy of all that there is between two steps, in a folder that was not there before: it appears whole, or
+        """Copy the frontier, as it is between two updates, to a folder that was not there before: it appears whole, or
         not at all. What the crawl does later does not change it. Each backend has a `restore` for it."""
         ...
 
@@ -249,7 +249,7 @@ class Frontier(Protocol):
 
 
 def domain_of(url: str) -> str:
-    """The unit of politeness of a normalised URL: the registered domain, or the host itself where there is none."""
+    """Return the domain that takes turns for a normalised URL: the registered one, or the host where there is none."""
     end = url.find("/", len("https://"))
     return _domain_at(url[:end] if end >= 0 else url)
 

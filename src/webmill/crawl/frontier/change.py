@@ -11,11 +11,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from webmill.crawl.frontier.base import PAGE_RESOURCE, Outcome, RetryLater, TurnOutcomes, VisitDone
 from webmill.crawl.frontier.hops import pack_hops
 from webmill.crawl.frontier.state import (
-    DomainRow,
+    DomainState,
     FrontierState,
     MadeVisit,
     PostponedRevisit,
-    Retry,
+    RetryEntry,
     TurnRow,
     UrlRow,
 )
@@ -30,23 +30,23 @@ class FrontierChange:
     def __init__(self, state: FrontierState, *, now: float) -> None:
         self._state, self._now = state, now
         self.counts: Counter[str] = Counter()
-        self._domains: dict[int, DomainRow] = {}
+        self._domains: dict[int, DomainState] = {}
         self._changed: set[int] = set()  # domains of which more than the positions in queues has changed
         self._since: dict[int, float] = {}  # where not now: when a lease was over
         self._turns: dict[int, TurnRow] = {}
         self._ended: list[int] = []
-        self._retries: list[Retry] = []
+        self._retries: list[RetryEntry] = []
         self._visits: list[MadeVisit] = []
         self._postponed: list[PostponedRevisit] = []
 
-    def domains(self, names: Iterable[str]) -> dict[str, DomainRow]:
+    def domains(self, names: Iterable[str]) -> dict[str, DomainState]:
         """Return the domains of these names; those that did not exist are created."""
         names = list(dict.fromkeys(names))
         found = self._state.find_domains(names)
         found |= self._state.create_domains(name for name in names if name not in found)
         return {name: self._domains.setdefault(found[name].id, found[name]) for name in names}
 
-    def append(self, domain: DomainRow, priority: int, *, size: int, count: int) -> int:
+    def append(self, domain: DomainState, priority: int, *, size: int, count: int) -> int:
         """Lengthen a queue by lines of `size` bytes; return their position."""
         if not domain.queues:
             self.counts["domains"] += 1
@@ -55,7 +55,7 @@ class FrontierChange:
         self.counts["waiting"] += count
         return end
 
-    def import_visit(self, domain: DomainRow, done: VisitDone) -> None:
+    def import_visit(self, domain: DomainState, done: VisitDone) -> None:
         """Add a URL that is not known here as visited."""
         if not domain.queues:
             self.counts["domains"] += 1
@@ -95,7 +95,7 @@ class FrontierChange:
         if entry.next is not None or not in_hand:
             self._end_turn(entry.token)
 
-    def _apply(self, domain: DomainRow, row: UrlRow, outcome: Outcome) -> None:
+    def _apply(self, domain: DomainState, row: UrlRow, outcome: Outcome) -> None:
         if not isinstance(outcome, VisitDone):
             attempts = row.attempts + isinstance(outcome, RetryLater)
             self._give_back(domain, row, not_before=outcome.not_before, attempts=attempts)
@@ -109,7 +109,7 @@ class FrontierChange:
         self.counts["revisits"] += outcome.revisit_due is not None
         self.counts["pages"] += outcome.is_page
 
-    def _give_back(self, domain: DomainRow, row: UrlRow, *, not_before: float, attempts: int) -> None:
+    def _give_back(self, domain: DomainState, row: UrlRow, *, not_before: float, attempts: int) -> None:
         self.counts["in_hand"] -= 1
         if row.visit_id:
             self._postponed.append(PostponedRevisit(not_before, attempts, row.visit_id))
@@ -117,7 +117,7 @@ class FrontierChange:
             self.counts["revisits"] += 1
         else:
             where = (domain.id, row.priority, row.position)
-            self._retries.append(Retry(*where, not_before, attempts, row.depth, row.url, row.hops))
+            self._retries.append(RetryEntry(*where, not_before, attempts, row.depth, row.url, row.hops))
             domain.retries += 1
             self._changed.add(domain.id)
             self.counts["waiting"] += 1
@@ -142,7 +142,7 @@ class FrontierChange:
             self._end_turn(token)
             self.counts["expired"] += 1
 
-    def start_turn(self, domain: DomainRow, turn: TurnRow, *, token: int, not_before: float) -> None:
+    def start_turn(self, domain: DomainState, turn: TurnRow, *, token: int, not_before: float) -> None:
         self._domains[domain.id] = domain
         self._changed.add(domain.id)
         self._turns[token] = turn
@@ -194,7 +194,7 @@ class FrontierChange:
         self._state.save_queues(row for row in self._domains.values() if not row.is_new and row.id not in self._changed)
         self._state.add_counts(self.counts)
 
-    def _schedule(self, domain: DomainRow, *, since: float) -> None:
+    def _schedule(self, domain: DomainState, *, since: float) -> None:
         """Set when it comes up: not before its time, nor before it has something. What was earlier already, stays."""
         before = (domain.due, domain.revisit_due, domain.resource_due)
         if domain.token or domain.excluded:
@@ -214,7 +214,7 @@ class FrontierChange:
             self._changed.add(domain.id)
             self.counts["domains_waiting"] += (domain.due is not None) - (before[0] is not None)
 
-    def _resource_due(self, domain: DomainRow, start: float) -> float | None:
+    def _resource_due(self, domain: DomainState, start: float) -> float | None:
         """Return when it would come up if it had nothing but page resources."""
         read, end = domain.queues[PAGE_RESOURCE]
         first = start if read < end else self._state.earliest_resource_retry(domain.id) if domain.retries else None

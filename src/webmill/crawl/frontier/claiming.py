@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from webmill.crawl.frontier.base import PAGE_RESOURCE, ClaimRequest, LastVisit
-from webmill.crawl.frontier.state import DomainRow, FrontierState, UrlRow
+from webmill.crawl.frontier.state import DomainState, FrontierState, UrlRow
 from webmill.crawl.frontier.url_queue_files import UrlQueue, UrlQueueFiles
 
 RETRY, REVISIT, NEW = range(3)  # the order among equal priorities
@@ -31,7 +31,7 @@ class ConsumedPart(NamedTuple):
 
 
 def claim_urls(
-    domain: DomainRow, request: ClaimRequest, *, state: FrontierState, queues: UrlQueueFiles
+    domain: DomainState, request: ClaimRequest, *, state: FrontierState, queues: UrlQueueFiles
 ) -> tuple[list[Candidate], list[ConsumedPart]]:
     """Choose the first URLs of a domain and take them from where they wait. The positions and counts of `domain` are
     moved on; the caller saves them."""
@@ -47,7 +47,7 @@ def claim_urls(
 
 
 def find_candidates(
-    domain: DomainRow, request: ClaimRequest, *, state: FrontierState, queues: UrlQueueFiles
+    domain: DomainState, request: ClaimRequest, *, state: FrontierState, queues: UrlQueueFiles
 ) -> Iterator[Candidate]:
     """Yield the first ones of each kind: what is not among them cannot be among the first of all."""
     now, count = request.now, request.urls_per_turn
@@ -66,7 +66,7 @@ def find_candidates(
                 yield Candidate(priority, NEW, line.start, row, None, line.end)
 
 
-def advance_queue(domain: DomainRow, priority: int, stop: int) -> ConsumedPart:
+def advance_queue(domain: DomainState, priority: int, stop: int) -> ConsumedPart:
     start, end = domain.queues[priority]
     domain.queues[priority] = (stop, end)
     return ConsumedPart(UrlQueue(domain.hash, priority), start, stop, end)

@@ -26,7 +26,7 @@ from webmill.crawl.frontier.journal import NO_POSITION, Journal, JournalEntry, r
 from webmill.crawl.frontier.new_urls import NewUrls
 from webmill.crawl.frontier.seen_urls import MERGE_FAN_IN, SeenUrls
 from webmill.crawl.frontier.sorted_hash_run import HASHES_PER_WORD
-from webmill.crawl.frontier.state import DomainRow, FrontierState, TurnRow, stats_from
+from webmill.crawl.frontier.state import DomainState, FrontierState, TurnRow, stats_from
 from webmill.crawl.frontier.url_queue_files import FILE_SIZE, MAX_OPEN_FILES, MAX_UNWRITTEN, UrlQueue, UrlQueueFiles
 from webmill.errors import BadInput, Unavailable
 from webmill.model import Link
@@ -170,7 +170,7 @@ class FileFrontier(ABC):
         return added
 
     def _remember(self, added: AddedUrls) -> None:
-        """The transaction that has added them counts."""
+        """Remember new URLs as known: the transaction that has added them counts."""
         self._seen.add(added.hashes)
         self._unmerged += len(added.hashes)
         self._journal_bytes += sum(len(lines) for *_, lines in added.entries)
@@ -196,7 +196,7 @@ class FileFrontier(ABC):
                     raise
                 log.warning("frontier_lane_damaged", extra={"domain": domain.name, "why": str(error)})
 
-    def _queued_links(self, domain: DomainRow) -> Iterator[Link]:
+    def _queued_links(self, domain: DomainState) -> Iterator[Link]:
         for priority, (position, end) in sorted(domain.queues.items()):
             queue = UrlQueue(domain.hash, priority)
             while position < end:

@@ -19,7 +19,7 @@ LARGEST = 256 << 20  # bytes of one
 
 
 def write_frames(path: Path, frames: Iterable[bytes]) -> None:
-    """Not synced."""
+    """Write a file of frames, not synced."""
     with os_errors(str(path)), path.open("wb") as file:
         file.write(MAGIC)
         for frame in frames:

@@ -45,22 +45,22 @@ def filter_masks(high: Numbers) -> Numbers:
 
 
 def word_indexes(high: Numbers, count: int) -> Indexes:
-    """Which of so many words each has in a filter."""
+    """Return which of the words of a filter each hash has."""
     return ((high >> HEAD) * np.uint64(count) >> HEAD).astype(np.intp)
 
 
 def find_maybe(words: Numbers, hashes: HashQuery) -> Indexes:
-    """By this filter: the places of those that may be there. Most questions end here."""
+    """Return the indexes of those that may be in this filter. Most questions end here."""
     return np.flatnonzero(words[word_indexes(hashes.high, len(words))] & hashes.mask == hashes.mask)
 
 
 def join_hashes(hashes: Iterable[bytes]) -> Hashes:
-    """Of any pieces of bytes. Arrays of rows are joined so, too: numpy would give them the machine's byte order."""
+    """Return hashes as rows of one array. Arrays are joined as bytes, too: numpy would change their byte order."""
     return np.frombuffer(b"".join(hashes), HALVES)
 
 
 def hash_heads(hashes: Hashes) -> Indexes:
-    """The first 32 bits of each."""
+    """Return the first 32 bits of each."""
     return (hashes["high"] >> HEAD).astype(np.intp)
 
 

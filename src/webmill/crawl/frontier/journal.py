@@ -12,7 +12,7 @@ from typing import Protocol
 import msgspec
 
 from webmill.crawl.frontier.sqlite_state import SqliteState
-from webmill.crawl.frontier.state import DomainRow
+from webmill.crawl.frontier.state import DomainState
 from webmill.crawl.frontier.url_queue_files import UrlQueue, UrlQueueFiles
 
 JournalEntry = tuple[int, int, int, bytes]  # domain, priority, position, lines
@@ -26,7 +26,7 @@ class Journal(Protocol):
         """Add lines, as part of the transaction that makes them count."""
         ...
 
-    def entries(self) -> Iterator[tuple[DomainRow, int, int, bytes]]:
+    def entries(self) -> Iterator[tuple[DomainState, int, int, bytes]]:
         """Yield domain, priority, position and lines, the oldest first."""
         ...
 
@@ -42,7 +42,7 @@ class SqliteJournal:
             row = (msgspec.msgpack.encode(entries),)
             self._state.database.many("INSERT INTO journal (lines) VALUES (?)", [row])
 
-    def entries(self) -> Iterator[tuple[DomainRow, int, int, bytes]]:
+    def entries(self) -> Iterator[tuple[DomainState, int, int, bytes]]:
         number = 0
         sql = "SELECT number, lines FROM journal WHERE number > ? ORDER BY number LIMIT 1"
         while rows := self._state.database.read(sql, (number,)):

@@ -141,9 +141,9 @@ class LocalFrontier(FileFrontier):
             for hash_, priority, number in self._queues.files():
                 domain = self._sqlite.find_by_hash(hash_)
                 read, end = domain.queues.get(priority, (0, 0)) if domain else (0, 0)
-                if not domain or number not in self._queues.numbers(read=read, end=end):
+                if not domain or number not in self._queues.file_numbers(read=read, end=end):
                     self._queues.remove(UrlQueue(hash_, priority), number)
-                elif number == self._queues.numbers(read=read, end=end)[0]:
+                elif number == self._queues.file_numbers(read=read, end=end)[0]:
                     self._queues.compact(UrlQueue(domain.hash, priority), read=read, end=end)
 
 

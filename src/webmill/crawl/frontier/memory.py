@@ -34,7 +34,7 @@ from webmill.model import Link
 
 
 class KnownUrl(msgspec.Struct, kw_only=True):
-    """All that is known of a URL."""
+    """A URL and its state."""
 
     link: Link
     place: int
@@ -72,7 +72,7 @@ class MemoryDomain(msgspec.Struct, kw_only=True):
         return [known for known in self.urls.values() if known.state == "in hand"]
 
     def schedule(self, since: float) -> None:
-        """When it comes up: not before its time, nor before it has something. What was earlier already, stays."""
+        """Set when it comes up: not before its time, nor before it has something. What was earlier already, stays."""
         waiting = self._waiting(range(PAGE_RESOURCE, PRIORITIES))
         revisits = [known.again for known in self.urls.values() if known.state == "visited" and known.again is not None]
         self.due = self._earlier(self.due, waiting, since)
@@ -97,7 +97,7 @@ class MemoryDomain(msgspec.Struct, kw_only=True):
 
 
 class MemoryBackup(msgspec.Struct, kw_only=True):
-    """As it is backed up."""
+    """The whole frontier, as it is backed up."""
 
     domains: dict[str, MemoryDomain]
     visited: dict[str, LastVisit]
@@ -316,7 +316,7 @@ class MemoryFrontier:
 
 
 def restore(folder: Path) -> MemoryFrontier:
-    """The frontier that was backed up there."""
+    """Return the frontier that was backed up there."""
     backup.read_manifest(folder, backend=BACKEND, version=1)
     frontier = MemoryFrontier()
     frontier._fill(_everything.decode((folder / FILE).read_bytes()))
@@ -329,7 +329,7 @@ def as_kept(link: Link, hops: int) -> Link:
 
 
 def give_back(known: KnownUrl, *, not_before: float, attempts: int) -> None:
-    """A URL that was visited before stays among the visited, to be visited again."""
+    """Let a URL wait again. One that was visited before stays visited, to be visited again."""
     known.attempts = attempts
     if known.last is None:
         known.state, known.not_before = "waiting", not_before

@@ -1,4 +1,4 @@
-"""What a step brings, sorted out before anything is changed: which URLs are new, and whose."""
+"""Which URLs of an update are new, and of which domain: found out before anything is changed."""
 
 from __future__ import annotations
 
@@ -45,7 +45,8 @@ class NewUrls(msgspec.Struct):
 
 
 def find_new_urls(step: FrontierUpdate, seen: SeenUrls) -> NewUrls:
-    """`BadInput` for what cannot be kept. A URL that comes as visited is known to the links of its step."""
+    """Return the URLs of an update that are not known. A URL that comes as visited is known to the links beside it.
+    BadInput for what cannot be kept."""
     visits = encode_urls(done.url for done in step.visited)
     hops = [checked_hops(link) for link in step.links]
     links = encode_urls(link.url for link in step.links)

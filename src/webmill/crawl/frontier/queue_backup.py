@@ -9,7 +9,7 @@ from pathlib import Path
 import msgspec
 
 from webmill.crawl.frontier.framed_file import read_frames, write_frames
-from webmill.crawl.frontier.state import DomainRow
+from webmill.crawl.frontier.state import DomainState
 from webmill.crawl.frontier.url_queue_files import UrlQueue, UrlQueueFiles, hash_domain
 from webmill.errors import BadInput
 
@@ -32,11 +32,11 @@ _part = msgspec.msgpack.Decoder(QueuePart)
 _encode = msgspec.msgpack.Encoder().encode
 
 
-def write_queues(path: Path, domains: Iterable[DomainRow], queues: UrlQueueFiles) -> None:
+def write_queues(path: Path, domains: Iterable[DomainState], queues: UrlQueueFiles) -> None:
     write_frames(path, (_encode(part) for domain in domains for part in read_parts(domain, queues)))
 
 
-def read_parts(domain: DomainRow, queues: UrlQueueFiles) -> Iterator[QueuePart]:
+def read_parts(domain: DomainState, queues: UrlQueueFiles) -> Iterator[QueuePart]:
     try:
         for priority, (start, end) in domain.queues.items():
             queue = UrlQueue(domain.hash, priority)
@@ -49,7 +49,7 @@ def read_parts(domain: DomainRow, queues: UrlQueueFiles) -> Iterator[QueuePart]:
 
 
 def restore_queues(path: Path, folder: Path, *, size: int) -> None:
-    """As files of a frontier, each queue at its positions. Not synced."""
+    """Write the queues of a backup as files of a frontier, each at its positions. Not synced."""
     queues = UrlQueueFiles(folder, size=size)
     try:
         for frame in read_frames(path):

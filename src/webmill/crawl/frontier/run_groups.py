@@ -1,4 +1,4 @@
-"""Runs of one size, asked together: one filter over the filters of all of them.
+"""Groups of runs of one size, which are searched together: one filter over the filters of all of them.
 
 Their filters have as many words and are sparse, each with room for what a whole level has: laid one over the other,
 word by word, they are the filter that one run of all their hashes would have. So a frontier asks two or three filters,
@@ -33,11 +33,11 @@ class RunGroup:
         return [before._words, *(run.words for run in self.runs if run not in before.runs)]
 
     def maybe(self, hashes: HashQuery) -> Indexes:
-        """By the filter: the places of those that one of the runs may hold."""
+        """Return the indexes of those that one of the runs may hold, by the filter."""
         return find_maybe(self._words, hashes)
 
-    def held(self, hashes: HashQuery) -> Indexes:
-        """Exactly: the places of those that one of the runs holds."""
+    def find(self, hashes: HashQuery) -> Indexes:
+        """Return the indexes of those that one of the runs holds, exactly."""
         maybe = self.maybe(hashes)
         found, some = [], hashes.at(maybe)
         for run in self.runs:
@@ -47,8 +47,8 @@ class RunGroup:
 
 
 def group_runs(runs: Sequence[HashRun], *, before: Sequence[RunGroup], hashes_per_word: float) -> list[RunGroup]:
-    """The largest first: most answers are there. `hashes_per_word`: of a sparse filter, about."""
-    known = {bundle.runs[0].word_count: bundle for bundle in before if len(bundle.runs) > 1}
+    """Return groups of the runs, the largest first: most answers are there. `hashes_per_word`: of a sparse filter."""
+    known = {group.runs[0].word_count: group for group in before if len(group.runs) > 1}
     sparse: dict[int, list[HashRun]] = {}
     found: list[RunGroup] = []
     for run in runs:
@@ -57,10 +57,10 @@ def group_runs(runs: Sequence[HashRun], *, before: Sequence[RunGroup], hashes_pe
         else:
             found.append(RunGroup([run]))
     found += (RunGroup(group, before=known.get(words)) for words, group in sparse.items())
-    return sorted(found, key=lambda bundle: -bundle.count)
+    return sorted(found, key=lambda group: -group.count)
 
 
 def _is_sparse(run: HashRun, hashes_per_word: float) -> bool:
-    """Some of these fit into one filter."""
+    """Tell whether several such runs fit into one filter."""
     is_small = run.words.nbytes <= MAX_FILTER_SIZE and run.word_count & (run.word_count - 1) == 0
     return is_small and run.count <= 1.5 * hashes_per_word * run.word_count

@@ -1,9 +1,9 @@
 """Which URLs are known, exactly: sorted runs of their 128-bit hashes, and a table in memory of the newest.
 
-Filters give the quick no, one for the runs of each size (`bundle`); a "maybe" is decided by the hashes themselves. When
-the table is full it becomes a run of level 0; eight runs of a level are merged into one of the next, a slice at a time,
-so that no caller waits long and memory stays what it is. A hash is in one place only, hence its place never matters to
-an answer.
+Filters give the quick no, one for the runs of each size (`run_groups`); a "maybe" is decided by the hashes themselves.
+When the table is full it becomes a run of level 0; eight runs of a level are merged into one of the next, a slice at a
+time, so that no caller waits long and memory stays what it is. A hash is in one place only, hence its place never
+matters to an answer.
 
 The runs that count are those in the SQLite table `run`. What the table in memory holds is in the frontier's journal,
 from which it is filled again after a kill.
@@ -66,7 +66,7 @@ class SeenUrls:
         self._runs: dict[int, HashRun] = {}
         self._levels: dict[int, int] = {}
         self._merges: dict[int, RunMerge] = {}
-        self._bundles: list[RunGroup] = []
+        self._groups: list[RunGroup] = []
         self._last = 0
         try:
             self._open()
@@ -85,19 +85,19 @@ class SeenUrls:
         self._order()
 
     def __len__(self) -> int:
-        """Of the table in memory."""
+        """Return the size of the table in memory."""
         return len(self._newest)
 
     def unknown(self, hashes: Sequence[bytes]) -> list[bool]:
-        """For each, whether it is new. Of equal ones among them all are."""
+        """Return for each whether it is new. Of equal ones among them all are."""
         newest, rows = self._newest, join_hashes(hashes)
         answers = np.array([hash_ not in newest for hash_ in hashes], np.bool_)
         # In the order of the hashes, which is that of all runs: neighbours lie in the same pages of memory.
         places = np.argsort(rows["high"].astype(np.uint64))
         places = places[answers[places]]
         left = make_query(rows[places])
-        for bundle in self._bundles:
-            answers[places[bundle.held(left)]] = False
+        for group in self._groups:
+            answers[places[group.find(left)]] = False
             rest = np.flatnonzero(answers[places])
             places, left = places[rest], left.at(rest)
         new: list[bool] = answers.tolist()
@@ -120,7 +120,7 @@ class SeenUrls:
         run("INSERT INTO run (number, level) VALUES (?, ?)", (number, level))
 
     def advance(self, hashes: int) -> None:
-        """Go on with merges, as far as that many new URLs pay for: each level is ready before its next is due."""
+        """Continue merges, as far as that many new URLs pay for: each level is ready before its next is due."""
         if not hashes:
             return
         self._start_merges()
@@ -142,7 +142,7 @@ class SeenUrls:
                 self._merges[level] = RunMerge(into, sources, self._write(into, runs))
 
     def _write(self, number: int, sources: Sequence[HashSource]) -> WriteSteps:
-        """With a sparse filter, for a bundle of its level, where that is not too large."""
+        """Write a run, with a sparse filter for a group of its level, where that is not too large."""
         count = sum(source.count for source in sources)
         is_sparse = 8 * filter_words(count, self._sparse) <= MAX_FILTER_SIZE
         room = self._sparse if is_sparse else self._hashes_per_word
@@ -163,7 +163,7 @@ class SeenUrls:
 
     @contextmanager
     def _adopting(self, number: int, *, level: int) -> Iterator[None]:
-        """Opened before the block, so that nothing can fail once the block has made it count."""
+        """Open a new run before the block, so that nothing can fail once the block has made it count."""
         new = HashRun(self._path(number))
         try:
             yield
@@ -184,7 +184,7 @@ class SeenUrls:
             log.warning("seen_run_left", extra={"path": str(old.path), "why": str(error)})
 
     def _order(self) -> None:
-        self._bundles = group_runs(list(self._runs.values()), before=self._bundles, hashes_per_word=self._sparse)
+        self._groups = group_runs(list(self._runs.values()), before=self._groups, hashes_per_word=self._sparse)
 
     def _next_number(self) -> int:
         self._last += 1
@@ -199,14 +199,14 @@ class SeenUrls:
         yield from self._newest
 
     def paths(self) -> list[Path]:
-        """Of the runs that count."""
+        """Return the files of the runs that count."""
         return [run.path for run in self._runs.values()]
 
     def close(self) -> None:
         for merge in self._merges.values():
             merge.steps.close()  # removes its draft
         self._merges.clear()
-        self._bundles = []
+        self._groups = []
         for run in self._runs.values():
             run.close()
         self._runs.clear()

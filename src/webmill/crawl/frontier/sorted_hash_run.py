@@ -96,11 +96,11 @@ class HashRun:
         head = read_at(self._fd, HEADER.size, 0)
         magic, count, words = HEADER.unpack(head) if len(head) == HEADER.size else (b"", 0, 0)
         if magic != MAGIC or os.fstat(self._fd).st_size != size_of(count, words):
-            raise self._damage("not a run, or cut short")
+            raise self._damaged("not a run, or cut short")
         return count, words
 
     def holds(self, hashes: HashQuery) -> NDArray[np.bool_]:
-        """Exactly: each is searched for in its bucket, all of them at once."""
+        """Return for each hash whether it is here, exactly. All are searched for at once, each in its bucket."""
         if not self.count or not len(hashes.high):
             return np.zeros(len(hashes.high), np.bool_)
         bucket = word_indexes(hashes.high, self.word_count) // BUCKET
@@ -117,7 +117,7 @@ class HashRun:
         return is_there
 
     def _halves(self, places: Indexes) -> tuple[Numbers, Numbers]:
-        """Behind the end there is the last hash again."""
+        """Return both halves of the hashes there; behind the end there is the last hash again."""
         rows = self._hashes[np.minimum(places, self.count - 1)]
         return rows["high"].astype(np.uint64), rows["low"].astype(np.uint64)
 
@@ -125,7 +125,7 @@ class HashRun:
         hashes = self._read(self._first(low), self._first(high))
         heads = hash_heads(hashes)
         if len(heads) and not low <= heads.min() <= heads.max() < high:
-            raise self._damage("a hash is out of its place")
+            raise self._damaged("a hash is out of its place")
         return hashes
 
     def __iter__(self) -> Iterator[bytes]:
@@ -134,7 +134,7 @@ class HashRun:
             yield from (block[at : at + HASH_SIZE] for at in range(0, len(block), HASH_SIZE))
 
     def _first(self, head: int) -> int:
-        """The number of the first hash that is not below."""
+        """Return the number of the first hash that is not below."""
         bucket = (head * self.word_count >> 32) // BUCKET
         if bucket == self.word_count // BUCKET:
             return self.count
@@ -143,18 +143,18 @@ class HashRun:
 
     def _read(self, first: int, last: int) -> Hashes:
         if not first <= last <= self.count:
-            raise self._damage("the start of a bucket is damaged")
+            raise self._damaged("the start of a bucket is damaged")
         try:
             block = read_at(self._fd, (last - first) * HASH_SIZE, HEADER.size + first * HASH_SIZE)
         except OSError as error:
             raise as_webmill_error(error, str(self.path)) from error
         if len(block) != (last - first) * HASH_SIZE:
-            raise self._damage("cut short")
+            raise self._damaged("cut short")
         return np.frombuffer(block, HALVES)
 
-    def _damage(self, what: str) -> BadInput:
-        said = f"{what}; `webmill frontier restore` brings back what was backed up"
-        return BadInput(said, reason="corrupt", source=str(self.path))
+    def _damaged(self, what: str) -> BadInput:
+        message = f"{what}; `webmill frontier restore` brings back what was backed up"
+        return BadInput(message, reason="corrupt", source=str(self.path))
 
     def close(self) -> None:
         del self._hashes, self._starts, self.words
@@ -162,7 +162,7 @@ class HashRun:
 
 
 def offsets(count: int, words: int) -> tuple[int, int]:
-    """Of the starts and of the filter."""
+    """Return the offsets of the starts and of the filter."""
     starts = HEADER.size + count * HASH_SIZE
     return starts, starts + -(-4 * (words // BUCKET + 1) // 8) * 8
 
@@ -172,7 +172,7 @@ def size_of(count: int, words: int) -> int:
 
 
 def filter_words(count: int, hashes_per_word: float) -> int:
-    """Of the filter of so many hashes: the power of two that is nearest."""
+    """Return how many words the filter of so many hashes has: the nearest power of two."""
     return BUCKET << max(0, round(log2(max(1, count) / (hashes_per_word * BUCKET))))
 
 
@@ -208,7 +208,7 @@ def write_run(path: Path, sources: Sequence[HashSource], *, hashes_per_word: flo
 
 
 def describe(block: Hashes, words: int, bucket: int, last: int) -> tuple[Indexes, Numbers]:
-    """Of a slice: the number of the first hash of each bucket and of the end, and the words of the filter."""
+    """Return, of a slice, the number of the first hash of each bucket and of the end, and the words of the filter."""
     high = block["high"].astype(np.uint64)
     places = word_indexes(high, words)
     filter_ = np.zeros(BUCKET * (last - bucket), np.uint64)

@@ -17,10 +17,10 @@ from webmill.crawl.frontier.base import PAGE_RESOURCE, PRIORITIES, ClaimRequest,
 from webmill.crawl.frontier.hops import pack_hops
 from webmill.crawl.frontier.seen_urls import hash_url
 from webmill.crawl.frontier.state import (
-    DomainRow,
+    DomainState,
     MadeVisit,
     PostponedRevisit,
-    Retry,
+    RetryEntry,
     TurnRow,
     UrlRow,
     earliest,
@@ -128,9 +128,9 @@ _urls = msgspec.json.Decoder(list[UrlRow])
 _visit = msgspec.json.Decoder(LastVisit)
 
 
-def decode_domain(row: Sequence[Any]) -> DomainRow:
+def decode_domain(row: Sequence[Any]) -> DomainState:
     """Return a domain from its columns, as `SELECT_DOMAIN` names them."""
-    return DomainRow(*(*row[:-1], _queues.decode(row[-1])))
+    return DomainState(*(*row[:-1], _queues.decode(row[-1])))
 
 
 def decode_visit(body: str) -> LastVisit:
@@ -158,34 +158,34 @@ class SqliteState:
 
     # Domains
 
-    def find_domains(self, names: Iterable[str]) -> dict[str, DomainRow]:
+    def find_domains(self, names: Iterable[str]) -> dict[str, DomainState]:
         keys = {key_of(hash_domain(name)) for name in names}
         rows = self.database.many(SELECT_DOMAIN + "key = ?", ((key,) for key in keys))
         return {row[1]: decode_domain(row) for row in rows}
 
-    def load_domains(self, ids: Iterable[int]) -> dict[int, DomainRow]:
+    def load_domains(self, ids: Iterable[int]) -> dict[int, DomainState]:
         rows = self.database.many(SELECT_DOMAIN + "id = ?", ((id_,) for id_ in ids))
         return {row[0]: decode_domain(row) for row in rows}
 
-    def all_domains(self) -> Iterator[DomainRow]:
+    def all_domains(self) -> Iterator[DomainState]:
         last = 0
         while rows := self.database.read(SELECT_DOMAIN + "id > ? ORDER BY id LIMIT ?", (last, PAGE)):
             yield from (decode_domain(row) for row in rows)
             last = rows[-1][0]
 
-    def reload_domain(self, domain: DomainRow) -> DomainRow:
+    def reload_domain(self, domain: DomainState) -> DomainState:
         return self.load_domains([domain.id])[domain.id]
 
-    def find_by_hash(self, hash_: bytes) -> DomainRow | None:
+    def find_by_hash(self, hash_: bytes) -> DomainState | None:
         rows = self.database.read(SELECT_DOMAIN + "key = ?", (key_of(hash_),))
         domains = (decode_domain(row) for row in rows)
         return next((domain for domain in domains if domain.hash == hash_), None)
 
-    def create_domains(self, names: Iterable[str]) -> dict[str, DomainRow]:
+    def create_domains(self, names: Iterable[str]) -> dict[str, DomainState]:
         last = self.database.read("SELECT max(id) FROM domain")[0][0] or 0
-        return {name: DomainRow(id_, name, is_new=True) for id_, name in enumerate(names, last + 1)}
+        return {name: DomainState(id_, name, is_new=True) for id_, name in enumerate(names, last + 1)}
 
-    def save_domains(self, domains: Iterable[DomainRow]) -> None:
+    def save_domains(self, domains: Iterable[DomainState]) -> None:
         new, old = [], []
         for row in domains:
             values = (row.excluded, row.token, row.not_before, row.due, row.revisit_due, row.retries, row.revisits)
@@ -201,12 +201,12 @@ class SqliteState:
         )
         self.database.many(update, old)
 
-    def save_queues(self, domains: Iterable[DomainRow]) -> None:
+    def save_queues(self, domains: Iterable[DomainState]) -> None:
         """Save the positions alone, which leaves the indexes untouched."""
         rows = ((encode_json(row.queues), row.id) for row in domains)
         self.database.many("UPDATE domain SET lanes = ? WHERE id = ?", rows)
 
-    def due_domains(self, request: ClaimRequest) -> list[DomainRow]:
+    def due_domains(self, request: ClaimRequest) -> list[DomainState]:
         count, now, revisits = request.turns, request.now, request.revisits
         if request.resources_only:
             rows = self.database.read(SELECT_DOMAIN + "errand <= ? ORDER BY errand, id LIMIT ?", (now, count))
@@ -265,10 +265,10 @@ class SqliteState:
                 break
         return found
 
-    def add_retries(self, retries: Iterable[Retry]) -> None:
+    def add_retries(self, retries: Iterable[RetryEntry]) -> None:
         self.database.many("INSERT INTO retry VALUES (?, ?, ?, ?, ?, ?, ?, ?)", retries)
 
-    def all_retries(self, domain: DomainRow) -> Iterator[UrlRow]:
+    def all_retries(self, domain: DomainState) -> Iterator[UrlRow]:
         after = (PAGE_RESOURCE, -1)
         sql = (
             "SELECT url, depth, priority, attempts, place, 0, hops FROM retry"
@@ -288,7 +288,7 @@ class SqliteState:
         rows = self.database.many(sql, ((token,) for token in tokens))
         return {token: TurnRow(domain, until, _urls.decode(items)) for token, domain, until, items in rows}
 
-    def urls_in_hand(self, domain: DomainRow) -> list[UrlRow]:
+    def urls_in_hand(self, domain: DomainState) -> list[UrlRow]:
         return [url for turn in self.find_turns([domain.token]).values() for url in turn.urls] if domain.token else []
 
     def expired_turns(self, *, now: float) -> dict[int, TurnRow]:

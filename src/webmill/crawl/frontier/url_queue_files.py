@@ -50,7 +50,7 @@ MAX_UNWRITTEN_QUEUES = 1 << 15  # of which there are such
 
 
 class QueuedLine(NamedTuple):
-    """Of a queue: where it begins and ends there, and what stands in it."""
+    """A line of a queue: where it begins and ends there, and what stands in it."""
 
     start: int
     end: int
@@ -65,8 +65,8 @@ def encode_line(url: bytes, depth: int, hops: int = 0) -> bytes:
 
 
 def decode_lines(data: bytes) -> Iterator[tuple[int, bytes, int]]:
-    """Each whole line's end, URL, and depth with hops; what is behind the last whole one is left. BadInput for a
-    damaged one."""
+    """Yield the end, URL, and depth with hops of each whole line; what is behind the last whole one is left. BadInput
+    for a damaged one."""
     at = 0
     while at + HEAD.size <= len(data):
         check, length, depth = HEAD.unpack_from(data, at)
@@ -80,7 +80,7 @@ def decode_lines(data: bytes) -> Iterator[tuple[int, bytes, int]]:
 
 
 class UrlQueue:
-    """Where one queue lies: its files are known by a stem and a number."""
+    """One queue: its files are known by a stem and a number."""
 
     __slots__ = ("stem",)
 
@@ -103,46 +103,48 @@ class UrlQueueFiles:
     ) -> None:
         atomic.make_folder(folder)
         self._folder, self._root, self._size, self._max_open = folder, f"{folder}/", size, max_open
-        self._most_waiting = waiting
+        self._max_unwritten = waiting
         self._open: OrderedDict[str, int] = OrderedDict()
         self._touched: set[str] | None = None if _syncfs else set()
-        self._ends: dict[str, tuple[UrlQueue, int, bytearray]] = {}  # by stem: lines that are not in their file yet
-        self._waiting = 0
+        self._unwritten: dict[
+            str, tuple[UrlQueue, int, bytearray]
+        ] = {}  # by stem: lines that are not in their file yet
+        self._unwritten_bytes = 0
 
     def write(self, queue: UrlQueue, at: int, data: bytes) -> None:
         if not data:
             return
-        _, start, lines = self._ends.get(queue.stem) or (queue, at, bytearray())
+        _, start, lines = self._unwritten.get(queue.stem) or (queue, at, bytearray())
         if not start <= at <= start + len(lines):
             self._write_out(queue)
             start, lines = at, bytearray()
-        self._waiting -= len(lines)
+        self._unwritten_bytes -= len(lines)
         lines[at - start : at - start + len(data)] = data
-        self._waiting += len(lines)
-        self._ends[queue.stem] = (queue, start, lines)
-        if self._waiting > self._most_waiting or len(self._ends) > MAX_UNWRITTEN_QUEUES:
+        self._unwritten_bytes += len(lines)
+        self._unwritten[queue.stem] = (queue, start, lines)
+        if self._unwritten_bytes > self._max_unwritten or len(self._unwritten) > MAX_UNWRITTEN_QUEUES:
             self.flush()
 
     def flush(self) -> None:
-        """All lines are in their files, not yet durable."""
-        for stem in sorted(self._ends):
-            self._write_out(self._ends[stem][0])
+        """Write all lines to their files; they are not yet durable."""
+        for stem in sorted(self._unwritten):
+            self._write_out(self._unwritten[stem][0])
 
     def _write_out(self, queue: UrlQueue) -> None:
-        if queue.stem in self._ends:
-            _, start, lines = self._ends[queue.stem]
-            self._write(queue, start, bytes(lines))
-            self._let_go(queue, len(lines))
+        if queue.stem in self._unwritten:
+            _, start, lines = self._unwritten[queue.stem]
+            self._write_files(queue, start, bytes(lines))
+            self._drop_unwritten(queue, len(lines))
 
-    def _let_go(self, queue: UrlQueue, count: int) -> None:
-        """Of the first bytes that waited, so many."""
-        _, start, lines = self._ends.pop(queue.stem)
+    def _drop_unwritten(self, queue: UrlQueue, count: int) -> None:
+        """Drop the first `count` bytes that are not written yet."""
+        _, start, lines = self._unwritten.pop(queue.stem)
         del lines[:count]
-        self._waiting -= count
+        self._unwritten_bytes -= count
         if lines:
-            self._ends[queue.stem] = (queue, start + count, lines)
+            self._unwritten[queue.stem] = (queue, start + count, lines)
 
-    def _write(self, queue: UrlQueue, at: int, data: bytes) -> None:
+    def _write_files(self, queue: UrlQueue, at: int, data: bytes) -> None:
         while data:
             number, offset = divmod(at, self._size)
             part = data[: self._size - offset]
@@ -156,7 +158,7 @@ class UrlQueueFiles:
             data, at = data[len(part) :], at + len(part)
 
     def read(self, queue: UrlQueue, start: int, end: int, *, count: int) -> list[QueuedLine]:
-        """Up to `count` lines."""
+        """Return up to `count` lines."""
         found: list[QueuedLine] = []
         want = READ_SIZE
         while start < end and len(found) < count:
@@ -169,29 +171,29 @@ class UrlQueueFiles:
                     if len(found) == count:
                         return found
             except (BadInput, UnicodeDecodeError) as error:
-                raise self._damage(queue, found[-1].end if len(found) > before else start) from error
+                raise self._damaged(queue, found[-1].end if len(found) > before else start) from error
             if len(found) == before:  # not one whole line
                 if start + want >= end:
-                    raise self._damage(queue, start)
+                    raise self._damaged(queue, start)
                 want *= 4
             else:
                 start = found[-1].end
         return found
 
-    def _damage(self, queue: UrlQueue, at: int) -> BadInput:
+    def _damaged(self, queue: UrlQueue, at: int) -> BadInput:
         number, offset = divmod(at, self._size)
         message = "a line of the frontier is damaged or gone; exclude its domain to go on without it"
         return BadInput(message, reason="corrupt", source=self._root + queue.file(number), offset=offset)
 
     def bytes_of(self, queue: UrlQueue, start: int, end: int) -> bytes:
-        _, first, lines = self._ends.get(queue.stem) or (queue, end, bytearray())
+        _, first, lines = self._unwritten.get(queue.stem) or (queue, end, bytearray())
         split = min(max(start, first), end)  # from here on it is not in its file yet
-        data = self._stored(queue, start, split) + lines[split - first : end - first]
+        data = self._read_files(queue, start, split) + lines[split - first : end - first]
         if len(data) < end - start:
-            raise self._damage(queue, start + len(data))
+            raise self._damaged(queue, start + len(data))
         return data
 
-    def _stored(self, queue: UrlQueue, start: int, end: int) -> bytes:
+    def _read_files(self, queue: UrlQueue, start: int, end: int) -> bytes:
         parts = []
         while start < end:
             number, offset = divmod(start, self._size)
@@ -201,13 +203,13 @@ class UrlQueueFiles:
             except OSError as error:
                 raise as_webmill_error(error, self._root + queue.file(number)) from error
             if len(part) < size:
-                raise self._damage(queue, start + len(part))
+                raise self._damaged(queue, start + len(part))
             parts.append(part)
             start += size
         return b"".join(parts)
 
     def reach(self, queue: UrlQueue, start: int) -> int:
-        """Up to which position the files have it from `start` on."""
+        """Return up to which position the files have the queue from `start` on."""
         self._write_out(queue)
         while True:
             number, offset = divmod(start, self._size)
@@ -221,10 +223,10 @@ class UrlQueueFiles:
 
     def drop(self, queue: UrlQueue, *, was: int, read: int, end: int) -> None:
         """Remove files that were read to their end since the position `was`. That it was read must be durable."""
-        if queue.stem in self._ends:
-            _, start, lines = self._ends[queue.stem]
+        if queue.stem in self._unwritten:
+            _, start, lines = self._unwritten[queue.stem]
             if start < read:
-                self._let_go(queue, min(read - start, len(lines)))
+                self._drop_unwritten(queue, min(read - start, len(lines)))
         for number in range(was // self._size, read // self._size + (read == end)):
             self._remove(queue.file(number))
 
@@ -256,7 +258,7 @@ class UrlQueueFiles:
             return max(0, before - path.stat().st_blocks) * 512
 
     def files(self) -> Iterator[tuple[bytes, int, int]]:
-        """All that there are: the hash of the domain, the priority, the number."""
+        """Yield the domain hash, the priority and the number of all files."""
         self.flush()
         for folder in sorted(self._folder.glob("[0-9a-f][0-9a-f]")):
             atomic.remove_stale_temps(folder)
@@ -267,12 +269,12 @@ class UrlQueueFiles:
     def remove(self, queue: UrlQueue, number: int) -> None:
         self._remove(queue.file(number))
 
-    def numbers(self, *, read: int, end: int) -> range:
-        """Of the files that a queue needs."""
+    def file_numbers(self, *, read: int, end: int) -> range:
+        """Return the numbers of the files that a queue needs."""
         return range(read // self._size, -(-end // self._size)) if read < end else range(0)
 
     def sync(self) -> None:
-        """All that was written is durable. After an error it must be written again: the kernel may have let it go."""
+        """Make all that was written durable. After an error it must be written again: the kernel may have let it go."""
         self.flush()
         with os_errors(str(self._folder)):
             if self._touched is None:
@@ -318,7 +320,7 @@ _syncfs = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None) if sys.plat
 
 
 def sync_tree(folder: Path) -> None:
-    """All files and folders below are durable."""
+    """Make all files and folders below durable."""
     if _syncfs is None:
         for path in [folder, *folder.rglob("*")]:
             with open_descriptor(path) as fd:

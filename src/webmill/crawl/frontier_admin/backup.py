@@ -14,7 +14,7 @@ from pathlib import Path
 
 import msgspec
 
-from webmill.crawl.frontier.backup import StoredFile, create_folder, describe_file
+from webmill.crawl.frontier.backup import FileChecksum, create_folder, describe_file
 from webmill.crawl.frontier.framed_file import read_frames
 from webmill.crawl.frontier_admin.crawl_frontier import CrawlFrontier
 from webmill.crawl.frontier_admin.frontier_copy import (
@@ -39,7 +39,7 @@ class CrawlBackupManifest(msgspec.Struct, frozen=True, kw_only=True):
     format: int
     time: float
     layout: CrawlLayout
-    files: dict[str, StoredFile]
+    files: dict[str, FileChecksum]
 
     @property
     def size(self) -> int:
@@ -122,7 +122,7 @@ def check_backend(layout: CrawlLayout, crawl: CrawlFrontier) -> None:
         raise Misconfigured("the backup is of a frontier on disk: leave --frontier out")
 
 
-def fetch_file(source: Storage, name: str, expected: StoredFile, path: Path) -> None:
+def fetch_file(source: Storage, name: str, expected: FileChecksum, path: Path) -> None:
     atomic.make_folder(path.parent)
     digest, size = hashlib.sha256(), 0
     with source.open(name) as stream, os_errors(str(path)), path.open("wb") as file:
@@ -130,7 +130,7 @@ def fetch_file(source: Storage, name: str, expected: StoredFile, path: Path) -> 
             digest.update(chunk)
             size += len(chunk)
             file.write(chunk)
-    if StoredFile(size, digest.hexdigest()) != expected:
+    if FileChecksum(size, digest.hexdigest()) != expected:
         raise BadInput("a file of the backup is not what was written", reason="corrupt", source=name)
 
 

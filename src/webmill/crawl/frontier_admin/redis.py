@@ -13,8 +13,8 @@ from webmill.crawl.cluster.cluster_state import ClusterState
 from webmill.crawl.cluster.join import load_or_create_cluster_layout, read_folder_id
 from webmill.crawl.frontier.framed_file import read_frames, write_frames
 from webmill.crawl.frontier.redis.backup import restore
-from webmill.crawl.frontier.redis.owner import RESTORING, braced, read_meta
-from webmill.crawl.frontier.redis.server import pairs
+from webmill.crawl.frontier.redis.owner import RESTORING, key_prefix, read_meta
+from webmill.crawl.frontier.redis.server import as_pairs
 from webmill.crawl.frontier.redis.state import RedisState
 from webmill.crawl.frontier_admin.backend import ShardOverview
 from webmill.crawl.options import CrawlOptions
@@ -34,10 +34,10 @@ class RedisFrontierBackend:
 
     def __init__(self, url: str, cluster: ClusterState) -> None:
         self._url, self._cluster, self._server = url, cluster, cluster.server
-        self._prefix = braced(cluster.name)
+        self._prefix = key_prefix(cluster.name)
 
     def read_overview(self, folder: Path) -> ShardOverview:
-        prefix = braced(f"{self._cluster.name}:{folder.name}")
+        prefix = key_prefix(f"{self._cluster.name}:{folder.name}")
         if not read_meta(self._server, prefix):
             raise NotFound(f"no frontier {prefix} in Redis at {self._server.place} yet")
         state = RedisState(self._server, prefix, epoch=0, number=0)  # it only reads
@@ -63,7 +63,7 @@ class RedisFrontierBackend:
         self._server.ask_all(("HSETNX", self._prefix + "homes", shard, place) for shard in range(shards))
 
     def save_shared(self, options: CrawlOptions, shards: int, folder: Path) -> None:
-        """Flags of the crawl and quotas. The times of domains are the shards'; those of hosts and addresses pass."""
+        """Copy flags and budgets of the crawl. The times of domains are in the shards; those of hosts pass."""
         write_frames(folder / SHARED, map(msgspec.msgpack.encode, self._read_shared(options, shards)))
 
     def _read_shared(self, options: CrawlOptions, shards: int) -> Iterator[tuple[str, list[bytes]]]:
@@ -74,7 +74,7 @@ class RedisFrontierBackend:
             name, cursor = f"quota:{options.folder.shard(shard).name}", 0
             while True:
                 cursor, page = self._server.ask("HSCAN", self._prefix + name, cursor, "COUNT", PAGE)
-                yield name, [part for pair in pairs(page) for part in pair]
+                yield name, [part for pair in as_pairs(page) for part in pair]
                 if not int(cursor):
                     break
 
@@ -91,8 +91,8 @@ class RedisFrontierBackend:
 
     def restore_shard(self, source: Path, folder: Path) -> None:
         name = f"{self._cluster.name}:{folder.name}"
-        if read_meta(self._server, braced(name)):  # of a restore that was cut short
-            self._server.ask("HSET", braced(name) + "meta", RESTORING, "1")
+        if read_meta(self._server, key_prefix(name)):  # of a restore that was cut short
+            self._server.ask("HSET", key_prefix(name) + "meta", RESTORING, "1")
         self._server.ask("DEL", f"{self._prefix}mail-{folder.name.removeprefix('shard-')}")
         restore(self._url, source, folder, prefix=name)
 

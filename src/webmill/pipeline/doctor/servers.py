@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import closing
 
-from webmill.crawl.frontier.redis.server import REPAIR, Promise, Server
+from webmill.crawl.frontier.redis.server import REPAIR, RedisDurability, RedisServer
 from webmill.errors import WebmillError
 from webmill.infra.queue.base import Queue
 from webmill.infra.storage.base import Storage
@@ -14,7 +14,7 @@ from webmill.pipeline.doctor.findings import DoctorFinding
 
 def check_redis(url: str) -> Iterator[DoctorFinding]:
     try:
-        with closing(Server(url, timeout=10.0)) as server:
+        with closing(RedisServer(url, timeout=10.0)) as server:
             promise = server.promise()
             bloom = server.has_bloom()
     except WebmillError as error:
@@ -22,14 +22,20 @@ def check_redis(url: str) -> Iterator[DoctorFinding]:
         return
     yield DoctorFinding(
         part="redis",
-        state={Promise.DURABLE: "good", Promise.SECOND: "doubt", Promise.NONE: "bad"}[promise],  # type: ignore[arg-type]
+        state={  # type: ignore[arg-type]
+            RedisDurability.DURABLE: "good",
+            RedisDurability.SECOND: "doubt",
+            RedisDurability.NONE: "bad",
+        }[promise],
         found="has Bloom filters" if bloom else "has no Bloom filters: the exact check is asked for every URL",
         promise={
-            Promise.DURABLE: "what a frontier has acknowledged survives a death of Redis and of its machine",
-            Promise.SECOND: "a death of Redis may undo a second; nodes notice and repeat it",
-            Promise.NONE: "a death of Redis loses its part of the frontier; `--lost-files rebuild` is of no use then",
+            RedisDurability.DURABLE: "what a frontier has acknowledged survives a death of Redis and of its machine",
+            RedisDurability.SECOND: "a death of Redis may undo a second; nodes notice and repeat it",
+            RedisDurability.NONE: (
+                "a death of Redis loses its part of the frontier; `--lost-files rebuild` is of no use then"
+            ),
         }[promise],
-        repair="" if promise is Promise.DURABLE else REPAIR,
+        repair="" if promise is RedisDurability.DURABLE else REPAIR,
     )
 
 

@@ -264,46 +264,46 @@ def test_what_is_read_soon_never_becomes_a_file(tmp_path: Path) -> None:
             assert len(take_all(frontier)) == 90  # of the other domains
             frontier.commit(FrontierUpdate(settled=[TurnOutcomes(turn.token, [], NOW)]), now=NOW)
             assert len(take_all(frontier)) == 10
-        assert frontier._queues._waiting == 0
+        assert frontier._queues._unwritten_bytes == 0
         assert frontier.stats().visited == 1000
     assert list((tmp_path / "f" / "domains").iterdir()) == []
 
 
 def test_of_lines_that_wait_in_memory_those_that_were_read_are_not_written(tmp_path: Path) -> None:
-    lane, line = UrlQueue(b"x" * 16, 5), encode_line(b"https://a.com/1", 1)
-    with closing(UrlQueueFiles(tmp_path)) as lanes:
-        lanes.write(lane, 0, 9 * line)
-        lanes.drop(lane, was=0, read=6 * len(line), end=9 * len(line))
-        lanes.write(lane, 9 * len(line), line)
-        assert lanes._waiting == 4 * len(line)
-        lanes.flush()
-        assert lanes.reach(lane, 0) == 10 * len(line)
-        assert (tmp_path / lane.file(0)).read_bytes() == bytes(6 * len(line)) + 4 * line
-        assert len(lanes.read(lane, 6 * len(line), 10 * len(line), count=9)) == 4
+    queue, line = UrlQueue(b"x" * 16, 5), encode_line(b"https://a.com/1", 1)
+    with closing(UrlQueueFiles(tmp_path)) as queues:
+        queues.write(queue, 0, 9 * line)
+        queues.drop(queue, was=0, read=6 * len(line), end=9 * len(line))
+        queues.write(queue, 9 * len(line), line)
+        assert queues._unwritten_bytes == 4 * len(line)
+        queues.flush()
+        assert queues.reach(queue, 0) == 10 * len(line)
+        assert (tmp_path / queue.file(0)).read_bytes() == bytes(6 * len(line)) + 4 * line
+        assert len(queues.read(queue, 6 * len(line), 10 * len(line), count=9)) == 4
 
 
-def test_lines_are_read_from_their_file_and_from_memory_as_one_lane(tmp_path: Path) -> None:
-    lane, rows = UrlQueue(b"x" * 16, 5), [encode_line(b"https://a.com/%d" % number, 1) for number in range(10)]
+def test_lines_are_read_from_their_file_and_from_memory_as_one_queue(tmp_path: Path) -> None:
+    queue, rows = UrlQueue(b"x" * 16, 5), [encode_line(b"https://a.com/%d" % number, 1) for number in range(10)]
     size = len(rows[0])
-    with closing(UrlQueueFiles(tmp_path, size=3 * size + 5)) as lanes:
-        lanes.write(lane, 0, b"".join(rows[:6]))
-        lanes.flush()
-        lanes.write(lane, 6 * size, b"".join(rows[6:]))
+    with closing(UrlQueueFiles(tmp_path, size=3 * size + 5)) as queues:
+        queues.write(queue, 0, b"".join(rows[:6]))
+        queues.flush()
+        queues.write(queue, 6 * size, b"".join(rows[6:]))
         for start in range(10):
             for end in range(start, 10):
-                assert lanes.bytes_of(lane, start * size, end * size) == b"".join(rows[start:end])
-        assert lanes._waiting == 4 * size  # nothing was written for that
+                assert queues.bytes_of(queue, start * size, end * size) == b"".join(rows[start:end])
+        assert queues._unwritten_bytes == 4 * size  # nothing was written for that
         with pytest.raises(BadInput, match="damaged or gone"):
-            lanes.bytes_of(lane, 0, 11 * size)
+            queues.bytes_of(queue, 0, 11 * size)
 
 
 def test_lines_written_again_leave_those_behind_them(tmp_path: Path) -> None:
-    lane, one, two = UrlQueue(b"x" * 16, 5), encode_line(b"https://a.com/1", 1), encode_line(b"https://a.com/2", 1)
-    lanes = UrlQueueFiles(tmp_path)
-    with closing(lanes):
-        lanes.write(lane, 0, one + two)
-        lanes.write(lane, 0, one)  # as after a sync that failed, when the disk is full before the second
-        assert [line.url for line in lanes.read(lane, 0, 2 * len(one), count=9)] == [
+    queue, one, two = UrlQueue(b"x" * 16, 5), encode_line(b"https://a.com/1", 1), encode_line(b"https://a.com/2", 1)
+    queues = UrlQueueFiles(tmp_path)
+    with closing(queues):
+        queues.write(queue, 0, one + two)
+        queues.write(queue, 0, one)  # as after a sync that failed, when the disk is full before the second
+        assert [line.url for line in queues.read(queue, 0, 2 * len(one), count=9)] == [
             "https://a.com/1",
             "https://a.com/2",
         ]

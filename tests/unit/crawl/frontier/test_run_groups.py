@@ -34,32 +34,32 @@ def opened(folder: Path, tables: list[set[bytes]], *, hashes_per_word: float = S
         yield runs
 
 
-def found(bundles: list[RunGroup], hash_: bytes) -> list[bool]:
-    return [bundle.held(make_query(join_hashes([hash_]))).tolist() == [0] for bundle in bundles]
+def found(groups: list[RunGroup], hash_: bytes) -> list[bool]:
+    return [group.find(make_query(join_hashes([hash_]))).tolist() == [0] for group in groups]
 
 
-def test_runs_of_one_size_are_one_bundle_that_holds_what_each_holds(tmp_path: Path) -> None:
+def test_runs_of_one_size_are_one_group_that_holds_what_each_holds(tmp_path: Path) -> None:
     dice = random.Random(1)
     tables = [hashes_of(dice, 500) for _ in range(5)]
     with opened(tmp_path, tables) as runs:
-        (bundle,) = group_runs(runs, before=[], hashes_per_word=SPARSE)
-        assert bundle.count == 2500
-        assert all(found([bundle], hash_) == [True] for table in tables for hash_ in table)
+        (group,) = group_runs(runs, before=[], hashes_per_word=SPARSE)
+        assert group.count == 2500
+        assert all(found([group], hash_) == [True] for table in tables for hash_ in table)
         strangers = hashes_of(dice, 2000)
-        assert not any(found([bundle], hash_) == [True] for hash_ in strangers)
-        maybe = bundle.maybe(make_query(join_hashes(sorted(strangers))))
+        assert not any(found([group], hash_) == [True] for hash_ in strangers)
+        maybe = group.maybe(make_query(join_hashes(sorted(strangers))))
         assert len(maybe) < 60  # as one run of all of them: 0.6 %
 
 
 @pytest.mark.parametrize("kept", [0, 2, 4], ids=["without those before", "more than before", "less than before"])
-def test_a_bundle_that_is_made_of_the_one_before_is_the_same(tmp_path: Path, kept: int) -> None:
+def test_a_group_that_is_made_of_the_one_before_is_the_same(tmp_path: Path, kept: int) -> None:
     dice = random.Random(2)
     with opened(tmp_path, [hashes_of(dice, 300) for _ in range(4)]) as runs:
         before = group_runs(runs[:kept], before=[], hashes_per_word=SPARSE) if kept else []
         now = runs[1:] if kept == 4 else runs
-        (bundle,) = group_runs(now, before=before, hashes_per_word=SPARSE)
+        (group,) = group_runs(now, before=before, hashes_per_word=SPARSE)
         (fresh,) = group_runs(now, before=[], hashes_per_word=SPARSE)
-        assert bundle._words.tolist() == fresh._words.tolist()
+        assert group._words.tolist() == fresh._words.tolist()
 
 
 def test_what_is_not_sparse_and_what_is_of_another_size_is_asked_alone(tmp_path: Path) -> None:
@@ -70,8 +70,8 @@ def test_what_is_not_sparse_and_what_is_of_another_size_is_asked_alone(tmp_path:
         opened(tmp_path / "a", [hashes_of(dice, 4000) for _ in range(2)], hashes_per_word=4.0) as dense,
         opened(tmp_path / "b", [hashes_of(dice, 500), hashes_of(dice, 500), hashes_of(dice, 4000)]) as sparse,
     ):
-        bundles = group_runs([*dense, *sparse], before=[], hashes_per_word=SPARSE)
-        assert [(len(bundle.runs), bundle.count) for bundle in bundles] == [(1, 4000)] * 3 + [(2, 1000)]
+        groups = group_runs([*dense, *sparse], before=[], hashes_per_word=SPARSE)
+        assert [(len(group.runs), group.count) for group in groups] == [(1, 4000)] * 3 + [(2, 1000)]
 
 
 def test_ten_times_as_many_urls_are_asked_of_hardly_more_filters(tmp_path: Path) -> None:
@@ -85,7 +85,7 @@ def test_ten_times_as_many_urls_are_asked_of_hardly_more_filters(tmp_path: Path)
             with seen.flushing() as number, state.database.write() as run:
                 seen.register(run, number)
             seen.advance(128)
-            most = max(most, len(seen._bundles))
+            most = max(most, len(seen._groups))
             assert not any(seen.unknown(list(table)))
         assert most <= 3
         assert all(seen.unknown(list(hashes_of(dice, 500))))
@@ -99,5 +99,5 @@ def test_runs_of_the_largest_level_that_is_laid_together_are_sparse(tmp_path: Pa
         seen.add(hashes_of(random.Random(5), planned + more))
         with seen.flushing() as number, state.database.write() as run:
             seen.register(run, number)
-        (bundle,) = seen._bundles
-        assert bundle.runs[0].word_count == MAX_FILTER_SIZE // 8 == filter_words(planned, 1 / fan)
+        (group,) = seen._groups
+        assert group.runs[0].word_count == MAX_FILTER_SIZE // 8 == filter_words(planned, 1 / fan)

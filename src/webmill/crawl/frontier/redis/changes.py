@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from webmill.crawl.frontier.redis.server import Command, Refused, Server, pack
+from webmill.crawl.frontier.redis.server import Command, RedisServer, WriteRefused, encode_commands
 from webmill.errors import Conflict, Misconfigured
 
 NOT_THE_OWNER = "another process has opened this frontier: it goes on there"
@@ -31,7 +31,7 @@ class SentChange(msgspec.Struct):
 
 
 class ChangeSender:
-    def __init__(self, server: Server, meta: str, *, epoch: int, number: int) -> None:
+    def __init__(self, server: RedisServer, meta: str, *, epoch: int, number: int) -> None:
         self._server, self._meta, self._epoch, self.number = server, meta, epoch, number
         self._in_doubt: SentChange | None = None
 
@@ -41,7 +41,7 @@ class ChangeSender:
 
     def make(self, commands: Sequence[Command], *, then: OnApplied | None, is_claim: bool) -> None:
         name = f"{self.number + 1}.{secrets.token_hex(4)}"
-        self._in_doubt = SentChange(name, pack(commands), then, is_claim)
+        self._in_doubt = SentChange(name, encode_commands(commands), then, is_claim)
         self._send(self._in_doubt)
 
     def settle_doubt(self) -> None:
@@ -58,7 +58,7 @@ class ChangeSender:
     def _send(self, sent: SentChange) -> None:
         try:
             done = self._server.run("apply", keys=[self._meta], args=[self._epoch, sent.name, sent.blob])
-        except (Misconfigured, Refused):
+        except (Misconfigured, WriteRefused):
             self._in_doubt = None
             raise
         self._in_doubt = None
@@ -69,7 +69,7 @@ class ChangeSender:
             sent.then()
 
     def must_be_owner(self) -> None:
-        """Before files are touched that another owner may have."""
+        """Raise Conflict unless this process is the owner: before files are touched that another may have."""
         self.settle_doubt()
         if int(self._server.ask("HGET", self._meta, "epoch") or 0) != self._epoch:
             raise Conflict(NOT_THE_OWNER)

@@ -15,7 +15,7 @@ import msgspec
 from webmill.crawl.frontier.framed_file import read_frames, write_frames
 from webmill.crawl.frontier.redis.changes import ChangeSender
 from webmill.crawl.frontier.redis.rows import escape_pattern
-from webmill.crawl.frontier.redis.server import Command, Server, text
+from webmill.crawl.frontier.redis.server import Command, RedisServer, as_text
 
 KEY_KINDS = {
     "domain", "ready", "in_hand", "turns", "leases", "retries", "revisits", "visited", "excluded", "robots", "notes",
@@ -28,7 +28,7 @@ FRAME = 1 << 20  # bytes, about
 _commands = msgspec.msgpack.Decoder(list[list[bytes]])
 
 
-def write_dump(path: Path, server: Server, prefix: str) -> None:
+def write_dump(path: Path, server: RedisServer, prefix: str) -> None:
     write_frames(path, map(msgspec.msgpack.encode, group_commands(dump_commands(server, prefix))))
 
 
@@ -51,21 +51,21 @@ def group_commands(commands: Iterable[Command]) -> Iterator[list[Command]]:
         yield group
 
 
-def scan_keys(server: Server, prefix: str) -> Iterator[list[bytes]]:
-    """Those that belong to a frontier, a page at a time, some maybe twice."""
+def scan_keys(server: RedisServer, prefix: str) -> Iterator[list[bytes]]:
+    """Yield the keys of a frontier, a page at a time, some maybe twice."""
     cursor, pattern = 0, escape_pattern(prefix) + "*"
     while True:
         cursor, found = server.ask("SCAN", cursor, "MATCH", pattern, "COUNT", AT_ONCE)
-        if page := [key for key in found if text(key)[len(prefix) :].partition(":")[0] in KEY_KINDS]:
+        if page := [key for key in found if as_text(key)[len(prefix) :].partition(":")[0] in KEY_KINDS]:
             yield page
         if not int(cursor):
             return
 
 
-def dump_commands(server: Server, prefix: str) -> Iterator[Command]:
-    """Their keys are without the prefix. What comes twice changes nothing."""
+def dump_commands(server: RedisServer, prefix: str) -> Iterator[Command]:
+    """Yield the commands that make the keys anew, without the prefix. What comes twice changes nothing."""
     for page in scan_keys(server, prefix):
-        kinds = map(text, server.ask_all(("TYPE", key) for key in page))
+        kinds = map(as_text, server.ask_all(("TYPE", key) for key in page))
         known = [(key, kind) for key, kind in zip(page, kinds, strict=True) if kind in ("string", "hash", "zset")]
         answers = server.ask_all(scan_command(key, kind) for key, kind in known) if known else []
         for (key, kind), answer in zip(known, answers, strict=True):
@@ -78,13 +78,13 @@ def dump_commands(server: Server, prefix: str) -> Iterator[Command]:
 
 
 def scan_command(key: bytes, kind: str, cursor: int = 0) -> Sequence[bytes | str | float]:
-    """The next page of a key."""
+    """Return the command that reads the next page of a key."""
     if kind == "string":
         return ("GET", key)
     return ("HSCAN" if kind == "hash" else "ZSCAN", key, cursor, "COUNT", AT_ONCE)
 
 
-def read_pages(server: Server, key: bytes, kind: str, answer: Any) -> Iterator[Any]:
+def read_pages(server: RedisServer, key: bytes, kind: str, answer: Any) -> Iterator[Any]:
     if kind == "string":
         yield answer
         return

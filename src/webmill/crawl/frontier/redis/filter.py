@@ -1,8 +1,8 @@
 """A filter of known URLs in Redis: a quick, sure no. Its "maybe" is decided by the exact set (`FilteredSeenUrls`).
 
-Either the server's own Bloom filter (`BF.*`), or bitmaps: words of 64 bits as in a run's filter (`run`), in segments of
-which each is four times the one before, so that a small crawl has a small filter.
-Hashes are put in with the step that adds their URLs: whatever Redis forgets, it forgets both.
+Either the server's own Bloom filter (`BF.*`), or bitmaps: words of 64 bits as in a run's filter (`sorted_hash_run`), in
+segments of which each is four times the one before, so that a small crawl has a small filter.
+Hashes are put in with the update that adds their URLs: whatever Redis forgets, it forgets both.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Protocol
 import numpy as np
 
 from webmill.crawl.frontier.hashes import join_hashes, make_query, word_indexes
-from webmill.crawl.frontier.redis.server import Command, Server
+from webmill.crawl.frontier.redis.server import Command, RedisServer
 from webmill.crawl.frontier.seen_urls import MERGE_FAN_IN, SeenUrls
 from webmill.crawl.frontier.sorted_hash_run import HASHES_PER_WORD
 from webmill.infra import sqlite
@@ -43,22 +43,22 @@ class UrlFilter(Protocol):
     count: int  # of the hashes in it
 
     def make(self) -> None:
-        """Anew, with nothing in it."""
+        """Make the filter anew, with nothing in it."""
         ...
 
     def maybe(self, hashes: Sequence[bytes]) -> list[bool]:
-        """False: it was never put in."""
+        """Return for each whether it may be there. False: it was never put in."""
         ...
 
     def put(self, hashes: Sequence[bytes]) -> list[Command]:
-        """What puts them in. `maybe` was asked for them just before."""
+        """Return the commands that put hashes in. `maybe` was asked for them just before."""
         ...
 
 
 class BloomFilter:
     """RedisBloom's, or one with the same commands."""
 
-    def __init__(self, server: Server, prefix: str, *, count: int) -> None:
+    def __init__(self, server: RedisServer, prefix: str, *, count: int) -> None:
         self._server, self._key, self.count = server, f"{prefix}seen:bloom", count
 
     def make(self) -> None:
@@ -75,7 +75,7 @@ class BloomFilter:
 
 
 class BitmapFilter:
-    def __init__(self, server: Server, prefix: str, *, count: int, hashes_per_word: int = HASHES_PER_WORD) -> None:
+    def __init__(self, server: RedisServer, prefix: str, *, count: int, hashes_per_word: int = HASHES_PER_WORD) -> None:
         self._server, self._prefix, self._hashes_per_word = server, f"{prefix}seen:bits:", hashes_per_word
         self.count = count
         self._read: dict[tuple[int, int], int] = {}  # words by segment and place, as `maybe` has found them
@@ -115,7 +115,7 @@ class BitmapFilter:
 
 
 def segment_of_hash(count: int) -> int:
-    """Where the hash with this number goes."""
+    """Return the segment of the hash with this number."""
     segment, size = 0, FIRST_SEGMENT
     while count >= size:
         count -= size
@@ -153,5 +153,5 @@ class FilteredSeenUrls(SeenUrls):
         self._newest.clear()
 
     def unknown_exactly(self, hashes: Sequence[bytes]) -> list[bool]:
-        """By the exact set alone."""
+        """Return for each whether it is new, by the exact set alone."""
         return super().unknown(hashes)

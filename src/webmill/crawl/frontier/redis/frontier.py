@@ -40,8 +40,16 @@ from webmill.crawl.frontier.new_urls import NewUrls, find_new_urls
 from webmill.crawl.frontier.redis.backup import back_up
 from webmill.crawl.frontier.redis.files import RedisJournal, RetainedUrlQueues
 from webmill.crawl.frontier.redis.filter import BitmapFilter, BloomFilter, FilteredSeenUrls, UrlFilter
-from webmill.crawl.frontier.redis.owner import REBUILD, REFILL, Facts, braced, join, own, read_meta
-from webmill.crawl.frontier.redis.server import TIMEOUT, Promise, Server, promised, text
+from webmill.crawl.frontier.redis.owner import (
+    REBUILD,
+    REFILL,
+    FolderFacts,
+    join_frontier,
+    key_prefix,
+    read_meta,
+    take_ownership,
+)
+from webmill.crawl.frontier.redis.server import TIMEOUT, RedisDurability, RedisServer, as_text, check_durability
 from webmill.crawl.frontier.redis.state import VERSION
 from webmill.crawl.frontier.seen_urls import hash_url
 from webmill.crawl.frontier.url_queue_files import UrlQueue, decode_lines
@@ -67,20 +75,21 @@ class RedisFrontier(FileFrontier):
         limits: FrontierLimits | None = None,
         timeout: float = TIMEOUT,
     ) -> None:
-        """`prefix`: of all keys, the collection and the shard. `strict`: refuse a Redis that may lose what it said."""
+        """Open a frontier. `prefix`: of all keys, the collection and the shard. `strict`: refuse a Redis that is not
+        durable."""
         limits = limits or FrontierLimits()
         self._folder = folder
         self._answered: tuple[FrontierUpdate, CommitResult] | None = None  # made, and its caller does not know yet
         atomic.make_folder(folder)
         with ExitStack() as stack:
             stack.enter_context(exclusive(folder, "frontier", doing="crawling"))
-            self._server = Server(url, timeout=timeout)
+            self._server = RedisServer(url, timeout=timeout)
             stack.callback(self._server.close)
-            self.promise = promised(self._server, strict=strict)
-            self._facts = Facts(folder)
+            self.promise = check_durability(self._server, strict=strict)
+            self._facts = FolderFacts(folder)
             stack.callback(self._facts.close)
-            join(self._server, braced(prefix), facts=self._facts, folder=folder)
-            self._redis = own(self._server, braced(prefix))
+            join_frontier(self._server, key_prefix(prefix), facts=self._facts, folder=folder)
+            self._redis = take_ownership(self._server, key_prefix(prefix))
             queues = RetainedUrlQueues(folder / QUEUES_FOLDER, limits=limits, promise=self.promise)
             stack.callback(queues.close)
             self._filter = self._open_filter(limits)
@@ -187,12 +196,12 @@ class RedisFrontier(FileFrontier):
 
     def notes(self) -> dict[str, str]:
         found = self._server.ask("HGETALL", self._redis.key("notes"))
-        return {text(name): text(value) for name, value in found.items()}
+        return {as_text(name): as_text(value) for name, value in found.items()}
 
     def excluded(self) -> Iterator[str]:
         after = b"-"
         while page := self._server.ask("ZRANGEBYLEX", self._redis.key("excluded"), after, "+", "LIMIT", 0, PAGE):
-            yield from map(text, page)
+            yield from map(as_text, page)
             after = b"(" + page[-1]
 
     # Maintenance
@@ -278,7 +287,7 @@ class RedisFrontier(FileFrontier):
 
     def compact(self) -> None:
         """Drop what was consumed: at the beginning of queues, and files that a kill has left."""
-        if self.promise is not Promise.DURABLE:  # it may go back and read them again
+        if self.promise is not RedisDurability.DURABLE:  # it may go back and read them again
             log.warning("frontier_not_compacted", extra={"why": f"what Redis keeps: {self.promise}"})
             return
         for name in self._redis.domain_names():
@@ -288,7 +297,7 @@ class RedisFrontier(FileFrontier):
                     self._compact_queue(UrlQueue(domain.hash, priority), read=read, end=end)
 
     def _compact_queue(self, queue: UrlQueue, *, read: int, end: int) -> None:
-        needed = self._queues.numbers(read=read, end=end)
+        needed = self._queues.file_numbers(read=read, end=end)
         number = needed[0] - 1 if needed else end // self._limits.file
         while number >= 0 and (self._folder / QUEUES_FOLDER / queue.file(number)).exists():
             self._queues.remove(queue, number)

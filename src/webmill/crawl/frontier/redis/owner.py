@@ -12,7 +12,7 @@ from pathlib import Path
 
 from webmill.crawl.frontier.redis.changes import change_number
 from webmill.crawl.frontier.redis.filter import SCHEMA
-from webmill.crawl.frontier.redis.server import Server, text
+from webmill.crawl.frontier.redis.server import RedisServer, as_text
 from webmill.crawl.frontier.redis.state import VERSION, RedisState
 from webmill.errors import Misconfigured
 from webmill.infra import sqlite
@@ -20,11 +20,11 @@ from webmill.infra import sqlite
 FACTS = "seen.sqlite"
 REFILL = "refill"  # in `meta`: the filter lacks URLs; it is made anew when the frontier is opened
 RESTORING = "restoring"  # in `meta`: not all keys are there yet
-TAKING = "taking"  # in `meta`: it has a new folder, and not all of it counts yet
+TAKING_OVER = "taking"  # in `meta`: it has a new folder, and not all of it counts yet
 REBUILD = "rebuild"  # a fact: the exact set lacks URLs; it is made anew when the frontier is opened
 
 
-class Facts:
+class FolderFacts:
     """What a folder knows of itself: `id`, `joined` (once Redis has heard of it), `change` (of its last checkpoint)."""
 
     def __init__(self, folder: Path) -> None:
@@ -45,32 +45,32 @@ class Facts:
         self.database.close()
 
 
-def note_facts(folder: Path, **facts: str) -> None:
-    with closing(Facts(folder)) as notes:
+def write_facts(folder: Path, **facts: str) -> None:
+    with closing(FolderFacts(folder)) as notes:
         notes.note(**facts)
 
 
 def read_facts(folder: Path) -> dict[str, str]:
-    with closing(Facts(folder)) as notes:
+    with closing(FolderFacts(folder)) as notes:
         return notes.read()
 
 
-def braced(prefix: str) -> str:
-    """The braces keep all keys in one slot of a cluster."""
+def key_prefix(prefix: str) -> str:
+    """Return the prefix of all keys. The braces keep them in one slot of a cluster."""
     return f"{{{prefix}}}:"
 
 
-def read_meta(server: Server, prefix: str) -> dict[str, str]:
-    return {text(name): text(value) for name, value in server.ask("HGETALL", prefix + "meta").items()}
+def read_meta(server: RedisServer, prefix: str) -> dict[str, str]:
+    return {as_text(name): as_text(value) for name, value in server.ask("HGETALL", prefix + "meta").items()}
 
 
-def own(server: Server, prefix: str) -> RedisState:
-    """Whoever owned it until now changes nothing any more."""
+def take_ownership(server: RedisServer, prefix: str) -> RedisState:
+    """Become the owner: whoever owned it until now can change nothing any more."""
     epoch = server.ask("HINCRBY", prefix + "meta", "epoch", 1)
     return RedisState(server, prefix, epoch=epoch, number=change_number(read_meta(server, prefix).get("change", "0")))
 
 
-def join(server: Server, prefix: str, *, facts: Facts, folder: Path) -> None:
+def join_frontier(server: RedisServer, prefix: str, *, facts: FolderFacts, folder: Path) -> None:
     """Make the frontier, or find that it is the one of this folder."""
     known = facts.read()
     if "id" not in known:
@@ -85,18 +85,20 @@ def join(server: Server, prefix: str, *, facts: Facts, folder: Path) -> None:
     if not found:
         server.ask("HSETNX", prefix + "meta", "folder", facts.read()["id"])
         found = read_meta(server, prefix)
-    must_be_ours(server, prefix, found, facts=facts, folder=folder)
+    require_own_folder(server, prefix, found, facts=facts, folder=folder)
     if int(found.get("version", VERSION)) < VERSION:
         server.ask("DEL", prefix + "gates")  # of the first version
         server.ask("HSET", prefix + "meta", "version", str(VERSION))
     facts.note(joined="1")
 
 
-def must_be_ours(server: Server, prefix: str, meta: dict[str, str], *, facts: Facts, folder: Path) -> None:
+def require_own_folder(
+    server: RedisServer, prefix: str, meta: dict[str, str], *, facts: FolderFacts, folder: Path
+) -> None:
     if meta["folder"] != facts.read()["id"]:
         message = f"the files of the frontier {prefix} in Redis at {server.place} are not in {folder}: "
         raise Misconfigured(message + "name their folder, or another prefix")
-    if TAKING in meta:
+    if TAKING_OVER in meta:
         raise Misconfigured(f"taking over the frontier {prefix} was cut short: take it over again, into {folder}")
     if int(meta.get("version", VERSION)) > VERSION:
         raise Misconfigured(f"the frontier {prefix} is of a newer webmill: use that one")

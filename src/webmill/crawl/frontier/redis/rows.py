@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from webmill.crawl.frontier.state import DomainRow, UrlRow, encode_json
+from webmill.crawl.frontier.state import DomainState, UrlRow, encode_json
 
 _queues = msgspec.json.Decoder(dict[int, tuple[int, int]])
 
@@ -26,10 +26,10 @@ class RetryRow(msgspec.Struct, array_like=True, frozen=True):
         return UrlRow(self.url, self.depth, self.priority, self.attempts, self.position, 0, self.hops)
 
 
-def decode_domain(name: str, row: Sequence[Any]) -> DomainRow:
+def decode_domain(name: str, row: Sequence[Any]) -> DomainState:
     """Return a domain from what `domains.lua` answers."""
     id_, excluded, token, not_before, due, revisit_due, retries, revisits, queues, resource_due, *_ = row
-    return DomainRow(
+    return DomainState(
         int(id_),
         name,
         excluded=int(excluded or 0),
@@ -49,12 +49,12 @@ def escape_pattern(pattern: str) -> str:
     return "".join("\\" + char if char in "\\*?[]^" else char for char in pattern)
 
 
-def schedule_member(row: DomainRow) -> str:
+def schedule_member(row: DomainState) -> str:
     """Return the domain's member of sorted sets: of two that are due at the same time the older domain is first."""
     return f"{row.id:08x} {row.name}"
 
 
-def encode_domain(row: DomainRow) -> list[str]:
+def encode_domain(row: DomainState) -> list[str]:
     """Return names and values of the fields; of a new domain only what it has: most keep to that for long."""
     values: dict[str, tuple[float | None, float | None]] = {  # and what it means that there is none
         "next_fetch_time": (row.not_before, 0.0),

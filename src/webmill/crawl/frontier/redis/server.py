@@ -19,14 +19,14 @@ log = logging.getLogger(__name__)
 
 TIMEOUT = 30.0
 SETTINGS = ("appendonly", "appendfsync", "no-appendfsync-on-rewrite", "save", "maxmemory-policy")
-FULL = ("OOM", "MISCONF")  # no memory, or no disk to write to
-PASSING = ("LOADING", "BUSY", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "UNKILLABLE")
+FULL_ERRORS = ("OOM", "MISCONF")  # no memory, or no disk to write to
+TRANSIENT_ERRORS = ("LOADING", "BUSY", "READONLY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "UNKILLABLE")
 REPAIR = "CONFIG SET appendonly yes, CONFIG SET appendfsync always, CONFIG SET no-appendfsync-on-rewrite no"
 
 Command = Sequence[bytes | str]
 
 
-class Promise(enum.StrEnum):
+class RedisDurability(enum.StrEnum):
     """What is left of acknowledged steps when Redis or its machine dies."""
 
     DURABLE = "durable"
@@ -34,11 +34,11 @@ class Promise(enum.StrEnum):
     NONE = "none"
 
 
-class Refused(Unavailable):
+class WriteRefused(Unavailable):
     """A change was refused before its first write: it is surely not made."""
 
 
-class Server:
+class RedisServer:
     def __init__(self, url: str, *, timeout: float = TIMEOUT) -> None:
         self.place = without_password(url)
         self._redis = import_redis()
@@ -49,11 +49,11 @@ class Server:
         except ValueError as error:
             raise Misconfigured(f"not the address of a Redis: {self.place}: {error}") from None
         self._scripts = {
-            name: self.client.register_script(source(name)) for name in ("apply", "domains", "maybe", "words")
+            name: self.client.register_script(read_script(name)) for name in ("apply", "domains", "maybe", "words")
         }
 
     def _retry(self) -> Any:
-        """A connection that was cut is made again at once; all that changes something is safe to send twice."""
+        """Return how to retry: at once, for all that changes something is safe to send twice."""
         backoff = importlib.import_module("redis.backoff")
         return importlib.import_module("redis.retry").Retry(backoff.ExponentialBackoff(base=0.05, cap=0.5), 3)
 
@@ -65,7 +65,7 @@ class Server:
             return self.client.execute_command(*command)
 
     def ask_all(self, commands: Iterable[Sequence[bytes | str | float]]) -> list[Any]:
-        """Many questions, one round trip."""
+        """Send many commands in one round trip; return their answers."""
         with self.errors(), self.client.pipeline(transaction=False) as pipe:
             for command in commands:
                 pipe.execute_command(*command)
@@ -87,13 +87,13 @@ class Server:
             raise Unavailable(f"no Redis at {self.place}: {error}") from error
         except redis.RedisError as error:
             # redis-py cuts the code off the words of some of them and leaves it in the name of the class
-            if str(error).startswith(FULL) or isinstance(error, redis.OutOfMemoryError):
-                raise Refused(f"Redis at {self.place} cannot write now: {error}") from error
-            if str(error).startswith(PASSING) or isinstance(error, redis.ReadOnlyError):
+            if str(error).startswith(FULL_ERRORS) or isinstance(error, redis.OutOfMemoryError):
+                raise WriteRefused(f"Redis at {self.place} cannot write now: {error}") from error
+            if str(error).startswith(TRANSIENT_ERRORS) or isinstance(error, redis.ReadOnlyError):
                 raise Unavailable(f"Redis at {self.place} cannot write now: {error}") from error
             raise Misconfigured(f"Redis at {self.place} refused: {error}") from error
 
-    def promise(self) -> Promise:
+    def promise(self) -> RedisDurability:
         """Read from its settings; refused with one that forgets keys."""
         settings = self._settings()
         policy = settings["maxmemory-policy"]
@@ -101,19 +101,19 @@ class Server:
             message = f"Redis at {self.place} may forget keys (maxmemory-policy {policy}): "
             raise Misconfigured(message + "CONFIG SET maxmemory-policy noeviction")
         if settings["appendonly"] != "yes" or settings["appendfsync"] == "no":
-            return Promise.NONE
+            return RedisDurability.NONE
         if settings["appendfsync"] == "always" and settings["no-appendfsync-on-rewrite"] == "no":
-            return Promise.DURABLE
-        return Promise.SECOND
+            return RedisDurability.DURABLE
+        return RedisDurability.SECOND
 
     def _settings(self) -> dict[str, str]:
-        """Where CONFIG is forbidden INFO tells less: that there is a log, not how often it is synced."""
+        """Return its settings. Where CONFIG is forbidden INFO tells less: not how often the log is synced."""
         try:
             answers = self.ask_all(("CONFIG", "GET", name) for name in SETTINGS)
         except Misconfigured as error:
             log.warning("redis_settings_unknown", extra={"why": str(error)})
         else:
-            return {text(key): text(value) for answer in answers for key, value in pairs(answer)}
+            return {as_text(key): as_text(value) for answer in answers for key, value in as_pairs(answer)}
         with self.errors():
             info = self.client.info()
         unknown = {"appendfsync": "unknown", "no-appendfsync-on-rewrite": "unknown", "save": "unknown"}
@@ -128,34 +128,36 @@ class Server:
         return True
 
 
-def source(name: str) -> str:
+def read_script(name: str) -> str:
     return resources.files("webmill.crawl.frontier.redis").joinpath("lua", f"{name}.lua").read_text()
 
 
-def pairs(answer: Any) -> Iterable[tuple[Any, Any]]:
-    """redis-py makes a dict of some answers, and leaves others a list."""
+def as_pairs(answer: Any) -> Iterable[tuple[Any, Any]]:
+    """Return the pairs of an answer: redis-py makes a dict of some, and leaves others a list."""
     return answer.items() if isinstance(answer, dict) else zip(answer[::2], answer[1::2], strict=True)
 
 
-def text(value: Any) -> str:
+def as_text(value: Any) -> str:
     return value.decode() if isinstance(value, bytes) else str(value)
 
 
-def promised(server: Server, *, strict: bool) -> Promise:
+def check_durability(server: RedisServer, *, strict: bool) -> RedisDurability:
     promise = server.promise()
-    if strict and promise is not Promise.DURABLE:
+    if strict and promise is not RedisDurability.DURABLE:
         raise Misconfigured(f"Redis at {server.place} is not durable ({promise}): {REPAIR}")
-    level = logging.INFO if promise is Promise.DURABLE else logging.WARNING
+    level = logging.INFO if promise is RedisDurability.DURABLE else logging.WARNING
     log.log(level, "frontier_promise", extra={"redis": server.place, "promise": str(promise)})
     return promise
 
 
-def pack(commands: Iterable[Command]) -> bytes:
-    """As MessagePack of its first version, the only one that Redis reads: text and bytes are one kind."""
-    return _encode([[raw(value) if isinstance(value, bytes) else value for value in command] for command in commands])
+def encode_commands(commands: Iterable[Command]) -> bytes:
+    """Encode commands as MessagePack version 1, the only one that Redis reads: text and bytes are one kind."""
+    return _encode(
+        [[encode_raw(value) if isinstance(value, bytes) else value for value in command] for command in commands]
+    )
 
 
-def raw(value: bytes) -> msgspec.Raw:
+def encode_raw(value: bytes) -> msgspec.Raw:
     size = len(value)
     return msgspec.Raw((b"\xda" + size.to_bytes(2) if size < 65536 else b"\xdb" + size.to_bytes(4)) + value)
 

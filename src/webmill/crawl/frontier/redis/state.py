@@ -23,13 +23,13 @@ from webmill.crawl.frontier.redis.rows import (
     member_name,
     schedule_member,
 )
-from webmill.crawl.frontier.redis.server import Command, Server, text
+from webmill.crawl.frontier.redis.server import Command, RedisServer, as_text
 from webmill.crawl.frontier.redis.visits import DueRevisit, RedisVisits, keep_earliest
 from webmill.crawl.frontier.state import (
-    DomainRow,
+    DomainState,
     MadeVisit,
     PostponedRevisit,
-    Retry,
+    RetryEntry,
     TurnRow,
     UrlRow,
     earliest,
@@ -50,7 +50,7 @@ _retry = msgspec.json.Decoder(RetryRow)
 class RedisState:
     """A `FrontierState` in Redis. Reading is immediate; changes are collected, and applied by one script."""
 
-    def __init__(self, server: Server, prefix: str, *, epoch: int, number: int) -> None:
+    def __init__(self, server: RedisServer, prefix: str, *, epoch: int, number: int) -> None:
         self._server, self._prefix = server, prefix
         self.changes = ChangeSender(server, self.key("meta"), epoch=epoch, number=number)
         counts = self.counts()
@@ -69,7 +69,7 @@ class RedisState:
     def _forget(self) -> None:
         """Drop all that belongs to a transaction."""
         self._commands: list[Command] = []
-        self._known: dict[int, DomainRow] = {}
+        self._known: dict[int, DomainState] = {}
         self._before: dict[int, tuple[float | None, float | None, float | None, int, int]] = {}
         self._until: dict[int, float] = {}  # by token
         self._first_retry: dict[int, float] = {}
@@ -107,7 +107,7 @@ class RedisState:
 
     # Domains
 
-    def find_domains(self, names: Iterable[str]) -> dict[str, DomainRow]:
+    def find_domains(self, names: Iterable[str]) -> dict[str, DomainState]:
         return {name: self._remember(name, row) for name, row in self._read_rows(names) if row}
 
     def _read_rows(self, names: Iterable[str]) -> Iterator[tuple[str, list[str]]]:
@@ -117,7 +117,7 @@ class RedisState:
             answer = self._server.run("domains", args=[self._prefix, msgspec.json.encode(some)])
             yield from zip(some, _rows.decode(answer), strict=True)
 
-    def _remember(self, name: str, row: Sequence[Any]) -> DomainRow:
+    def _remember(self, name: str, row: Sequence[Any]) -> DomainState:
         domain = decode_domain(name, row)
         until, retry, revisit, resource_retry = row[-4:]
         self._known[domain.id] = domain
@@ -132,26 +132,26 @@ class RedisState:
             keep_earliest(self._first_resource_retry, domain.id, float(resource_retry))
         return domain
 
-    def load_domains(self, ids: Iterable[int]) -> dict[int, DomainRow]:
+    def load_domains(self, ids: Iterable[int]) -> dict[int, DomainState]:
         """Return those that this transaction has met."""
         return {id_: self._known[id_] for id_ in ids}
 
-    def create_domains(self, names: Iterable[str]) -> dict[str, DomainRow]:
+    def create_domains(self, names: Iterable[str]) -> dict[str, DomainState]:
         made = {}
         for name in names:
             self._last_domain += 1
-            made[name] = DomainRow(self._last_domain, name, is_new=True)
+            made[name] = DomainState(self._last_domain, name, is_new=True)
             self._known[self._last_domain] = made[name]
         if made:
             self.put("HSET", self.key("tally"), "ids", str(self._last_domain))
         return made
 
-    def save_domains(self, domains: Iterable[DomainRow]) -> None:
+    def save_domains(self, domains: Iterable[DomainState]) -> None:
         for row in domains:
             self.put("HSET", self.key("domain", row.name), *encode_domain(row))
             self._schedule(row)
 
-    def _schedule(self, row: DomainRow) -> None:
+    def _schedule(self, row: DomainState) -> None:
         """Update the sorted sets that say whose turn it is."""
         due, revisit_due, resource_due, token, excluded = self._before.get(row.id, (None, None, None, 0, 0))
         member = schedule_member(row)
@@ -174,11 +174,11 @@ class RedisState:
         else:
             self.put("ZADD", self.key(schedule), repr(now), member)
 
-    def save_queues(self, domains: Iterable[DomainRow]) -> None:
+    def save_queues(self, domains: Iterable[DomainState]) -> None:
         for row in domains:
             self.put("HSET", self.key("domain", row.name), "lanes", encode_json(row.queues))
 
-    def due_domains(self, request: ClaimRequest) -> list[DomainRow]:
+    def due_domains(self, request: ClaimRequest) -> list[DomainState]:
         count, now, revisits = request.turns, request.now, request.revisits
         if request.resources_only:
             order = sorted(
@@ -197,14 +197,14 @@ class RedisState:
             self._due_revisits = self.visits.due(some, now=now, count=request.urls_per_turn)
         return order
 
-    def _read_due(self, schedules: Sequence[str], count: int, *, now: float) -> Iterable[DomainRow]:
+    def _read_due(self, schedules: Sequence[str], count: int, *, now: float) -> Iterable[DomainState]:
         """Return the first `count` domains of each schedule, in any order."""
         found = self._server.ask_all(
             ("ZRANGEBYSCORE", self.key(schedule), "-inf", repr(now), "LIMIT", 0, count) for schedule in schedules
         )
         return self.find_domains(dict.fromkeys(member_name(member) for members in found for member in members)).values()
 
-    def _read_retries(self, domains: Sequence[DomainRow], *, now: float, among: str = "retries") -> None:
+    def _read_retries(self, domains: Sequence[DomainState], *, now: float, among: str = "retries") -> None:
         """Read the due retries of all these domains in one round trip; `due_retries` is asked for each."""
         asked = (
             ("ZRANGEBYSCORE", self.key(among, row.name), "-inf", repr(now), "LIMIT", 0, RETRIES) for row in domains
@@ -245,7 +245,7 @@ class RedisState:
         del now
         return self._due_revisits.get(domain, [])[:count]
 
-    def add_retries(self, retries: Iterable[Retry]) -> None:
+    def add_retries(self, retries: Iterable[RetryEntry]) -> None:
         for id_, priority, position, not_before, attempts, depth, url, hops in retries:
             member = msgspec.json.encode(RetryRow(priority, position, attempts, depth, url, hops))
             self.put("ZADD", self.key("retries", self._known[id_].name), repr(not_before), member)
@@ -321,28 +321,28 @@ class RedisState:
 
     # All rows, for listings and backups
 
-    def all_retries(self, domain: DomainRow) -> Iterator[UrlRow]:
+    def all_retries(self, domain: DomainState) -> Iterator[UrlRow]:
         start, key = 0, self.key("retries", domain.name)
         while members := self._server.ask("ZRANGE", key, start, start + AT_ONCE - 1):
             start += AT_ONCE
             yield from (_retry.decode(member).as_url_row() for member in members)
 
-    def urls_in_hand(self, domain: DomainRow) -> list[UrlRow]:
+    def urls_in_hand(self, domain: DomainState) -> list[UrlRow]:
         body = self._server.ask("HGET", self.key("turns"), str(domain.token)) if domain.token else None
         return _turn.decode(body)[1] if body else []
 
-    def all_domains(self) -> Iterator[DomainRow]:
+    def all_domains(self) -> Iterator[DomainState]:
         for schedule in ("ready", "in_hand", "excluded"):
             start = 0
             while members := self._server.ask("ZRANGE", self.key(schedule), start, start + AT_ONCE - 1):
                 start += AT_ONCE
-                names = map(text, members) if schedule == "excluded" else map(member_name, members)
+                names = map(as_text, members) if schedule == "excluded" else map(member_name, members)
                 yield from (decode_domain(name, row) for name, row in self._read_rows(names) if row)
 
-    def reload_domain(self, domain: DomainRow) -> DomainRow:
+    def reload_domain(self, domain: DomainState) -> DomainState:
         return self.load_domain(domain.name)
 
-    def load_domain(self, name: str) -> DomainRow:
+    def load_domain(self, name: str) -> DomainState:
         """Return a domain that exists, as it is now."""
         ((_, row),) = self._read_rows([name])
         return decode_domain(name, row)

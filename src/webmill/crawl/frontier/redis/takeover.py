@@ -36,16 +36,16 @@ from webmill.crawl.frontier.redis.files import RedisJournal
 from webmill.crawl.frontier.redis.owner import (
     REBUILD,
     RESTORING,
-    TAKING,
-    braced,
-    note_facts,
-    own,
+    TAKING_OVER,
+    key_prefix,
     read_facts,
     read_meta,
+    take_ownership,
+    write_facts,
 )
-from webmill.crawl.frontier.redis.server import TIMEOUT, Server
+from webmill.crawl.frontier.redis.server import TIMEOUT, RedisServer
 from webmill.crawl.frontier.redis.state import VERSION, RedisState
-from webmill.crawl.frontier.state import DomainRow
+from webmill.crawl.frontier.state import DomainState
 from webmill.crawl.frontier.url_queue_files import UrlQueue, UrlQueueFiles
 from webmill.errors import Conflict, Misconfigured, NotFound
 
@@ -77,8 +77,8 @@ def take_over(
 ) -> TakeoverResult:
     """Give the frontier under `prefix` a new folder, with what its last backup (`source`) has of its files, or with
     nothing. `RedisFrontier` can open it then. Its former owner must be dead: what it does from now on is refused."""
-    at = braced(prefix)
-    with closing(Server(url, timeout=timeout)) as server:
+    at = key_prefix(prefix)
+    with closing(RedisServer(url, timeout=timeout)) as server:
         meta = require_whole(server, at)
         if (folder / PLAN).is_file() and folder_id(folder) != meta["folder"]:
             shutil.rmtree(folder)  # it was filled, and Redis was not told
@@ -87,7 +87,7 @@ def take_over(
             backup.require_unused(folder)
             if source:
                 require_matching(source, meta)
-        state = own(server, at)  # from here on nobody else changes it
+        state = take_ownership(server, at)  # from here on nobody else changes it
         if read_meta(server, at)["folder"] != meta["folder"]:
             raise Conflict(f"another has just taken over the frontier {prefix}: it goes on there")
         if not is_filled:
@@ -98,7 +98,7 @@ def take_over(
     return taken
 
 
-def require_whole(server: Server, prefix: str) -> dict[str, str]:
+def require_whole(server: RedisServer, prefix: str) -> dict[str, str]:
     meta = read_meta(server, prefix)
     if not meta or RESTORING in meta:
         raise NotFound(f"there is no whole frontier {prefix} in Redis at {server.place}")
@@ -108,7 +108,7 @@ def require_whole(server: Server, prefix: str) -> dict[str, str]:
 
 
 def require_matching(source: Path, meta: dict[str, str]) -> None:
-    """Positions in its files must be those that Redis speaks of."""
+    """Refuse a backup whose positions in files are not those that Redis speaks of."""
     manifest = backup.read_manifest(source, backend=BACKEND, version=VERSION)
     if manifest.facts["folder"] != meta["folder"]:
         raise Misconfigured(f"{source} is no backup of this frontier, or of one before it was taken over: name another")
@@ -120,7 +120,7 @@ def require_matching(source: Path, meta: dict[str, str]) -> None:
 
 
 def prepare(
-    draft: Path, *, state: RedisState, server: Server, source: Path | None, limits: FrontierLimits | None
+    draft: Path, *, state: RedisState, server: RedisServer, source: Path | None, limits: FrontierLimits | None
 ) -> None:
     size = (limits or FrontierLimits()).file
     if source:
@@ -135,7 +135,7 @@ def prepare(
     shutil.rmtree(draft / "old")
     lost = state.counts().get("waiting", 0) - mover.kept
     facts = {"id": secrets.token_hex(16), "joined": "1", "kept": str(mover.kept), "lost": str(lost), REBUILD: "1"}
-    note_facts(draft, **facts)
+    write_facts(draft, **facts)
 
 
 class QueueMover:
@@ -150,15 +150,15 @@ class QueueMover:
                 self._journal.setdefault((domain.name, priority), (at, bytearray()))[1].extend(lines)
 
     def move_all(self, state: RedisState) -> Iterator[MovedQueues]:
-        """Those domains of which something is gone."""
+        """Move all queues; yield the domains that have lost something."""
         for domain in state.all_domains():
             self.kept += domain.retries
             moved = {priority: self.move(domain, priority, *span) for priority, span in domain.queues.items()}
             if moved != domain.queues:
                 yield domain.name, moved
 
-    def move(self, domain: DomainRow, priority: int, read: int, end: int) -> tuple[int, int]:
-        """Where it begins and ends now."""
+    def move(self, domain: DomainState, priority: int, read: int, end: int) -> tuple[int, int]:
+        """Move one queue; return where it begins and ends now."""
         queue = UrlQueue(domain.hash, priority)
         start, lines = self._journal.get((domain.name, priority), (end, bytearray()))
         newest = bytes(lines[max(0, read - start) :])
@@ -172,7 +172,7 @@ class QueueMover:
         return begin, end
 
     def _count(self, queue: UrlQueue, at: int, end: int) -> int:
-        """Each is read: what is damaged must not be found out later."""
+        """Count the lines of a queue. Each is read: damage must not be found later."""
         count = 0
         while lines := self._new.read(queue, at, end, count=AT_ONCE):
             count, at = count + len(lines), lines[-1].end
@@ -188,9 +188,9 @@ def folder_id(folder: Path) -> str:
 
 def apply_plan(folder: Path, *, state: RedisState, meta: dict[str, str]) -> TakeoverResult:
     facts, key = read_facts(folder), state.key("meta")
-    if meta["folder"] != facts["id"] or TAKING in meta:  # else all was done, and only the plan is left
+    if meta["folder"] != facts["id"] or TAKING_OVER in meta:  # else all was done, and only the plan is left
         with state.write():
-            state.put("HSET", key, "folder", facts["id"], TAKING, "1")
+            state.put("HSET", key, "folder", facts["id"], TAKING_OVER, "1")
         moved = map(_moved.decode, read_frames(folder / PLAN))
         while page := dict(islice(moved, AT_ONCE)):
             with state.write():
@@ -200,6 +200,6 @@ def apply_plan(folder: Path, *, state: RedisState, meta: dict[str, str]) -> Take
         with state.write():
             state.put("HSET", state.key("tally"), "waiting", facts["kept"])
             state.put("DEL", state.key("journal"))
-            state.put("HDEL", key, TAKING)
+            state.put("HDEL", key, TAKING_OVER)
     (folder / PLAN).unlink()
     return TakeoverResult(kept=int(facts["kept"]), lost=int(facts["lost"]))

@@ -11,9 +11,9 @@ import msgspec
 
 from webmill.crawl.frontier.base import PAGE_RESOURCE, PRIORITIES, LastVisit
 from webmill.crawl.frontier.hops import pack_hops
-from webmill.crawl.frontier.redis.server import Server
+from webmill.crawl.frontier.redis.server import RedisServer
 from webmill.crawl.frontier.seen_urls import hash_url
-from webmill.crawl.frontier.state import DomainRow, MadeVisit, PostponedRevisit, UrlRow
+from webmill.crawl.frontier.state import DomainState, MadeVisit, PostponedRevisit, UrlRow
 
 SPAN = 10  # seconds of visits that lie in one string
 AT_ONCE = 1000
@@ -46,14 +46,14 @@ class RedisVisits:
     """Changes are collected with `put`, as part of the transaction that began last."""
 
     def __init__(
-        self, server: Server, *, key: Callable[..., str], put: Callable[..., None], last: int
+        self, server: RedisServer, *, key: Callable[..., str], put: Callable[..., None], last: int
     ) -> None:  # fmt: skip
         self._server, self._key, self._put, self._last = server, key, put, last
         self.begin()
 
     def begin(self) -> None:
         self.earliest_revisit: dict[int, float] = {}  # by domain
-        self._in_hand: dict[int, tuple[DomainRow, bytes, VisitRow]] = {}  # visits that are to be repeated
+        self._in_hand: dict[int, tuple[DomainState, bytes, VisitRow]] = {}  # visits that are to be repeated
         self._spans: dict[int, list[bytes]] = {}
 
     def end(self) -> None:
@@ -63,13 +63,13 @@ class RedisVisits:
 
     # Changes
 
-    def find(self, held: Sequence[tuple[DomainRow, UrlRow]]) -> None:
-        """Of what is in hand to be visited again: `postpone` needs them."""
+    def find(self, held: Sequence[tuple[DomainState, UrlRow]]) -> None:
+        """Read the visits of URLs in hand that are to be visited again: `postpone` needs them."""
         hashes = [hash_url(item.url.encode()) for _, item in held]
         for (domain, _), hash_, kept in zip(held, hashes, self._ask(hashes), strict=True):
             self._in_hand[kept.id] = (domain, hash_, kept)
 
-    def put(self, visits: Iterable[MadeVisit], domains: Mapping[int, DomainRow]) -> None:
+    def put(self, visits: Iterable[MadeVisit], domains: Mapping[int, DomainState]) -> None:
         for row, domain, visit, revisit_due in visits:
             if not row.visit_id:
                 self._last += 1
@@ -86,7 +86,7 @@ class RedisVisits:
             kept.revisit_due, kept.attempts = max(kept.revisit_due or 0.0, not_before), attempts
             self._keep(domain, hash_, kept)
 
-    def _keep(self, domain: DomainRow, hash_: bytes, kept: VisitRow) -> None:
+    def _keep(self, domain: DomainState, hash_: bytes, kept: VisitRow) -> None:
         self._put("HSET", self._key("visited"), hash_, _pack_kept(kept))
         if kept.revisit_due is not None:
             where = self._key("revisits", kept.priority, domain.name)
@@ -100,8 +100,8 @@ class RedisVisits:
 
     # Questions
 
-    def due(self, domains: Sequence[DomainRow], *, now: float, count: int) -> dict[int, list[DueRevisit]]:
-        """The first ones of each domain."""
+    def due(self, domains: Sequence[DomainState], *, now: float, count: int) -> dict[int, list[DueRevisit]]:
+        """Return the first due revisits of each domain."""
         where = [(row, priority) for row in domains for priority in range(PAGE_RESOURCE, PRIORITIES)]
         asked = (
             ("ZRANGEBYSCORE", self._key("revisits", priority, row.name), "-inf", repr(now), "LIMIT", 0, count)
@@ -123,7 +123,7 @@ class RedisVisits:
         return visit if visit and visit.url == url else None
 
     def between(self, since: float, until: float) -> Iterator[LastVisit]:
-        """In the order of their time; of each URL the last one."""
+        """Yield visits in the order of their time; of each URL the last one."""
         span = math.floor(since / SPAN)
         while spans := self._server.ask("ZRANGEBYSCORE", self._key("visited:times"), span, "+inf", "LIMIT", 0, 1):
             span = int(spans[0])
@@ -140,7 +140,7 @@ class RedisVisits:
                 return
 
     def hashes(self) -> Iterator[bytes]:
-        """Of all visited URLs, some maybe twice."""
+        """Yield the hashes of all visited URLs, some maybe twice."""
         with self._server.errors():
             for hash_, _ in self._server.client.hscan_iter(self._key("visited"), count=AT_ONCE):
                 yield hash_
