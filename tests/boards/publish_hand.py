@@ -31,7 +31,7 @@ from webmill.publish.publication import PublishOptions
 
 OPTIONS = PublishOptions(inline=4, force=True, facets=("campus",))
 LEASE = 4.0  # seconds that a killed worker's job is lost; many beats of a living one
-LABOUR = msgspec.structs.replace(QUICK, beat=0.2)
+LABOUR = msgspec.structs.replace(QUICK, heartbeat_interval=0.2)
 POISON = "kills whoever reads it"
 
 
@@ -71,7 +71,7 @@ def main() -> None:
 def whole(storage: LocalStorage, queue: SqliteQueue, town: FileTown, options: PublishOptions) -> None:
     """Everything in one thread, so that each of its writes has a number."""
     planning = RunOptions(holder=this_process(), publish=options)
-    plan = start_run(storage, queue, town.boards, planning=planning)
+    plan = start_run(storage, queue, town.boards, options=planning)
     previous = PreviousVersion(storage)
     with queue.consume() as consumer:
         while aggregated(storage, queue, plan.run, options) is None:
@@ -90,11 +90,11 @@ def aggregated(storage: LocalStorage, queue: SqliteQueue, run: str, options: Pub
 
 def run_on(storage: LocalStorage, queue: SqliteQueue, town: FileTown) -> None:
     """One run after the other; workers and other aggregators are elsewhere."""
-    around = RunContext(stop=threading.Event(), glance=0.02)
+    around = RunContext(stop=threading.Event(), poll_interval=0.02)
     while True:
         try:
             deadline = timedelta(minutes=10)
-            outcome = run_once(storage, queue, town.boards, deadline=deadline, options=OPTIONS, around=around)
+            outcome = run_once(storage, queue, town.boards, deadline=deadline, options=OPTIONS, context=around)
             say(f"published {outcome.version} {outcome.refused}")
         except (Conflict, Unavailable) as error:
             say(f"not this time: {error}")

@@ -22,7 +22,7 @@ from webmill.publish.publication import PublishOptions
 from webmill.publish.types import PublishProblem
 
 LONG = timedelta(minutes=5)
-QUICK = BoardWorkerOptions(threads=4, attempts=3, beat=1.0, first_delay=0.01, longest_delay=0.05)
+QUICK = BoardWorkerOptions(threads=4, attempts=3, heartbeat_interval=1.0, first_delay=0.01, longest_delay=0.05)
 
 
 def boards(count: int) -> list[Board]:
@@ -116,10 +116,10 @@ def cycle(
     labour: BoardWorkerOptions = QUICK,
 ) -> RunOutcome:
     """One run with workers of its own."""
-    around = RunContext(stop=threading.Event(), glance=0.02)
+    around = RunContext(stop=threading.Event(), poll_interval=0.02)
     with working(storage, queue, town, labour):
         options = options or PublishOptions(facets=("campus",))
-        return run_once(storage, queue, town.boards, deadline=deadline, options=options, around=around)
+        return run_once(storage, queue, town.boards, deadline=deadline, options=options, context=around)
 
 
 def file_of(storage: Readable, outcome: RunOutcome, key: str) -> Any:

@@ -159,7 +159,7 @@ def known(reading: BoardResult) -> dict[str, KnownNotice]:
 
 
 def university_boards() -> tuple[Board, ...]:
-    return read_board_list(university.board_list(), complaint_about=selector_error).boards
+    return read_board_list(university.board_list(), selector_error=selector_error).boards
 
 
 def read_all(

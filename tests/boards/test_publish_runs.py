@@ -265,7 +265,7 @@ def test_at_the_deadline_what_is_there_is_published_and_the_rest_is_told(
     cycle(storage, queue, town)
     town.texts[D(0)]["0"] = "new"
     town.texts[D(1)]["0"] = "too late"
-    plan = start_run(storage, queue, town.boards, planning=RunOptions(deadline=timedelta(hours=1)))
+    plan = start_run(storage, queue, town.boards, options=RunOptions(deadline=timedelta(hours=1)))
     for delivery in take(queue, 4):
         if parse_job(delivery.body).board.source != D(1):
             process_job(storage, parse_job(delivery.body), reader=town, previous=PreviousVersion(storage))
@@ -310,8 +310,8 @@ def test_one_run_at_a_time_and_one_that_was_left_behind_is_given_up(storage: Sto
     assert open_runs(storage) == [plan.run]
     run_lock.release(storage, plan.run)
     with working(storage, queue, town):
-        around = RunContext(stop=threading.Event(), glance=0.02)
-        assert run_once(storage, queue, town.boards, deadline=LONG, options=PublishOptions(), around=around).version
+        around = RunContext(stop=threading.Event(), poll_interval=0.02)
+        assert run_once(storage, queue, town.boards, deadline=LONG, options=PublishOptions(), context=around).version
     assert closure(storage) == town.content()
     assert open_runs(storage) == []
     assert late > START
@@ -518,18 +518,20 @@ def test_a_run_that_failed_does_not_keep_the_next_one_of_its_process_away() -> N
 
     storage = Failing()
     storage.fails = False
-    around = RunContext(stop=threading.Event(), glance=0.02)
+    around = RunContext(stop=threading.Event(), poll_interval=0.02)
     with working(storage, queue, town):
 
         def once() -> str | None:
-            return run_once(storage, queue, town.boards, deadline=LONG, options=PublishOptions(), around=around).version
+            return run_once(
+                storage, queue, town.boards, deadline=LONG, options=PublishOptions(), context=around
+            ).version
 
         def break_it(_: Any) -> None:
             storage.fails = True
 
-        breaking = RunContext(stop=threading.Event(), glance=0.02, watch=break_it)
+        breaking = RunContext(stop=threading.Event(), poll_interval=0.02, on_progress=break_it)
         with pytest.raises(BadInput):
-            run_once(storage, queue, town.boards, deadline=LONG, options=PublishOptions(), around=breaking)
+            run_once(storage, queue, town.boards, deadline=LONG, options=PublishOptions(), context=breaking)
         storage.fails = False
         assert once()
     assert len(history.list_versions(storage)) == 1  # the first run was complete, and the second has published that

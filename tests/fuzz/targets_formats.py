@@ -254,7 +254,7 @@ TARGETS = (
     Target("search-query", take_search, (b'ferry "the town" -old OR title:new* site:a.example lang:en',)),
     Target("cdx-query", take_cdx_question, (b"*.example.com/\n!=status:200\n~mime:text/.*", b"http://a.example/x*")),
     Target("settings", take_settings, (SETTINGS,)),
-    Target("board-list", lambda data: read_board_list(data, complaint_about=selector_error), SITE_MAPS),
+    Target("board-list", lambda data: read_board_list(data, selector_error=selector_error), SITE_MAPS),
     Target("manifest", lambda data: parse_manifest(text(data).splitlines(), source="m"), (b"WARC:a|WAT:b|WET:c\nd\n",)),
     Target(
         "times",

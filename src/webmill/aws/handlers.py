@@ -88,7 +88,7 @@ def orchestrate(event: Event, context: LambdaContext) -> Answer:  # noqa: ARG001
         deadline=timedelta(seconds=around.settings.deadline), publish=publish_options(around, found, event)
     )
     try:
-        plan = begin(storage, queue, found.boards, broken=broken_entries(found), planning=planning)
+        plan = begin(storage, queue, found.boards, broken=broken_entries(found), options=planning)
     except Conflict as error:
         log.info("no run is begun", extra={"why": str(error)})
         return {"run": None, "why": str(error)}
@@ -101,7 +101,7 @@ def work(event: Event, context: LambdaContext) -> Answer:
     records: Sequence[Event] = event["Records"]
     handed = EventQueue(queue, records)
     beat = min(15.0, around.queue.lease / 4)
-    labour = BoardWorkerOptions(threads=len(records), attempts=around.queue.attempts, beat=beat)
+    labour = BoardWorkerOptions(threads=len(records), attempts=around.queue.attempts, heartbeat_interval=beat)
     time.sleep(around.settings.delay)  # another environment may have asked these hosts a moment ago
     with BoardReader(reader_options(around, seconds=context.get_remaining_time_in_millis() / 1000)) as reader:
         workers = BoardWorkers(storage, handed, reader, labour)
@@ -135,7 +135,7 @@ def aggregate(event: Event, context: LambdaContext) -> Answer:  # noqa: ARG001
 
 def read_boards(around: environment.LambdaEnvironment, storage: Storage) -> BoardList:
     key = around.settings.site_map
-    return read_board_list(storage.read(key), source=key, complaint_about=selector_error)
+    return read_board_list(storage.read(key), source=key, selector_error=selector_error)
 
 
 def publish_options(around: environment.LambdaEnvironment, found: BoardList, event: Event) -> PublishOptions:

@@ -1,7 +1,7 @@
-"""The aggregator: puts the fragments of a run together and makes the version live.
+"""The aggregator: assembles the fragments of a run and makes the version live.
 
-It commits when every planned job has a fragment or was given up, or at the deadline. An empty queue says nothing: a
-message may be in the hands of a worker that is paused, or on its way.
+It commits when every planned job has a fragment or was abandoned, or at the deadline. An empty queue proves nothing: a
+message may be held by a paused worker, or on its way.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ NotesBySource: TypeAlias = dict[str, tuple[ItemNote, ...]]  # by source
 
 
 class RunOutcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of a run. `version` is None when it was `refused`, for this reason; the one that was live before when
+    """The outcome of a run. `version` is None when it was `refused`, for this reason; the one that was live before when
     nothing has changed since.
     """
 
@@ -57,7 +57,7 @@ class RunOutcome(msgspec.Struct, frozen=True, kw_only=True):
     planned: int = 0
     missing: int = 0  # jobs that were not done before the deadline
     failed: tuple[str, ...] = ()  # sources
-    left_out: int = 0  # entries of the board list of which nobody can tell what they were
+    left_out: int = 0  # entries of the board list that could not be identified
     problems: tuple[PublishProblem, ...] = ()  # the first few
 
 
@@ -69,10 +69,10 @@ def aggregate(
     options: PublishOptions | None = None,
     now: Callable[[], datetime] = utc_now,
 ) -> RunOutcome | None:
-    """None: the run is not complete, and its deadline not over. `NotFound`: there is no such run, or it is over.
+    """Publish a run; None while it is not complete, and its deadline not over. `NotFound`: no such run, or it is over.
 
-    `queue`: where to look for jobs that killed every worker who tried them; None where somebody else does
-    (`abandon_dead_letters`). Several may call this: the run is published once.
+    `queue`: where jobs are dead letters that killed every worker; None if somebody else handles them
+    (`abandon_dead_letters`). Several processes may call this: the run is published once.
     """
     plan = read_plan(storage, run)
     if not check_progress(storage, queue, plan).is_complete and now() < plan.deadline:
@@ -83,13 +83,13 @@ def aggregate(
 
 
 def check_progress(storage: Storage, queue: Queue | None, plan: RunPlan) -> RunProgress:
-    """How far the run is. `NotFound` when another aggregator has ended it."""
+    """Return the progress of the run. `NotFound` when another aggregator has ended it."""
     if queue and queue.stats().buried:
         abandon_dead_letters(storage, queue.dead_letters(), plan=plan)
-    seen = read_progress(storage, plan)
-    if not seen.is_complete:
+    progress = read_progress(storage, plan)
+    if not progress.is_complete:
         check_open(storage, plan.run)
-    return seen
+    return progress
 
 
 def check_open(storage: Readable, run: str) -> None:
@@ -98,13 +98,13 @@ def check_open(storage: Readable, run: str) -> None:
 
 
 def abandon_dead_letters(storage: Storage, letters: Iterable[DeadLetter], *, plan: RunPlan | None = None) -> int:
-    """Of each job in the dead letters its error as the final word, so that nobody waits for it; how many there were."""
+    """Abandon each job among the dead letters with its error, so that nobody waits for it. Return how many."""
     count = 0
     for letter in letters:
         try:
             job = parse_job(letter.body)
         except BadInput:
-            continue  # of another run of another program
+            continue  # of another program
         if plan is None or job.run == plan.run:
             abandon_job(storage, job.run, failed_fragment(job, letter.last_error, attempts=letter.attempts))
             count += 1
@@ -114,7 +114,7 @@ def abandon_dead_letters(storage: Storage, letters: Iterable[DeadLetter], *, pla
 def failed_fragment(
     job: BoardJob, reason: str, *, attempts: int, problems: tuple[PublishProblem, ...] = ()
 ) -> Fragment:
-    message = f"given up after {attempts} attempts: {reason}"
+    message = f"failed after {attempts} attempts: {reason}"
     last = PublishProblem(stage="job", source=job.board.source, url=job.board.url, message=message, retryable=True)
     return Fragment(job=job.board.source, problems=(*problems, last), failed=True)
 
@@ -122,12 +122,12 @@ def failed_fragment(
 def publish_run(storage: Storage, plan: RunPlan, *, options: PublishOptions, now: Callable[[], datetime]) -> RunOutcome:
     options = msgspec.structs.replace(options, even_if_same=options.force)
     with Publication.join(storage, plan.run, options=options, now=now, started=plan.planned_at) as publication:
-        gleaned = assemble(storage, plan, publication)
-        check_open(storage, plan.run)  # or fragments went while we read them
-        publication.blobs.tally.add(gleaned.blobs)
-        publication.counts.update(gleaned.counts)
-        publication.counts["content_blobs_written"] = gleaned.blobs.written  # the rest are shards of indexes
-        publication.attach(NOTES, encode(collect_notes(storage, gleaned)))
+        summary = assemble(storage, plan, publication)
+        check_open(storage, plan.run)  # or fragments were removed while we read them
+        publication.blobs.tally.add(summary.blobs)
+        publication.counts.update(summary.counts)
+        publication.counts["content_blobs_written"] = summary.blobs.written  # the rest are shards of indexes
+        publication.attach(NOTES, encode(collect_notes(storage, summary)))
         published, refused = None, ""
         try:
             published = commit_with_rebase(publication)
@@ -140,25 +140,25 @@ def publish_run(storage: Storage, plan: RunPlan, *, options: PublishOptions, now
         is_new=published.is_new if published else False,
         refused=refused,
         planned=len({job.source for job in plan.jobs} | {one.source for one in plan.broken if one.source}),
-        missing=len(gleaned.missing),
-        failed=tuple(dict.fromkeys(gleaned.failed)),
+        missing=len(summary.missing),
+        failed=tuple(dict.fromkeys(summary.failed)),
         left_out=sum(not one.source for one in plan.broken),
-        problems=tuple(gleaned.problems),
+        problems=tuple(summary.problems),
     )
 
 
-def collect_notes(storage: Readable, gleaned: FragmentSummary) -> NotesBySource:
-    """Those of this run, and of the version before for the sources that are kept of it."""
+def collect_notes(storage: Readable, summary: FragmentSummary) -> NotesBySource:
+    """Return the notes of this run, and of the previous version for the sources that are kept of it."""
     try:
         before = read_notes(storage, history.live_version(storage))
     except NotFound:
         before = {}
-    kept = {source: before[source] for source in (*gleaned.failed, *gleaned.missing) if source in before}
-    return gleaned.notes | kept
+    kept = {source: before[source] for source in (*summary.failed, *summary.missing) if source in before}
+    return summary.notes | kept
 
 
 def read_notes(storage: Readable, version: Version) -> NotesBySource:
-    """Empty where the version was made by a publisher who takes none."""
+    """Return the notes of a version; none if its publisher wrote none."""
     try:
         return decode(read_file(storage, version, NOTES), NotesBySource, source=NOTES)
     except NotFound:
@@ -166,10 +166,10 @@ def read_notes(storage: Readable, version: Version) -> NotesBySource:
 
 
 def end_run(storage: Storage, run: str) -> None:
-    """It is published, or never will be. Left undone by a kill, the next run does it."""
+    """Clean up after a run that is published, or never will be. If this is killed, the next run does it."""
     try:
         remove_run(storage, run)
         leases.release(storage, run)
         run_lock.release(storage, run)
     except Unavailable as error:
-        log.warning("a run was not cleared away: the next one will do it", extra={"run": run, "why": str(error)})
+        log.warning("cannot clean up a run: the next one will do it", extra={"run": run, "why": str(error)})

@@ -6,8 +6,8 @@ Two forms of JSON are read, and both become a flat list of boards:
       "departments": […]}]
     {"sources": [{"source": "site/board", "url": …, "facets": {…}, "selectors": {…}}]}
 
-The identity of a board is where it stands in the map (`source`): dozens of departments call theirs "notice". A board
-that cannot be used is left out and told, with its path in the JSON; the others stay.
+The identity of a board is its path in the list (`source`): dozens of departments call theirs "notice". A board that
+cannot be used is left out and reported, with its path in the JSON; the others stay.
 """
 
 from __future__ import annotations
@@ -68,11 +68,11 @@ class Board(Struct, frozen=True, kw_only=True, omit_defaults=True):
     name: str = ""
     facets: dict[str, str] = {}
     selectors: Selectors = Selectors()
-    cms: str = ""  # empty: by the looks of its pages
+    cms: str = ""  # empty: recognised by its pages
 
 
 class BoardListProblem(Struct, frozen=True):
-    """`path` is where in the JSON: `$[0].colleges[2].departments[1].boards[0].url`.
+    """A fault of a board list. `path` is where in the JSON: `$[0].colleges[2].departments[1].boards[0].url`.
 
     `reason` is one of not_an_object, not_a_list, missing, not_text, too_long, bad_url, bad_selector, unknown_key,
     duplicate, same_url, too_many.
@@ -81,7 +81,7 @@ class BoardListProblem(Struct, frozen=True):
     path: str
     reason: str
     message: str
-    source: str = ""  # of the board, when that much could be read
+    source: str = ""  # of the board, if known
     is_dropped: bool = True  # the board is not among `boards`
 
 
@@ -91,32 +91,32 @@ class BoardList(Struct, frozen=True):
 
 
 def accept_selector(css: str) -> str:  # noqa: ARG001
-    """Takes every selector for a good one."""
+    """Accept every selector."""
     return ""
 
 
 def read_board_list(
-    data: bytes, *, source: str = "", complaint_about: Callable[[str], str] = accept_selector
+    data: bytes, *, source: str = "", selector_error: Callable[[str], str] = accept_selector
 ) -> BoardList:
-    """BadInput when it is no board list, or when no board of it can be used. `source` names the file in messages.
+    """Parse a board list. BadInput when no board of it can be used. `source` names the file in messages.
 
-    `complaint_about` tells what is wrong with a selector, or nothing (`boards.listing.complaint_about`).
+    `selector_error` returns what is wrong with a selector, or nothing (`boards.listing.selector_error`).
     """
     try:
         root: Json = msgspec.json.decode(data)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise BadInput(f"not JSON: {error}", reason="bad_board_list", source=source or None) from error
-    reader = _BoardListReader(complaint_about)
+    reader = _BoardListReader(selector_error)
     reader.read(root)
     if not reader.boards:
-        first = next(iter(reader.complaints), None)
+        first = next(iter(reader.problems), None)
         why = f": {first.path}: {first.message}" if first else ""
-        raise BadInput(f"no board that can be used{why}", reason="bad_board_list", source=source or None)
-    return BoardList(tuple(reader.boards.values()), tuple(reader.complaints))
+        raise BadInput(f"no usable board{why}", reason="bad_board_list", source=source or None)
+    return BoardList(tuple(reader.boards.values()), tuple(reader.problems))
 
 
 class _BoardPath(Struct, frozen=True):
-    """Where we are in the map: names for people, parts of the identity."""
+    """The path to a board: names for people, and parts of the identity."""
 
     names: dict[str, str] = {}
     parts: tuple[str, ...] = ()
@@ -126,7 +126,7 @@ class _BoardPath(Struct, frozen=True):
 
 
 class _BadValue(Exception):
-    """One value of a board cannot be used."""
+    """A value of a board that cannot be used."""
 
     def __init__(self, path: str, reason: str, message: str) -> None:
         super().__init__(message)
@@ -134,10 +134,10 @@ class _BadValue(Exception):
 
 
 class _BoardListReader:
-    def __init__(self, complaint_about: Callable[[str], str]) -> None:
-        self._complaint_about = complaint_about
+    def __init__(self, selector_error: Callable[[str], str]) -> None:
+        self._selector_error = selector_error
         self.boards: dict[str, Board] = {}  # by source
-        self.complaints: list[BoardListProblem] = []
+        self.problems: list[BoardListProblem] = []
         self._urls: dict[str, str] = {}  # url -> the first source that has it
 
     def read(self, root: Json) -> None:
@@ -161,26 +161,24 @@ class _BoardListReader:
 
     def _objects(self, value: Json, path: str) -> Iterator[tuple[str, Object]]:
         if not isinstance(value, list):
-            self._complain(path, "not_a_list", f"a list is expected here, not {_type_name(value)}")
+            self._report(path, "not_a_list", f"a list is expected here, not {_type_name(value)}")
             return
         for index, one in enumerate(value):
             if isinstance(one, dict):
                 yield f"{path}[{index}]", one
             else:
-                self._complain(
-                    f"{path}[{index}]", "not_an_object", f"an object is expected here, not {_type_name(one)}"
-                )
+                self._report(f"{path}[{index}]", "not_an_object", f"an object is expected here, not {_type_name(one)}")
 
     def _add(self, path: str, one: Object, place: _BoardPath) -> None:
         source = ""
         try:
             source = _source_of(one, path, place)
             board = self._board(one, path, place, source)
-        except _BadValue as wrong:
-            self._complain(wrong.path, wrong.reason, wrong.message, source=source)
+        except _BadValue as bad:
+            self._report(bad.path, bad.reason, bad.message, source=source)
             return
         if len(self.boards) >= MAX_BOARDS:
-            self._complain(path, "too_many", f"more than {MAX_BOARDS} boards", source=source)
+            self._report(path, "too_many", f"more than {MAX_BOARDS} boards", source=source)
         elif unique := self._unique(board, path):
             self.boards[unique.source] = unique
 
@@ -200,48 +198,46 @@ class _BoardListReader:
         )
 
     def _selectors(self, one: Object, path: str, source: str) -> Selectors:
-        """Given together as `selectors`, or one by one as `row_selector`, `title_selector`…"""
+        """Return the selectors, given together as `selectors` or singly as `row_selector`, `title_selector`…"""
         given = one.get("selectors", {})
         if not isinstance(given, dict):
             raise _BadValue(
                 f"{path}.selectors", "not_an_object", f"an object is expected here, not {_type_name(given)}"
             )
         found: dict[str, str] = {}
-        for key, at, holder in (*((key, f"{path}.selectors", given) for key in given), *_single_ones(one, path)):
+        for key, at, holder in (*((key, f"{path}.selectors", given) for key in given), *_single_selectors(one, path)):
             field = _FIELDS.get(key)
             if field is None:
-                self._complain(
-                    f"{at}.{key}", "unknown_key", "no selector of this name", source=source, is_dropped=False
-                )
+                self._report(f"{at}.{key}", "unknown_key", "unknown selector", source=source, is_dropped=False)
             elif text := _text(holder, key, at):
                 self._check(text, field, f"{at}.{key}")
                 found[field] = text
         return Selectors(**found)
 
     def _check(self, text: str, field: str, path: str) -> None:
-        if field != "link_attribute" and (wrong := self._complaint_about(text)):
-            raise _BadValue(path, "bad_selector", f"{text[:200]!r}: {wrong}")
+        if field != "link_attribute" and (error := self._selector_error(text)):
+            raise _BadValue(path, "bad_selector", f"{text[:200]!r}: {error}")
 
     def _unique(self, board: Board, path: str) -> Board | None:
-        """Of two boards with one identity the second is the same, or gets another: its address tells them apart."""
+        """Return the board with a unique identity. One that repeats another is dropped; with another URL, renamed."""
         there = self.boards.get(board.source)
         if there and there.url == board.url:
-            self._complain(path, "duplicate", f"the same board as before: {board.source}", source=board.source)
+            self._report(path, "duplicate", f"repeats the board {board.source}", source=board.source)
             return None
         if there:
             other = f"{board.source}~{sha256(board.url.encode()).hexdigest()[:8]}"
-            message = f"a second board {board.source}; it is called {other}"
-            self._complain(path, "duplicate", message, source=other, is_dropped=other in self.boards)
+            message = f"a second board {board.source}; it is named {other}"
+            self._report(path, "duplicate", message, source=other, is_dropped=other in self.boards)
             return None if other in self.boards else msgspec.structs.replace(board, source=other)
         first = self._urls.setdefault(board.url, board.source)
         if first != board.source:
-            message = f"the same address as {first}: its notices will be there twice"
-            self._complain(path, "same_url", message, source=board.source, is_dropped=False)
+            message = f"the same URL as {first}: its notices will be published twice"
+            self._report(path, "same_url", message, source=board.source, is_dropped=False)
         return board
 
-    def _complain(self, path: str, reason: str, message: str, *, source: str = "", is_dropped: bool = True) -> None:
-        if len(self.complaints) < MAX_LIST_PROBLEMS:
-            self.complaints.append(BoardListProblem(path, reason, message, source, is_dropped))
+    def _report(self, path: str, reason: str, message: str, *, source: str = "", is_dropped: bool = True) -> None:
+        if len(self.problems) < MAX_LIST_PROBLEMS:
+            self.problems.append(BoardListProblem(path, reason, message, source, is_dropped))
 
 
 # --- values ---
@@ -253,7 +249,7 @@ _FIELDS = {name: name for name in Selectors.__struct_fields__} | {
 }
 
 
-def _single_ones(one: Object, path: str) -> Iterator[tuple[str, str, Object]]:
+def _single_selectors(one: Object, path: str) -> Iterator[tuple[str, str, Object]]:
     for key in one:
         if key.endswith("_selector") or key == "attr_name":
             yield key, path, one
@@ -263,7 +259,7 @@ def _source_of(one: Object, path: str, place: _BoardPath) -> str:
     if not place.parts:
         source = _text(one, "source", path)
         if not source:
-            raise _BadValue(f"{path}.source", "missing", "a source needs a name of its own here")
+            raise _BadValue(f"{path}.source", "missing", "a source needs a name")
         return source
     if not _board_id(one):
         raise _BadValue(f"{path}.id", "missing", "a board needs an id or a name")
@@ -286,7 +282,7 @@ def _facets(one: Object) -> dict[str, str]:
 
 
 def _label(one: Object, key: str) -> str:
-    """A name or a number, for people; nothing where there is none."""
+    """Return a name or a number as text; empty if it is neither."""
     value = one.get(key)
     if isinstance(value, bool) or not isinstance(value, str | int):
         return ""
@@ -307,7 +303,7 @@ def _text(one: Object, key: str, path: str) -> str:
 def _url(one: Object, path: str) -> str:
     url = _text(one, "url", path)
     if not url:
-        raise _BadValue(f"{path}.url", "missing", "a board needs an address")
+        raise _BadValue(f"{path}.url", "missing", "a board needs a URL")
     try:
         return normalise(url)
     except BadInput as error:

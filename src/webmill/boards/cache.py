@@ -1,6 +1,6 @@
-"""What readers of one machine remember: validators and what was read of pages, robots.txt files.
+"""The cache of all readers of a machine: validators, parsed pages and robots.txt files.
 
-Losing it costs requests, nothing else. So a write is not synced, and a value that a newer version cannot read is none.
+Losing it costs only requests. So writes are not synced, and a value that a newer version cannot read is ignored.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ SCHEMA = Schema(
 
 
 class RefusedPage(Struct, frozen=True, tag="refused"):
-    """A page that will not be there for us however often it is asked for."""
+    """A page that will be refused however often it is requested."""
 
     message: str
 
 
 class CachedPage(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """`checked` is when it was last asked for, `read` when it came. Of a body: `row` and `date` of its listing."""
+    """A cached page. `checked`: when it was last requested; `read`: when it came. Of a body: `row` and `date`."""
 
     value: NoticeListing | NoticeBody | RefusedPage
     checked: float
@@ -63,7 +63,7 @@ class PageCache:
         with self._database.write_relaxed() as run:
             run("INSERT OR REPLACE INTO page VALUES (?, ?, ?)", (key, cached.checked, msgspec.msgpack.encode(cached)))
 
-    def forget_old(self, now: float) -> None:
+    def delete_unused(self, now: float) -> None:
         with self._database.write_relaxed() as run:
             run("DELETE FROM page WHERE used < ?", (now - KEEP_SECONDS,))
 
@@ -75,7 +75,7 @@ class PageCache:
             return None
 
     def excluded(self) -> Iterator[str]:
-        """No domain: who writes a board into the list wants it to be read."""
+        """Yield no domain: a board in the list is meant to be read."""
         return iter(())
 
     def keep_robots(self, entry: RobotsEntry) -> None:

@@ -1,7 +1,7 @@
-"""What the boards of well-known content management systems look like: selectors for what a board list leaves open.
+"""Selectors for the boards of well-known content management systems, for what a board list leaves open.
 
-A system is recognised by the address of a board or by something that only its pages hold. What nothing fits is read as
-a table or a list whose rows have links.
+A system is recognised by the URL of a board or by text that only its pages hold. Other boards are read as a table or a
+list whose rows have links.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ FILES = "a[download], a[href*='download'], a[href*='Download'], a[href*='fileDow
 
 
 class CmsPattern(Struct, frozen=True, kw_only=True):
-    """Signs are looked for in the address of a board and in the text of its page."""
+    """The selectors of a system, and text in the URL or the page that identifies it."""
 
     name: str
     in_url: tuple[str, ...] = ()
@@ -120,7 +120,7 @@ _BY_NAME = {pattern.name: pattern for pattern in (*PATTERNS, GENERIC)}
 
 
 def candidate_patterns(board: Board, url: str, html: str) -> list[CmsPattern]:
-    """What it may be, the likeliest first: by its name, by the address, by the page. The generic one is the last."""
+    """Return the patterns to try, the likeliest first: by name, by URL, by page; the generic one last."""
     if board.cms in _BY_NAME:
         return [_BY_NAME[board.cms]]
     by_url = [pattern for pattern in PATTERNS if any(sign in url for sign in pattern.in_url)]
@@ -129,7 +129,7 @@ def candidate_patterns(board: Board, url: str, html: str) -> list[CmsPattern]:
 
 
 def merge_selectors(board: Board, pattern: CmsPattern) -> Selectors:
-    """Field by field: the board's own, else that of its pattern, else the generic one."""
+    """Return the selectors, field by field: the board's own, else those of the pattern, else the generic ones."""
     layers = (board.selectors, pattern.selectors, GENERIC.selectors)
     fields = Selectors.__struct_fields__
     return Selectors(**{field: next(filter(None, (getattr(one, field) for one in layers)), "") for field in fields})

@@ -1,4 +1,4 @@
-"""A job: one board to read in one run. It carries all that a worker needs, so that a worker needs no board list."""
+"""Jobs: one board to read in one run. A job holds all that a worker needs, so that it needs no board list."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from webmill.publish.keys import check_run, sha256
 from webmill.publish.types import PublishProblem, decode, encode
 from webmill.settings import QueueSettings
 
-QUEUE = "webmill-publish"  # its name where a broker has many
+QUEUE = "webmill-publish"  # its name on a broker
 RUN_KIND = "boards"  # of `publish.runs.KINDS`
 
 
@@ -38,9 +38,9 @@ def make_plan(
 
 
 def broken_entries(found: BoardList) -> list[PublishProblem]:
-    """Boards that a mistake in the board list has left out: nobody meant to remove what they hold.
+    """Return the boards left out because of a mistake in the board list: nobody meant to remove their notices.
 
-    Not a board that is there twice: nothing of it is lost.
+    Not a repeated board: nothing of it is lost.
     """
     return [
         PublishProblem(stage="site_map", source=one.source or None, message=f"{one.path}: {one.message}")
@@ -56,12 +56,12 @@ def make_messages(plan: RunPlan, boards: Iterable[Board]) -> Iterator[Message]:
 
 
 def message_id(run: str, source: str) -> str:
-    """Short and plain: SQS takes 128 letters, and a source has any."""
+    """Return a short id: SQS takes 128 plain characters, and a source may have any."""
     return f"{run}.{sha256(source.encode(errors='surrogatepass'))[:32]}"
 
 
 def parse_job(body: bytes) -> BoardJob:
-    """`BadInput` for what is no job of ours."""
+    """Return the job of a message. `BadInput` for another message."""
     job = decode(body, BoardJob, source="a message")
     check_run(job.run)
     if not job.board.source:

@@ -1,4 +1,4 @@
-"""Links of boards: without what changes by itself, and the number of a notice in them."""
+"""Links to notices: cleaned of what changes by itself, and the number of the notice in them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _VOLATILE_NAMES = (
     "jsessionid phpsessid aspsessionid sessionid session_id sid cftoken cfid token csrf _csrf fbclid gclid _ timestamp"
     " rnd"
 )
-# Where in the listing it stood, or how it was searched for: dropped when the notice itself is named.
+# Position in the listing, or how it was searched: dropped when the link names the notice itself.
 _POSITION_NAMES = (
     "page pageindex pageno pagenum pageunit cpage curpage offset limit article.offset articlelimit srsearchkey"
     " srsearchval srcategoryid sfl stx sst sod sop spt search_target search_keyword searchkey searchval searchcondition"
@@ -32,7 +32,7 @@ _PATH_SESSION = re.compile(r";(?:jsessionid|phpsessid|sid)=[^/?;]*", re.IGNORECA
 
 
 def clean_link(base: str, href: str) -> str:
-    """Absolute, and the same tomorrow. BadInput for what cannot be fetched."""
+    """Return the link absolute and without session ids and the like. BadInput for what cannot be fetched."""
     url = urls.join(base, href.strip())
     start, _, query = url.partition("?")
     start = _PATH_SESSION.sub("", start)
@@ -50,7 +50,7 @@ def _is_volatile(pair: str, *, names_notice: bool) -> bool:
 
 
 def notice_number(url: str) -> str:
-    """The number that names the notice in its link; 16 digits of a hash of the link when there is none."""
+    """Return the number of the notice in its link; 16 digits of a hash of the link if there is none."""
     start, _, query = url.partition("?")
     number = _number_in(query)
     if number is None and (found := _ARTICLE_IN_PATH.search(start) or _IN_PATH.search(start)):
@@ -64,7 +64,7 @@ def _number_in(query: str) -> str | None:
 
 
 def clean_link_or_empty(base: str, href: str) -> str:
-    """Empty for what cannot be fetched."""
+    """Return the cleaned link; empty for what cannot be fetched."""
     try:
         return clean_link(base, href)
     except BadInput:

@@ -1,4 +1,4 @@
-"""Boards: a listing page to rows, and the page of a notice to its text. Hostile: call it in a sandbox.
+"""Parses a listing page into rows, and the page of a notice into its text. Pages are hostile: call it in a sandbox.
 
 Selectors are the board's own or those of its content management system.
 """
@@ -43,7 +43,7 @@ Node: TypeAlias = Any  # selectolax has no types
 
 
 class NoticeRow(Struct, frozen=True, omit_defaults=True):
-    """One notice of a listing. What changes by itself (views, session ids in links) is not in it."""
+    """A row of a listing, without what changes by itself (views, session ids in links)."""
 
     id: str  # unique in its board: the number in its link, or else a hash of the link
     url: str
@@ -81,7 +81,7 @@ class NoticeBody(Struct, frozen=True, tag="body"):
 
 
 def selector_error(css: str) -> str:
-    """What is wrong with a selector, or nothing. For `read_board_list`."""
+    """Return what is wrong with a selector; empty if it is fine. For `read_board_list`."""
     try:
         for one in css.split("\n"):
             _matches(_parse(""), one)
@@ -91,7 +91,7 @@ def selector_error(css: str) -> str:
 
 
 def read_listing(html: bytes, *, url: str, content_type: str, board: Board, now: datetime) -> NoticeListing:
-    """`now` is aware, in the board's time zone: "today" and "3 hours ago" are counted from it.
+    """Parse a listing. `now` is in the board's time zone: "today" and "3 hours ago" are counted from it.
 
     BadInput (bad_selector).
     """
@@ -100,7 +100,7 @@ def read_listing(html: bytes, *, url: str, content_type: str, board: Board, now:
     for pattern in candidate_patterns(board, url, text):
         selectors = merge_selectors(board, pattern)
         if items := _find_all(tree, selectors.item):
-            break  # the others only looked like it
+            break
     problems: Counter[str] = Counter()
     rows: dict[str, NoticeRow] = {}
     for item in items[:MAX_ROWS]:
@@ -120,7 +120,7 @@ def read_listing(html: bytes, *, url: str, content_type: str, board: Board, now:
 
 
 def read_body(html: bytes, *, url: str, content_type: str, board: Board) -> NoticeBody:
-    """BadInput (bad_selector)."""
+    """Parse the page of a notice. BadInput (bad_selector)."""
     text = decode_page(html, content_type=content_type).text
     selectors, tree = merge_selectors(board, candidate_patterns(board, url, text)[0]), _parse(text)
     found = _first(tree, selectors.body)
@@ -138,7 +138,7 @@ def read_body(html: bytes, *, url: str, content_type: str, board: Board) -> Noti
 
 
 def _row(item: Node, url: str, selectors: Selectors, now: datetime) -> NoticeRow | str:
-    """Or why it is none. A row of column names, or one that says "no notices", has no link."""
+    """Return the row, or why it is none. A row of column names, or one that says "no notices", has no link."""
     heading = _first(item, selectors.title)
     anchor = _anchor(item, heading, selectors)
     if anchor is None:
@@ -161,12 +161,12 @@ def _row(item: Node, url: str, selectors: Selectors, now: datetime) -> NoticeRow
 
 
 def _is_cell(node: Node) -> bool:
-    """The title is in it, and maybe more: how many comments, a sign that it is new."""
+    """Whether the node holds the title and maybe more: a number of comments, a "new" badge."""
     return node.tag != "a" and node.css_first("a") is not None
 
 
 def _title(node: Node) -> str:
-    """Without decorations, which come and go by themselves; unless there is nothing else."""
+    """Return the title without badges, which come and go; unless there is nothing else."""
     return _one_line(" ".join(_plain_texts(node)), MAX_TITLE) or _text_of(node, MAX_TITLE)
 
 
@@ -191,7 +191,7 @@ def _anchor(item: Node, heading: Node | None, selectors: Selectors) -> Node | No
 
 
 def _dated(row: NoticeRow, item: Node, css: str, now: datetime) -> NoticeRow:
-    """The first element that holds a date: selectors of patterns name several cells where it may be."""
+    """Return the row with the first date found: the selectors of patterns match several cells."""
     texts = [text for node in _find_all(item, css) for text in _date_texts(node)]
     for text in texts:
         if day := parse_day(text, now=now):
@@ -206,7 +206,7 @@ def _date_texts(node: Node) -> Iterator[str]:
 
 
 def _add_row(rows: dict[str, NoticeRow], row: NoticeRow, problems: Counter[str]) -> None:
-    """A pinned notice is often there twice: at the top, and where it belongs."""
+    """Add a row. A pinned notice is often listed twice: at the top, and where it belongs."""
     there = rows.get(row.id)
     if there is not None and there.url == row.url:
         problems["twice"] += 1
@@ -227,7 +227,7 @@ def _is_pinned(item: Node, css: str) -> bool:
 
 
 def _next(tree: Node, url: str, selectors: Selectors) -> str:
-    """On the same host, and not this page again."""
+    """Return the next page: on the same host, and not this page again."""
     anchor = _first(tree, selectors.next)
     if anchor is not None and not anchor.attributes.get("href"):
         anchor = _first(anchor, "a[href]")
@@ -261,7 +261,7 @@ def _parse(text: str) -> Node:
 
 
 def _find_all(node: Node, css: str) -> list[Node]:
-    """Of the first line that finds something: a comma would find what comes first on the page."""
+    """Return the matches of the first line that has any: a comma would find what comes first on the page."""
     for one in css.split("\n"):
         if found := _matches(node, one):
             return found
@@ -283,7 +283,7 @@ def _first(node: Node, css: str) -> Node | None:
 
 
 def _text_of(node: Node | None, most: int) -> str:
-    """The text as it reads, on one line."""
+    """Return the text as it reads, on one line."""
     if node is None:
         return ""
     return _one_line(node.text(deep=True, separator=" "), most)
@@ -294,5 +294,5 @@ def _one_line(text: str, most: int) -> str:
 
 
 def _without_controls(text: str) -> str:
-    """Without lone surrogates and control characters."""
+    """Return the text without lone surrogates and control characters."""
     return text.encode("utf-8", "replace").decode().translate(_CONTROLS)

@@ -1,4 +1,4 @@
-"""What rows of a listing and bodies become: notices. No input, no output."""
+"""Makes notices of the rows of a listing and their bodies. No input or output."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def make_notice(
 
 
 def notice_content(row: NoticeRow, body: NoticeBody) -> dict[str, object]:
-    """What is hashed and stored: nothing that changes by itself."""
+    """Return the content that is hashed and stored: nothing that changes by itself."""
     return {
         "title": row.title,
         "date": row.date,
@@ -62,14 +62,14 @@ def notice_content(row: NoticeRow, body: NoticeBody) -> dict[str, object]:
 
 
 def row_digest(row: NoticeRow) -> str:
-    """Other when anything that is seen of a notice in its listing is; a date that drifts by itself is not looked at."""
+    """Return a digest of everything a listing shows of a notice, without a date that drifts by itself."""
     steady = replace(row, date="", date_text="") if row.is_approximate else row
     steady = replace(steady, is_approximate=False)
     return blake2b(msgspec.msgpack.encode(steady), digest_size=16).hexdigest()
 
 
 def merge_listings(listings: Iterable[NoticeListing]) -> list[NoticeRow]:
-    """The rows of all pages, each once: a pinned notice is on every page."""
+    """Return the rows of all pages, each once: a pinned notice is on every page."""
     rows: dict[str, NoticeRow] = {}
     for listing in listings:
         for row in listing.rows:
@@ -78,14 +78,14 @@ def merge_listings(listings: Iterable[NoticeListing]) -> list[NoticeRow]:
 
 
 def best_date(row: NoticeRow, cached: CachedPage | None, known: KnownNotice | None) -> str:
-    """ "3 hours ago" was a better date when it was first seen."""
+    """Return the date of a notice. "3 hours ago" was most precise when it was first seen."""
     if not row.is_approximate:
         return row.date
     return (cached.date if cached else "") or (known.date if known else "") or row.date
 
 
 def below_last_page(ids: Iterable[str], known: Mapping[str, KnownNotice], last: NoticeListing) -> Iterator[str]:
-    """Those that stand below the last page that was read. What would stand higher up and does not was removed."""
+    """Yield the known ids that are older than the last page read. Others that are missing were removed."""
     rows = [row for row in last.rows if not row.is_pinned]
     if not rows:
         return

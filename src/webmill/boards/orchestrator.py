@@ -1,4 +1,4 @@
-"""The orchestrator: a plan into the storage, a job for each board onto the queue. It fetches nothing."""
+"""The orchestrator: stores the plan of a run, and queues a job for each board. It fetches nothing."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ MARGIN = timedelta(minutes=2)  # for the commit after the deadline
 
 
 class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """`turn_lasts`: after so long without a renewal another run may begin. None: nobody renews, so until its end."""
+    """`lock_ttl`: after so long without a renewal another run may start. None: nobody renews it during the run."""
 
     deadline: timedelta = DEADLINE
-    turn_lasts: timedelta | None = None
-    holder: Holder | None = None  # the process that sees the run through; None: no one process does
-    publish: PublishOptions = PublishOptions()  # how a run that somebody left behind is published
+    lock_ttl: timedelta | None = None
+    holder: Holder | None = None  # the process that runs it to the end; None: there is none
+    publish: PublishOptions = PublishOptions()  # for a run that was left behind
     policy: BackoffPolicy = BackoffPolicy()
 
 
@@ -44,28 +44,28 @@ def start_run(
     boards: Sequence[Board],
     *,
     broken: Sequence[PublishProblem] = (),
-    planning: RunOptions | None = None,
+    options: RunOptions | None = None,
     now: Callable[[], datetime] = utc_now,
 ) -> RunPlan:
-    """Begins a run. `Conflict` while another one is under way, on whichever machine. `broken`: see `RunPlan`.
+    """Start a run. `Conflict` while another one is under way, on whichever machine. `broken`: see `RunPlan`.
 
-    A run that was left behind is brought to its end first: published when its time is over or all is done, else given
-    up. Killed anywhere, the next call does the same with this one.
+    A run that was left behind is ended first: published if it is complete or past its deadline, else abandoned. If this
+    is killed anywhere, the next call does the same with this run.
     """
-    planning = planning or RunOptions()
+    options = options or RunOptions()
     began = now()
     run = new_run_name(RUN_KIND, began)
-    lasts = planning.turn_lasts or planning.deadline + MARGIN
-    run_lock.acquire(storage, run, at=began, lasts=lasts, holder=planning.holder)
+    lasts = options.lock_ttl or options.deadline + MARGIN
+    run_lock.acquire(storage, run, at=began, lasts=lasts, holder=options.holder)
     try:
-        check_kind(storage, RUN_KIND, force=planning.publish.force)
-        for left in open_runs(storage):
-            finish_leftover_run(storage, queue, left, options=planning.publish, now=now)
-        leases.acquire(storage, run, holder=planning.holder)
-        plan = make_plan(run, boards, at=began, deadline=planning.deadline, broken=broken)
+        check_kind(storage, RUN_KIND, force=options.publish.force)
+        for leftover in open_runs(storage):
+            finish_leftover_run(storage, queue, leftover, options=options.publish, now=now)
+        leases.acquire(storage, run, holder=options.holder)
+        plan = make_plan(run, boards, at=began, deadline=options.deadline, broken=broken)
         write_plan(storage, plan)
         drop_outdated_dead_letters(queue, plan)
-        retrying(lambda: queue.publish(make_messages(plan, boards)), policy=planning.policy)
+        retrying(lambda: queue.publish(make_messages(plan, boards)), policy=options.policy)
     except WebmillError:
         end_run(storage, run)
         raise
@@ -83,16 +83,16 @@ def finish_leftover_run(
         log.warning("a run that was left behind cannot be published", extra={"run": run, "why": str(error)})
         outcome = None
     if outcome is None:
-        log.warning("a run that was left behind is given up: this one reads its boards again", extra={"run": run})
+        log.warning("abandoning a run that was left behind: this one reads its boards again", extra={"run": run})
         end_run(storage, run)
 
 
 def drop_outdated_dead_letters(queue: Queue, plan: RunPlan) -> None:
-    """Buried jobs of earlier runs whose board is read again now: else a site that is down would bury one each time."""
+    """Drop dead letters of boards that are read again now: else a site that is down would add one each run."""
     planned = {job.id for job in plan.jobs}
     outdated = [letter.id for letter in queue.dead_letters() if _source(letter.body) in planned]
     if outdated:
-        log.info("buried jobs of earlier runs are dropped", extra={"jobs": queue.drop(outdated)})
+        log.info("dropping dead letters of earlier runs", extra={"jobs": queue.drop(outdated)})
 
 
 def _source(body: bytes) -> str | None:
@@ -103,5 +103,5 @@ def _source(body: bytes) -> str | None:
 
 
 def facet_names(found: BoardList) -> tuple[str, ...]:
-    """All but the boards themselves, of which there are too many to be worth a file each."""
+    """Return the facets of all boards, except the board itself: those are too many for a file each."""
     return tuple(sorted({facet for board in found.boards for facet in board.facets} - {"board"}))

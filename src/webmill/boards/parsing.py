@@ -1,4 +1,4 @@
-"""Parsing, in processes that can be killed: what a page does to its parser is told as BadInput, and no more."""
+"""Parses pages in child processes that can be killed: whatever a page does to its parser becomes BadInput."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class ParsedPage(Struct, frozen=True):
 
 
 class RawPage(Struct, frozen=True):
-    """A page as it came."""
+    """A page as it was received."""
 
     url: str
     payload: bytes
@@ -32,7 +32,7 @@ class RawPage(Struct, frozen=True):
 
 
 def read_page(payload: bytes, *, url: str, content_type: str, board: Board, now: datetime | None) -> ParsedPage:
-    """A listing, when it is said what time it is. Runs in the child."""
+    """Parse a listing if `now` is given, else a body. Runs in the child."""
     if now is None:
         return ParsedPage(body=read_body(payload, url=url, content_type=content_type, board=board))
     return ParsedPage(listing=read_listing(payload, url=url, content_type=content_type, board=board, now=now))
@@ -50,13 +50,13 @@ class ParserPool:
         """BadInput: bad_selector, parse_limit, parse_crash, parse_error."""
         parsed = await self._parse(page, board, now)
         if parsed.listing is None:
-            raise BadInput("the parser answered something else", reason="parse_crash")
+            raise BadInput("the parser returned something else", reason="parse_crash")
         return parsed.listing
 
     async def body(self, page: RawPage, board: Board) -> NoticeBody:
         parsed = await self._parse(page, board, None)
         if parsed.body is None:
-            raise BadInput("the parser answered something else", reason="parse_crash")
+            raise BadInput("the parser returned something else", reason="parse_crash")
         return parsed.body
 
     async def _parse(self, page: RawPage, board: Board, now: datetime | None) -> ParsedPage:
@@ -70,7 +70,7 @@ class ParserPool:
             self._idle.put(sandbox)
 
     def close(self) -> None:
-        """After what is being parsed."""
+        """Close the pool after what is being parsed."""
         self._threads.shutdown(cancel_futures=True)
         for sandbox in self._all:
             sandbox.close()

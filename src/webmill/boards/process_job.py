@@ -1,4 +1,4 @@
-"""A worker's part: read the board of a job, put its notices as blobs, hand in the fragment.
+"""Processes a job: read its board, store its notices as blobs, submit the fragment.
 
     job ─▶ known ─▶ read ─▶ blobs ─▶ fragment ─▶ (ack)
 
@@ -32,13 +32,13 @@ log = logging.getLogger(__name__)
 
 
 class AnyBoardReader(Protocol):
-    """`BoardReader`, or what stands in for it."""
+    """`BoardReader`, or a fake of it."""
 
     def read(self, board: Board, *, known: Mapping[str, KnownNotice]) -> BoardResult: ...
 
 
 class JobOutcome(msgspec.Struct, frozen=True, kw_only=True):
-    """`over`: the run has ended, or another worker was first. `given_up`: all attempts failed, for this reason."""
+    """How a job ended. `over`: the run had ended, or another worker was first. `given_up`: all attempts failed."""
 
     source: str
     result: Literal["done", "failed", "given_up", "over"]
@@ -48,14 +48,14 @@ class JobOutcome(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PreviousSource(msgspec.Struct, frozen=True):
-    """What the live version has of one source."""
+    """The items and notes of one source in the live version."""
 
     items: dict[str, PublishedItem] = {}
     notes: dict[str, ItemNote] = {}
 
 
 class PreviousVersion:
-    """The live version by source, for all threads of a worker; read anew when it is another one by now.
+    """The live version by source, for all threads of a worker; read again when it has changed.
 
     Held in memory: an estimated 1 KB for each item.
     """
@@ -95,9 +95,9 @@ def process_job(
     is_last: bool = False,
     confirm: Callable[[], None] = lambda: None,
 ) -> JobOutcome:
-    """`Unavailable`: it may work later; hand the job out again. Never when it `is_last`: then it is given up.
+    """Process a job. `Unavailable`: retry it later. Never when it `is_last`: then the job is abandoned.
 
-    `confirm` is called before the fragment is handed in; it raises `Conflict` when the job is in other hands.
+    `confirm` is called before the fragment is submitted; it raises `Conflict` when another worker has the job.
     """
     source = job.board.source
     if not is_run_open(storage, job.run):
@@ -121,20 +121,20 @@ def process_job(
 
 
 def known_notices(past: PreviousSource, blobs: BlobStore) -> dict[str, KnownNotice]:
-    """What need not be asked for again: it was read before, and its content is still there and whole."""
+    """Return the notices that need not be fetched again: their content is stored and whole."""
     return {id_: known_notice(item, past) for id_, item in past.items.items() if is_blob_sound(blobs, item.hash)}
 
 
 def known_notice(item: PublishedItem, past: PreviousSource) -> KnownNotice:
     note = past.notes.get(item.id)
     date = str(item.metadata.get("date") or "")
-    if not note or note.hash != item.hash:  # of other content: it says nothing about this one
+    if not note or note.hash != item.hash:  # the note is about other content
         return KnownNotice(hash=item.hash, date=date)
     return KnownNotice(hash=item.hash, row=note.row, checked=note.checked, date=date)
 
 
 def is_blob_sound(blobs: BlobStore, hash_: str) -> bool:
-    """A sample is read: who knows a notice does not ask for it, and so would never put it right."""
+    """Whether a blob is stored. A sample is read: a known notice is not fetched, so nothing else would repair it."""
     try:
         if random.random() < SAMPLE:  # noqa: S311  no secret
             blobs.get(hash_)

@@ -3,7 +3,7 @@
     with BoardReader(ReaderOptions(politeness=board_manners("…"), gates=Path("gates.sqlite"))) as reader:
         reading = reader.read(board, known=known)         # from any thread; many may read at once
 
-A reading never raises for anything that the web does: it becomes `BoardResult.failed` and problems.
+Reading never raises for anything that the web does: it becomes `BoardResult.failed` and problems.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ NONE_KNOWN: Mapping[str, KnownNotice] = {}
 
 
 class BoardReader:
-    """Threads share it, and wait in it for the turns of their hosts: give it many more than there are hosts.
+    """Reads boards. Threads share it, and wait in it for their hosts: use many more threads than hosts.
 
     Processes open one each, on the same `gates` and `cache` files.
     """
@@ -48,7 +48,7 @@ class BoardReader:
             self._loop = parts.enter_context(running_loop())
             self._fetching = AsyncExitStack()
             clock = gates.clock(None)
-            cache.forget_old(clock())
+            cache.delete_unused(clock())
             fetching = open_page_fetcher(
                 gates,
                 cache,
@@ -63,11 +63,11 @@ class BoardReader:
             self._tools = ReadingTools(fetcher, parsers, cache, options, zone, clock)
             self._parts = parts.pop_all()
         self._readings: set[asyncio.Task[object]] = set()
-        self._turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()  # by host
-        self._is_closed, self._door = False, threading.Lock()
+        self._host_locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()  # by host
+        self._is_closed, self._closing = False, threading.Lock()
 
     def read(self, board: Board, *, known: Mapping[str, KnownNotice] = NONE_KNOWN) -> BoardResult:
-        with self._door:  # whoever is in before it closes is told so
+        with self._closing:  # a reading that began before closing ends as failed
             if self._is_closed:
                 return failed_result(board, "the reader is closed")
             future = asyncio.run_coroutine_threadsafe(self._read(board, known), self._loop)
@@ -82,8 +82,8 @@ class BoardReader:
         assert task is not None
         self._readings.add(task)
         try:
-            # A host is asked one thing at a time anyway: board after board, each is done before its time is over.
-            async with self._turns.setdefault(host_of(board.url), asyncio.Lock()):
+            # A host gets one request at a time anyway: with one board at a time, each is done before its deadline.
+            async with self._host_locks.setdefault(host_of(board.url), asyncio.Lock()):
                 return await BoardReading(board, known, self._tools).read()
         except asyncio.CancelledError:
             return failed_result(board, "the reader was closed")
@@ -93,8 +93,8 @@ class BoardReader:
             self._readings.discard(task)
 
     def close(self) -> None:
-        """Readings under way end as failed."""
-        with self._door:
+        """Close the reader; readings under way end as failed."""
+        with self._closing:
             if self._is_closed:
                 return
             self._is_closed = True
@@ -118,7 +118,7 @@ class BoardReader:
 
 @contextmanager
 def running_loop() -> Iterator[asyncio.AbstractEventLoop]:
-    """An event loop in a thread of its own."""
+    """Run an event loop in a thread of its own."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, name="webmill-boards", daemon=True)
     thread.start()
@@ -135,7 +135,7 @@ def load_zone(name: str) -> ZoneInfo:
         return ZoneInfo(name)
     except (KeyError, ValueError, OSError) as error:
         raise Misconfigured(
-            f"no time zone {name!r} on this machine: write it as in Asia/Seoul, and install the system's tzdata"
+            f"no time zone {name!r} on this machine: write it like Asia/Seoul, or install the system's tzdata"
         ) from error
 
 

@@ -1,6 +1,6 @@
-"""One run from plan to version, seen through by one process; and runs on a schedule.
+"""Runs from plan to version, by one process; and runs on a schedule.
 
-turn ─▶ plan ─▶ jobs ─▶ (workers, here or elsewhere) ─▶ all done, or the deadline ─▶ version
+run lock ─▶ plan ─▶ jobs ─▶ (workers, here or elsewhere) ─▶ all done, or the deadline ─▶ version
 """
 
 from __future__ import annotations
@@ -28,28 +28,28 @@ from webmill.publish.types import PublishProblem
 
 log = logging.getLogger(__name__)
 
-LOCK_TTL = timedelta(minutes=2)  # without a renewal, seen from another machine
-POLL_INTERVAL = 0.5  # seconds between two looks at the run
-LOCKED_WAIT = 15.0  # seconds, while another machine has the turn
+LOCK_TTL = timedelta(minutes=2)  # of a run lock that is not renewed, for other machines
+POLL_INTERVAL = 0.5  # seconds between two checks of the progress
+LOCKED_WAIT = 15.0  # seconds, while another machine has the run lock
 
 
 class RunStopped(Exception):
-    """The operator has had enough."""
+    """The operator has stopped the run."""
 
 
 class LocalWorkers(Protocol):
-    """Workers of our own; those of other machines are nobody's here."""
+    """Workers of this process; those of other machines are not ours to watch."""
 
     def check(self) -> None:
-        """Starts again what died."""
+        """Restart workers that died."""
 
 
 class RunContext(msgspec.Struct, frozen=True, kw_only=True):
     stop: threading.Event
-    crew: LocalWorkers | None = None
-    watch: Callable[[RunProgress], None] = lambda _: None
+    workers: LocalWorkers | None = None
+    on_progress: Callable[[RunProgress], None] = lambda _: None
     now: Callable[[], datetime] = utc_now
-    glance: float = POLL_INTERVAL
+    poll_interval: float = POLL_INTERVAL
 
 
 def run_once(
@@ -60,48 +60,48 @@ def run_once(
     broken: Sequence[PublishProblem] = (),
     deadline: timedelta,
     options: PublishOptions,
-    around: RunContext,
+    context: RunContext,
 ) -> RunOutcome:
-    """`Conflict` while another run is under way. `RunStopped`: it is given up, and the next one begins anew.
+    """Run once. `Conflict` while another run is under way. `RunStopped`: abandoned; the next run starts again.
 
     `broken`: see `RunPlan`.
     """
-    planning = RunOptions(deadline=deadline, turn_lasts=LOCK_TTL, holder=this_process(), publish=options)
-    plan = start_run(storage, queue, boards, broken=broken, planning=planning, now=around.now)
+    run_options = RunOptions(deadline=deadline, lock_ttl=LOCK_TTL, holder=this_process(), publish=options)
+    plan = start_run(storage, queue, boards, broken=broken, options=run_options, now=context.now)
     try:
         with keep_renewed(storage, plan.run) as check:
-            wait_until_done(storage, queue, plan, around=around, check=check)
-            outcome = aggregate(storage, queue, plan.run, options=options, now=around.now)
+            wait_until_done(storage, queue, plan, context=context, check=check)
+            outcome = aggregate(storage, queue, plan.run, options=options, now=context.now)
     except NotFound as error:
-        raise Conflict(f"run {plan.run} was ended by somebody else: see `webmill publish list`") from error
+        raise Conflict(f"run {plan.run} was ended by another process: see `webmill publish list`") from error
     except RunStopped:
         end_run(storage, plan.run)
         raise
     except WebmillError:
-        release_run_lock(storage, plan.run)  # what there is of it is the next run's to publish or to give up
+        release_run_lock(storage, plan.run)  # the next run publishes or abandons what there is of it
         raise
-    assert outcome, "it was complete, or late"
+    assert outcome, "the run is complete, or past its deadline"
     return outcome
 
 
 def wait_until_done(
-    storage: Storage, queue: Queue, plan: RunPlan, *, around: RunContext, check: Callable[[], None]
+    storage: Storage, queue: Queue, plan: RunPlan, *, context: RunContext, check: Callable[[], None]
 ) -> None:
-    """Until the run is complete or late. A store or queue that is out of reach for a moment is asked again."""
+    """Wait until the run is complete or past its deadline. A storage or queue that is unavailable is asked again."""
     while True:
         check()
         try:
-            seen = check_progress(storage, queue, plan)
-            around.watch(seen)
-            if seen.is_complete:
+            progress = check_progress(storage, queue, plan)
+            context.on_progress(progress)
+            if progress.is_complete:
                 return
         except Unavailable as error:
-            log.warning("cannot see how far the run is", extra={"run": plan.run, "why": str(error)})
-        if around.now() >= plan.deadline:
+            log.warning("cannot read the progress of the run", extra={"run": plan.run, "why": str(error)})
+        if context.now() >= plan.deadline:
             return
-        if around.crew:
-            around.crew.check()
-        if around.stop.wait(around.glance):
+        if context.workers:
+            context.workers.check()
+        if context.stop.wait(context.poll_interval):
             raise RunStopped
 
 
@@ -109,12 +109,12 @@ def release_run_lock(storage: Storage, run: str) -> None:
     try:
         run_lock.release(storage, run)
     except WebmillError as error:
-        log.warning("a run keeps its turn", extra={"run": run, "why": str(error)})
+        log.warning("cannot release the run lock", extra={"run": run, "why": str(error)})
 
 
 @contextmanager
 def keep_renewed(storage: Storage, run: str) -> Iterator[Callable[[], None]]:
-    """Keeps the turn and the lease of a run. Gives what raises `Conflict` when the turn is lost."""
+    """Renew the run lock and the lease in a thread. Yields a check that raises `Conflict` when the lock is lost."""
     over, lost = threading.Event(), threading.Event()
 
     def renew() -> None:
@@ -126,27 +126,29 @@ def keep_renewed(storage: Storage, run: str) -> Iterator[Callable[[], None]]:
                 lost.set()
                 return
             except WebmillError as error:
-                log.warning("a run's lease was not renewed", extra={"run": run, "why": str(error)})
+                log.warning("cannot renew the lease of a run", extra={"run": run, "why": str(error)})
 
     def check() -> None:
         if lost.is_set():
-            raise Conflict(f"run {run} was not heard of for too long, and another one has begun: this one is given up")
+            raise Conflict(
+                f"run {run} did not renew its lock in time, and another one has started: this one is abandoned"
+            )
 
-    keeper = threading.Thread(target=renew, name="webmill-lease", daemon=True)
-    keeper.start()
+    renewer = threading.Thread(target=renew, name="webmill-lease", daemon=True)
+    renewer.start()
     try:
         yield check
     finally:
         over.set()
-        keeper.join()
+        renewer.join()
 
 
 def run_every(
     once: Callable[[], None], storage: Storage, *, every: timedelta, stop: threading.Event, now: Callable[[], datetime]
 ) -> None:
-    """Until `stop` is set. A tick that was missed, because a run or a sleep took longer, is made up for once.
+    """Run on a schedule until `stop` is set. After a run or a sleep that took too long, one missed run is made up for.
 
-    Several machines may do this with one storage: they share one schedule, and one of them has each run.
+    Several machines may do this with one storage: they share the schedule, and one of them does each run.
     """
     while not stop.is_set():
         try:
@@ -157,7 +159,7 @@ def run_every(
             log.info("another run is under way", extra={"why": str(error)})
             due = min(LOCKED_WAIT, every.total_seconds())
         except (Unavailable, BadInput, NotFound) as error:
-            log.error("a run failed: the next one is tried in its time", extra={"why": str(error)})
+            log.error("a run failed: the next one comes on schedule", extra={"why": str(error)})
             due = every.total_seconds()
         except RunStopped:
             return

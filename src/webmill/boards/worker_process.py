@@ -1,4 +1,4 @@
-"""Workers in a process of their own: a job that kills it does not kill the run, and it is started again."""
+"""Workers in a process of their own: a job that kills it does not kill the run, and it is restarted."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ QUICK_DEATH = 60.0
 
 
 class WorkerProcessOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What a process needs to work jobs."""
+    """What a process of workers needs."""
 
     storage: str
     queue: QueueSettings
@@ -36,29 +36,29 @@ class WorkerProcessOptions(msgspec.Struct, frozen=True, kw_only=True):
     threads: int
 
     @property
-    def labour(self) -> BoardWorkerOptions:
-        beat = max(0.1, min(15.0, self.queue.lease / 4))
-        return BoardWorkerOptions(threads=self.threads, attempts=self.queue.attempts, beat=beat)
+    def workers(self) -> BoardWorkerOptions:
+        interval = max(0.1, min(15.0, self.queue.lease / 4))
+        return BoardWorkerOptions(threads=self.threads, attempts=self.queue.attempts, heartbeat_interval=interval)
 
 
-def run_workers(order: WorkerProcessOptions) -> None:
+def run_workers(options: WorkerProcessOptions) -> None:
     """The main function of a child; it ends with its parent."""
-    logging.disable(logging.ERROR)  # what goes wrong is told by fragments and dead letters
-    storage = open_versions(order.storage)
-    with open_job_queue(order.queue) as queue, closing(BoardReader(order.reading)) as reader:
-        BoardWorkers(storage, queue, reader, order.labour).run(stop=threading.Event())
+    logging.disable(logging.ERROR)  # errors are reported by fragments and dead letters
+    storage = open_versions(options.storage)
+    with open_job_queue(options.queue) as queue, closing(BoardReader(options.reading)) as reader:
+        BoardWorkers(storage, queue, reader, options.workers).run(stop=threading.Event())
 
 
 class WorkerProcess:
-    """What `cycle.OwnWorkers` asks for."""
+    """Implements `run_loop.LocalWorkers`."""
 
-    def __init__(self, order: WorkerProcessOptions) -> None:
-        self._job = ChildJob(pickle.dumps(partial(run_workers, order)), ChildLimits())
+    def __init__(self, options: WorkerProcessOptions) -> None:
+        self._job = ChildJob(pickle.dumps(partial(run_workers, options)), ChildLimits())
         self._deaths = 0
         self._start()
 
     def check(self) -> None:
-        while self._has_spoken():
+        while self._has_answer():
             answer = self._child.receive()
             if isinstance(answer, Raised):
                 raise Misconfigured(f"the workers cannot work: {answer.message}")
@@ -73,7 +73,7 @@ class WorkerProcess:
         self._child.send(pack_call())
         self._started = time.monotonic()
 
-    def _has_spoken(self) -> bool:
+    def _has_answer(self) -> bool:
         poll = select.poll()
         poll.register(self._child.fileno(), select.POLLIN)
         return bool(poll.poll(0))
@@ -82,5 +82,5 @@ class WorkerProcess:
         self._deaths = self._deaths + 1 if time.monotonic() - self._started < QUICK_DEATH else 1
         if self._deaths > MAX_QUICK_DEATHS:
             raise Misconfigured(f"the workers died {self._deaths} times in a row: {reason}")
-        log.warning("the workers died and are started again", extra={"why": reason})
+        log.warning("the workers died and are restarted", extra={"why": reason})
         self._start()

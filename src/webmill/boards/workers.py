@@ -1,8 +1,8 @@
 """Workers: jobs from a queue, several boards at once, each in a thread.
 
-A board that cannot be read now goes back with a growing delay, until its attempts or the run's time are used up; then
-it is buried, and given up in its run. The last two attempts of a job are made alone: if it kills this process, it takes
-no attempt from its neighbours, which are handed out again with it every time.
+A board that cannot be read now is retried with a growing delay, until its attempts or the run's time are used up; then
+the job becomes a dead letter, and is abandoned in its run. The last two attempts of a job are made alone: if it kills
+this process, it costs no attempt of other jobs, which would be delivered again with it every time.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ log = logging.getLogger(__name__)
 
 
 class BoardWorkerOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Times in seconds. `attempts` is what the queue gives a job, also one that kills its workers."""
+    """Times in seconds. `attempts`: deliveries by the queue, including those of a job that kills its workers."""
 
-    threads: int = 32  # most of them wait for the turn of some host
+    threads: int = 32  # most of them wait for their host
     attempts: int = MAX_ATTEMPTS
-    tries: int = 3  # of a board that fails; its server is asked a few times each time
-    beat: float = 15.0  # between two extensions of the leases at hand; a lease must be longer
-    first_delay: float = 2.0  # of a job that goes back; doubled each time
+    tries: int = 3  # of a board that fails; each makes a few requests
+    heartbeat_interval: float = 15.0  # between extensions of the leases held; a lease must be longer
+    first_delay: float = 2.0  # of a job that is retried; doubled each time
     longest_delay: float = 60.0
 
 
@@ -56,25 +56,25 @@ class BoardWorkers:
         storage: Storage,
         queue: JobSource,
         reader: AnyBoardReader,
-        labour: BoardWorkerOptions,
+        options: BoardWorkerOptions,
         *,
         metrics: Metrics | None = None,
         now: Callable[[], datetime] = utc_now,
-        ended: Callable[[JobOutcome], None] = lambda _: None,
+        on_done: Callable[[JobOutcome], None] = lambda _: None,
     ) -> None:
-        self._storage, self._queue, self._reader, self._labour, self._now = storage, queue, reader, labour, now
+        self._storage, self._queue, self._reader, self._options, self._now = storage, queue, reader, options, now
         self._metrics = metrics or Metrics(counters.OF_WORKERS)
-        self._ended = ended
+        self._on_done = on_done
         self._previous = PreviousVersion(storage)
-        self._pool = WorkerPool(heartbeat=labour.beat)
-        self._room = ReadersWriterLock()
+        self._pool = WorkerPool(heartbeat=options.heartbeat_interval)
+        self._isolation = ReadersWriterLock()
         self._mutex = threading.Lock()
         self.results: Counter[str] = Counter()
 
     def run(self, *, stop: threading.Event, is_over: Callable[[], bool] = lambda: False) -> Counter[str]:
-        """Until `stop` is set (boards at hand are finished), or the queue gives nothing and `is_over` says so."""
+        """Work until `stop` is set (boards under way are finished), or the queue is empty and `is_over` is true."""
         work = partial(self._work, stop=stop, is_over=is_over)
-        self._pool.run([work] * self._labour.threads)
+        self._pool.run([work] * self._options.threads)
         return self.results
 
     def _work(self, *, stop: threading.Event, is_over: Callable[[], bool]) -> None:
@@ -89,19 +89,19 @@ class BoardWorkers:
             reason = str(error)
             settle(lambda: delivery.bury(reason))
             return
-        room = self._room.alone if self._is_dangerous(delivery) else self._room.shared
-        with self._pool.lease(delivery) as held, room():
-            self._do(held, job)
+        isolation = self._isolation.exclusive if self._may_kill(delivery) else self._isolation.shared
+        with self._pool.lease(delivery) as held, isolation():
+            self._process(held, job)
 
-    def _is_dangerous(self, delivery: Delivery) -> bool:
-        return delivery.attempts > max(1, self._labour.attempts - 2)
+    def _may_kill(self, delivery: Delivery) -> bool:
+        return delivery.attempts > max(1, self._options.attempts - 2)
 
-    def _do(self, held: LeasedMessage, job: BoardJob) -> None:
+    def _process(self, held: LeasedMessage, job: BoardJob) -> None:
         delivery, delay = held.delivery, self._delay(held.delivery)
-        tries = min(self._labour.attempts, self._labour.tries)
+        tries = min(self._options.attempts, self._options.tries)
         is_last = delivery.attempts >= tries or self._now() + timedelta(seconds=delay) >= job.deadline
         try:
-            worked = process_job(
+            outcome = process_job(
                 self._storage,
                 job,
                 reader=self._reader,
@@ -111,40 +111,42 @@ class BoardWorkers:
                 confirm=held.confirm,
             )
         except Conflict as lost:
-            log.warning("a job is in other hands by now", extra={"job": delivery.id, "why": str(lost)})
+            log.warning("another worker has the job by now", extra={"job": delivery.id, "why": str(lost)})
         except Misconfigured as error:
-            self._give_back(delivery, str(error), delay)
+            self._retry(delivery, str(error), delay)
             raise
-        except Exception as error:  # noqa: BLE001 - not the web's doing: the store's, or a mistake of ours; it is kept
-            told = isinstance(error, Unavailable | BadInput)
-            reason = str(error) if told else f"{error!r}\n{traceback.format_exc(limit=-5)}"
-            self._give_back(delivery, reason, delay)
+        except Exception as error:  # noqa: BLE001 - not caused by the web, but by the storage or a bug: reported with the job
+            is_expected = isinstance(error, Unavailable | BadInput)
+            reason = str(error) if is_expected else f"{error!r}\n{traceback.format_exc(limit=-5)}"
+            self._retry(delivery, reason, delay)
         else:
-            settle((lambda: delivery.bury(worked.reason)) if worked.result == "given_up" else delivery.ack)
-            self._note(worked)
+            settle((lambda: delivery.bury(outcome.reason)) if outcome.result == "given_up" else delivery.ack)
+            self._count(outcome)
 
     def _delay(self, delivery: Delivery) -> float:
-        return min(self._labour.first_delay * 2.0 ** (delivery.attempts - 1), self._labour.longest_delay)
+        return min(self._options.first_delay * 2.0 ** (delivery.attempts - 1), self._options.longest_delay)
 
-    def _give_back(self, delivery: Delivery, reason: str, delay: float) -> None:
-        """With its last attempt the queue buries it, and the aggregator reads why."""
-        log.warning("a job goes back", extra={"job": delivery.id, "attempt": delivery.attempts, "why": reason})
+    def _retry(self, delivery: Delivery, reason: str, delay: float) -> None:
+        """Retry a job. After its last attempt the queue makes it a dead letter, and the aggregator reads why."""
+        log.warning(
+            "a job failed and is retried", extra={"job": delivery.id, "attempt": delivery.attempts, "why": reason}
+        )
         self._metrics.count(counters.JOBS, result="retried")
         settle(lambda: delivery.retry(reason, delay=delay))
 
-    def _note(self, worked: JobOutcome) -> None:
-        self._metrics.count(counters.JOBS, result=worked.result)
-        self._metrics.count(counters.ITEMS, worked.items)
-        self._metrics.count(counters.WRITTEN, worked.blobs.written_bytes)
+    def _count(self, outcome: JobOutcome) -> None:
+        self._metrics.count(counters.JOBS, result=outcome.result)
+        self._metrics.count(counters.ITEMS, outcome.items)
+        self._metrics.count(counters.WRITTEN, outcome.blobs.written_bytes)
         for result in ("written", "present", "repaired"):
-            self._metrics.count(counters.BLOBS, getattr(worked.blobs, result), result=result)
+            self._metrics.count(counters.BLOBS, getattr(outcome.blobs, result), result=result)
         with self._mutex:
-            self.results[worked.result] += 1
-            self._ended(worked)
+            self.results[outcome.result] += 1
+            self._on_done(outcome)
 
 
 class ReadersWriterLock:
-    """Many share it, or one has it alone. Who wants it alone waits until those inside have left, and none enters."""
+    """Many threads share it, or one has it exclusively: that one waits until the others have left, and none enters."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -164,7 +166,7 @@ class ReadersWriterLock:
                 self._changed.notify_all()
 
     @contextmanager
-    def alone(self) -> Iterator[None]:
+    def exclusive(self) -> Iterator[None]:
         with self._changed:
             self._wanted += 1
             self._changed.wait_for(lambda: not self._inside)

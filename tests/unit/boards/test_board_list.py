@@ -16,7 +16,7 @@ URL = "http://cs.uni.example/board"
 
 
 def read(value: object) -> BoardList:
-    return read_board_list(json.dumps(value).encode(), source="siteMap.json", complaint_about=selector_error)
+    return read_board_list(json.dumps(value).encode(), source="siteMap.json", selector_error=selector_error)
 
 
 def department(id_: str, *boards: dict[str, object], name: str = "") -> dict[str, object]:
@@ -178,7 +178,7 @@ JSON = st.recursive(
 @settings(deadline=None, max_examples=200)
 def test_any_json_is_a_board_list_or_refused(value: object) -> None:
     try:
-        found = read_board_list(json.dumps(value).encode(), complaint_about=selector_error)
+        found = read_board_list(json.dumps(value).encode(), selector_error=selector_error)
     except BadInput:
         return
     assert len({one.source for one in found.boards}) == len(found.boards) > 0

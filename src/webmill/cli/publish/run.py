@@ -210,7 +210,7 @@ class BoardRuns(msgspec.Struct, kw_only=True):
                     broken=broken_entries(found),
                     deadline=self.deadline,
                     options=self.publishing(found),
-                    around=msgspec.structs.replace(self.around, watch=watch, crew=workers),
+                    context=msgspec.structs.replace(self.around, on_progress=watch, workers=workers),
                 )
         except RunStopped:
             note("stopped: this run published nothing")
@@ -263,7 +263,7 @@ def load_board_list(path: Path) -> BoardList:
         data = path.read_bytes()
     except FileNotFoundError:
         raise NotFound(f"no board list {path}") from None
-    return read_board_list(data, source=str(path), complaint_about=selector_error)
+    return read_board_list(data, source=str(path), selector_error=selector_error)
 
 
 def print_complaints(found: BoardList) -> None:

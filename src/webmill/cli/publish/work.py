@@ -85,7 +85,7 @@ def work(
             host = context.settings(place.root).metrics.host
             note(f"metrics: {stack.enter_context(metrics.serve(port=metrics_port, host=host))}")
         bar = stack.enter_context(context.progress("Reading", unit="boards"))
-        crew = BoardWorkers(versions, queue, reader, order.labour, metrics=metrics, ended=lambda _: bar.advance())
+        crew = BoardWorkers(versions, queue, reader, order.workers, metrics=metrics, on_done=lambda _: bar.advance())
         results = crew.run(stop=stop, is_over=lambda: until_empty and is_drained(queue))
     note("boards: " + (", ".join(f"{count:,} {result}" for result, count in sorted(results.items())) or "none"))
     if stop.is_set():

@@ -1,10 +1,10 @@
-"""A frontier that another crawler kept in PostgreSQL, into ours: visited first, then what waits, then the domains.
+"""Imports a frontier that another crawler kept in PostgreSQL: visited URLs, then waiting ones, then domains.
 
-The reference's own migration marks every URL as seen, then hands them to the code that leaves out what was seen: none
-arrives. Here a URL is known because it was added, in the same step.
+The reference's own migration marks every URL as seen, then passes them to code that skips seen URLs: none arrives. Here
+a URL is known because it was added, in the same step.
 
-How far it is, a shard notes in the step that carries the rows: killed at any moment and run again, each row counts
-once. Domains come last, so that what waits of an excluded domain is kept, for the day it is included again.
+Each shard stores its progress in the step that adds the rows: killed at any moment and run again, each row counts once.
+Domains come last, so that waiting URLs of an excluded domain are kept, for when it is included again.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ BATCH = 10_000
 def open_imports(
     place: CrawlFrontier, database: DatabaseSnapshot, *, processes: int | None, priority: int, again: bool
 ) -> Iterator[list[TableImport]]:
-    """The three tables, to be run one after the other. The crawl is made where there is none.
+    """Yield the imports of the three tables, to be run in order. The crawl is created if there is none.
 
-    One that a kill has left half imported does not go on by itself: it has no list of seeds before all is there.
+    A half imported crawl cannot be crawled: it has no list of seeds before all is imported.
     """
     options = place.options
     atomic.make_folder(options.folder.path)
@@ -65,16 +65,16 @@ def open_imports(
 
 
 class ShardBatch(msgspec.Struct):
-    """What of a batch goes to one shard, and its mark behind it. Refused rows belong to the first shard."""
+    """The rows of a batch that go to one shard, and the key after them. Rejected rows belong to the first shard."""
 
     key: Key
     same: int
-    things: list[Any] = []
+    records: list[Any] = []
     bad: list[tuple[Row, str]] = []
 
 
 class TableImport:
-    """Of one table. `frontiers` are all shards of the crawl; nobody else has them."""
+    """The import of one table. `frontiers` are all shards of the crawl, opened exclusively."""
 
     def __init__(
         self,
@@ -104,7 +104,7 @@ class TableImport:
         return self._database.count(self.table.name)
 
     def run(self, *, batch: int = BATCH) -> Iterator[int]:
-        """How many rows are done, again and again. Conflict when they are not all that the table has in the end."""
+        """Import the table; yield how many rows are done. Conflict if the table has changed meanwhile."""
         if self._is_again:
             for shard in range(len(self._frontiers)):  # or a kill would leave marks of two runs
                 self._put(shard, ImportProgress(), [])
@@ -112,68 +112,70 @@ class TableImport:
             start = from_latin1_key(min(mark.key for mark in self._marks))  # the others pass over what they have
             sql = select_query(self.table, self._database, start=start)
             for rows in self._database.stream(sql, start, batch=batch):
-                for shard, parcel in self._sorted(rows).items():
-                    self._take(shard, parcel)
+                for shard, shard_batch in self._by_shard(rows).items():
+                    self._import(shard, shard_batch)
                 yield self.counts().rows
             for shard, mark in enumerate(self._marks):
                 self._put(shard, msgspec.structs.replace(mark, is_done=True), [])
         self._verify()
 
-    def _sorted(self, rows: Sequence[Row]) -> dict[int, ShardBatch]:
-        parcels: dict[int, ShardBatch] = {}
+    def _by_shard(self, rows: Sequence[Row]) -> dict[int, ShardBatch]:
+        batches: dict[int, ShardBatch] = {}
         for row in rows:
-            shard, thing, reason = self._read(row)
+            shard, record, reason = self._read(row)
             key = to_latin1_key(row[: len(self.table.key)])
             if self._was_done(shard, key):
                 continue
             mark = self._marks[shard]
-            parcel = parcels.setdefault(shard, ShardBatch(mark.key, mark.same))
-            parcel.same = parcel.same + 1 if key == parcel.key else 1
-            parcel.key = key
+            batch = batches.setdefault(shard, ShardBatch(mark.key, mark.same))
+            batch.same = batch.same + 1 if key == batch.key else 1
+            batch.key = key
             if reason:
-                parcel.bad.append((row, reason))
+                batch.bad.append((row, reason))
             else:
-                parcel.things.append(thing)
-        return parcels
+                batch.records.append(record)
+        return batches
 
     def _read(self, row: Row) -> tuple[int, Any, str]:
         try:
-            thing = self._reading.read(row)
-            return shard_of(self._reading.url(thing), len(self._frontiers)), thing, ""
+            record = self._reading.read(row)
+            return shard_of(self._reading.url(record), len(self._frontiers)), record, ""
         except BadInput as error:
             return 0, None, error.reason
 
     def _was_done(self, shard: int, key: Key) -> bool:
-        """By an earlier run. Of rows with equal keys it is the first ones."""
+        """Whether an earlier run imported the row. Of rows with equal keys, the first ones are done."""
         last, same = self._resumed[shard]
         if key == last and same:
             self._resumed[shard] = (last, same - 1)
             return True
         return key < last
 
-    def _take(self, shard: int, parcel: ShardBatch) -> None:
-        if parcel.bad:
+    def _import(self, shard: int, batch: ShardBatch) -> None:
+        if batch.bad:
             names = (*self.table.key, *self.table.columns)
             self.rejects.append(
-                (dict(zip(names, printable_row(row), strict=True)), reason) for row, reason in parcel.bad
+                (dict(zip(names, printable_row(row), strict=True)), reason) for row, reason in batch.bad
             )
-        refused = ImportCounts(rejected=Counter(reason for _, reason in parcel.bad))
+        refused = ImportCounts(rejected=Counter(reason for _, reason in batch.bad))
         mark = self._marks[shard]
         counts = sum_counts([mark.counts, refused])
-        self._put(shard, msgspec.structs.replace(mark, key=parcel.key, same=parcel.same, counts=counts), parcel.things)
+        self._put(shard, msgspec.structs.replace(mark, key=batch.key, same=batch.same, counts=counts), batch.records)
 
-    def _put(self, shard: int, mark: ImportProgress, things: Sequence[Any]) -> None:
-        """One step. What came of its rows is counted when it is there, or by whoever goes on after a kill."""
+    def _put(self, shard: int, mark: ImportProgress, records: Sequence[Any]) -> None:
+        """Commit records and progress in one step. Its rows are counted afterwards, or by the next run after a kill."""
         frontier = self._frontiers[shard]
-        before = known_urls(frontier) if self._reading.adds_urls else -len(things)
-        mark = msgspec.structs.replace(mark, pending=len(things), before=before, rejects=self.rejects.size)
-        committed = self._reading.take(frontier, things, {self._note: encode_progress(mark)})
+        before = known_urls(frontier) if self._reading.adds_urls else -len(records)
+        mark = msgspec.structs.replace(mark, pending=len(records), before=before, rejects=self.rejects.size)
+        committed = self._reading.commit(frontier, records, {self._note: encode_progress(mark)})
         known = known_urls(frontier) if self._reading.adds_urls else 0
         self._marks[shard] = mark.settled(known, excluded=committed.excluded)
 
     def _verify(self) -> None:
         rows, total = self.counts().rows, self.total()
         if rows != total:
-            message = f"the table {self.table.name} has {total:,} rows, {rows:,} were read: it has changed meanwhile; "
-            advice = "stop what writes to it, then import with --from-scratch (what is there counts as known)"
+            message = (
+                f"the table {self.table.name} has {total:,} rows, but {rows:,} were read: it has changed meanwhile; "
+            )
+            advice = "stop its writer, then import with --from-scratch (URLs imported already count as known)"
             raise Conflict(message + advice)

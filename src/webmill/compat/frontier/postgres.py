@@ -1,6 +1,6 @@
 """Reading PostgreSQL: one snapshot, rows in bounded memory by a server-side cursor. Needs the extra `postgres`.
 
-    with Snapshot("postgresql://user@host/crawler") as database:
+    with DatabaseSnapshot("postgresql://user@host/crawler") as database:
         for rows in database.stream("SELECT url FROM frontier", (), batch=10_000): ...
 
 Nothing is written. Text that is not UTF-8 (a database of SQL_ASCII may hold any bytes) comes with surrogate escapes.
@@ -23,7 +23,7 @@ Row = tuple[Any, ...]
 
 
 class DatabaseSnapshot:
-    """One read-only transaction: all that is asked is as of the first question, whoever writes meanwhile."""
+    """One read-only transaction: all queries see the database as of the first one."""
 
     def __init__(self, url: str) -> None:
         self._psycopg = _driver()
@@ -34,8 +34,8 @@ class DatabaseSnapshot:
         with self._translated():
             self._connection.isolation_level = self._psycopg.IsolationLevel.REPEATABLE_READ
             self._connection.read_only = True
-            self._connection.adapters.register_loader("text", _lenient(self._psycopg))
-            self._connection.adapters.register_loader("varchar", _lenient(self._psycopg))
+            self._connection.adapters.register_loader("text", _lenient_loader(self._psycopg))
+            self._connection.adapters.register_loader("varchar", _lenient_loader(self._psycopg))
 
     def __enter__(self) -> Self:
         return self
@@ -44,7 +44,7 @@ class DatabaseSnapshot:
         self._connection.close()
 
     def columns(self, table: str) -> Mapping[str, str]:
-        """The types of a table's columns by their names. Misconfigured when there is no such table."""
+        """Return the column types of a table by name. Misconfigured when there is no such table."""
         with self._translated(), self._connection.cursor() as cursor:
             cursor.execute(_sql(f'SELECT * FROM "{table}" LIMIT 0'))  # noqa: S608  our own names
             types = self._psycopg.adapters.types
@@ -57,7 +57,7 @@ class DatabaseSnapshot:
             return int(row[0]) if row else 0
 
     def stream(self, sql: str, values: Sequence[object], *, batch: int) -> Iterator[list[Row]]:
-        """The rows in lists of up to `batch`; no more than that is in memory here, and nothing of it at the server."""
+        """Yield the rows in lists of up to `batch`; no more than that is in memory."""
         with self._translated(), self._connection.cursor(name="webmill") as cursor:
             cursor.execute(_sql(sql), values)
             while rows := cursor.fetchmany(batch):
@@ -86,7 +86,7 @@ def _driver() -> Any:
     return psycopg
 
 
-def _lenient(driver: Any) -> type[psycopg.abc.Loader]:
+def _lenient_loader(driver: Any) -> type[psycopg.abc.Loader]:
     class Lenient(driver.adapt.Loader):  # type: ignore[misc]  # the driver is imported late
         def load(self, data: Any) -> str:
             return bytes(data).decode("utf-8", "surrogateescape")
@@ -99,5 +99,5 @@ def _first_line(error: BaseException) -> str:
 
 
 def _sql(sql: str) -> Any:
-    """psycopg's types want literal strings; ours are put together of our own names."""
+    """Return the query: psycopg's types want literal strings; ours are made of our own names."""
     return sql

@@ -1,4 +1,4 @@
-"""How far an import is: what a shard notes in the same step as the rows, and the file of the rows that were refused."""
+"""The progress of an import, which a shard stores in the same step as the rows; and the file of rejected rows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Key = tuple[str | float, ...]  # of a row, in its table's order; text as the Lat
 
 
 class ImportCounts(msgspec.Struct, frozen=True, kw_only=True):
-    """Each row is one of them. `known`: its URL was there before, or stood in an earlier row."""
+    """How many rows had which outcome. `known`: the URL was there before, or in an earlier row."""
 
     imported: int = 0
     known: int = 0
@@ -41,10 +41,10 @@ def sum_counts(counts: Iterable[ImportCounts]) -> ImportCounts:
 
 
 class ImportProgress(msgspec.Struct, frozen=True, kw_only=True):
-    """Of one shard and one table.
+    """The progress of one shard in one table.
 
-    What came of the last rows is only known after the step that notes them: `pending` is how many they are, `before`
-    how many URLs the shard knew until then. The difference to what it knows afterwards says how many were new.
+    The outcome of the last rows is only known after the step that stores them: `pending` is their number, `before` how
+    many URLs the shard knew until then. The difference to what it knows afterwards is the number of new ones.
     """
 
     key: Key = ()
@@ -52,11 +52,11 @@ class ImportProgress(msgspec.Struct, frozen=True, kw_only=True):
     counts: ImportCounts = ImportCounts()
     pending: int = 0
     before: int = 0
-    rejects: int = 0  # length of the file of refused rows
+    rejects: int = 0  # length of the file of rejected rows
     is_done: bool = False
 
     def settled(self, known: int, *, excluded: int = 0) -> ImportProgress:
-        """A crawl that ran between a kill and now may have found some of the last rows itself: they count as new."""
+        """Return the progress with the last rows counted. Those that a crawl found since a kill count as new."""
         imported = min(max(known - self.before, 0), self.pending - excluded)
         late = ImportCounts(imported=imported, known=self.pending - excluded - imported, excluded=excluded)
         return msgspec.structs.replace(self, counts=sum_counts([self.counts, late]), pending=0)
@@ -69,7 +69,7 @@ def read_import_progress(frontier: Frontier, name: str) -> ImportProgress:
     try:
         return msgspec.json.decode(note, type=ImportProgress).settled(known_urls(frontier))
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise Misconfigured(f"the note of how far the import was: {error}; import with --from-scratch") from error
+        raise Misconfigured(f"cannot read the progress of the import: {error}; import with --from-scratch") from error
 
 
 def encode_progress(mark: ImportProgress) -> str:
@@ -82,7 +82,7 @@ def known_urls(frontier: Frontier) -> int:
 
 
 class RejectedRows:
-    """Rows that were refused, with the reason: JSON lines. What a kill has left behind the noted length is cut off."""
+    """The file of rejected rows with their reasons, as JSON lines. It is truncated to the stored length."""
 
     def __init__(self, path: Path, *, size: int) -> None:
         self.path, self.size = path, size
@@ -92,7 +92,7 @@ class RejectedRows:
                 atomic.sync(file.fileno())
 
     def append(self, rows: Iterable[tuple[Mapping[str, Any], str]]) -> None:
-        """Durable on return."""
+        """Append rows durably."""
         lines = b"".join(msgspec.json.encode({**row, "reason": reason}) + b"\n" for row, reason in rows)
         atomic.make_folder(self.path.parent)
         with os_errors(str(self.path)), self.path.open("ab") as file:
@@ -112,7 +112,7 @@ def to_latin1_key(values: Sequence[Any]) -> Key:
 
 
 def printable_row(row: Sequence[Any]) -> list[Any]:
-    """Text that is not UTF-8 with its bytes escaped."""
+    """Return the row with bytes that are not UTF-8 escaped."""
     return [
         value.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
         if isinstance(value, str)
@@ -122,7 +122,7 @@ def printable_row(row: Sequence[Any]) -> list[Any]:
 
 
 def from_latin1_key(key: Key) -> list[str | float]:
-    """For PostgreSQL. Nothing, hence the beginning, where a row's text is not UTF-8."""
+    """Return the key for PostgreSQL; empty, so from the beginning, where its text is not UTF-8."""
     try:
         return [part.encode("latin-1").decode() if isinstance(part, str) else part for part in key]
     except UnicodeDecodeError:

@@ -5,10 +5,10 @@
     domain_metadata  domain, robots_txt_content, robots_txt_expires_timestamp, is_manually_excluded,
                      last_scheduled_fetch_timestamp
 
-Each is read in one order that is total but for rows that are equal, so that a place in it can be gone on from. The
-order is that of bytes, whatever the database's language. Times are seconds since 1970, or timestamps.
+Each is read in an order that is total but for equal rows, so that reading can continue from any key. The order is that
+of bytes, whatever the locale of the database. Times are seconds since 1970, or timestamps.
 
-`read` refuses a row with `BadInput`; `take` is one step of a shard.
+`read` rejects a row with `BadInput`; `commit` is one step of a shard.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ DOMAINS = SourceTable(
 
 
 def select_query(table: SourceTable, database: DatabaseSnapshot, *, start: Sequence[str | float]) -> str:
-    """From the row with this key on, all of them in their order: key first, then the other columns."""
+    """Return the query for all rows from this key on, sorted: key first, then the other columns."""
     types = database.columns(table.name)
     missing = [column for column in (*table.key, *table.columns) if column not in types]
     if missing:
@@ -97,7 +97,7 @@ def _value(column: str, types: Mapping[str, str]) -> str:
 
 
 def to_number(value: Any) -> float:
-    """Of a column that may be empty, or hold PostgreSQL's `NaN` and `Infinity`."""
+    """Return a number; 0 for an empty column, `NaN` and `Infinity`."""
     return float(value) if isinstance(value, int | float) and isfinite(value) else 0.0
 
 
@@ -107,12 +107,12 @@ class TableReader(Protocol):
 
     def read(self, row: Row) -> Any: ...
 
-    def url(self, thing: Any) -> str:
-        """It decides to which shard the row belongs."""
+    def url(self, record: Any) -> str:
+        """Return the URL that decides which shard the row belongs to."""
         ...
 
-    def take(self, frontier: Frontier, things: Sequence[Any], notes: Mapping[str, str]) -> CommitResult:
-        """All or nothing of it, together with the notes; harmless when repeated."""
+    def commit(self, frontier: Frontier, records: Sequence[Any], notes: Mapping[str, str]) -> CommitResult:
+        """Commit the records and notes atomically; harmless when repeated."""
         ...
 
 
@@ -129,15 +129,15 @@ class WaitingRows:
             raise BadInput(f"depth {depth}", reason="bad_depth")
         return Link(parse_seed(url), depth=steps, priority=self._priority)
 
-    def url(self, thing: Link) -> str:
-        return thing.url
+    def url(self, record: Link) -> str:
+        return record.url
 
-    def take(self, frontier: Frontier, things: Sequence[Link], notes: Mapping[str, str]) -> CommitResult:
-        return frontier.commit(FrontierUpdate(links=things, notes=notes), now=self._clock())
+    def commit(self, frontier: Frontier, records: Sequence[Link], notes: Mapping[str, str]) -> CommitResult:
+        return frontier.commit(FrontierUpdate(links=records, notes=notes), now=self._clock())
 
 
 class VisitedRows:
-    """They are visited, and no pages of this crawl: it has no records of them."""
+    """Visited URLs. They are no pages of this crawl, which has no records of them."""
 
     table, adds_urls = VISITED, True
 
@@ -153,24 +153,24 @@ class VisitedRows:
             is_page=False,
         )
 
-    def url(self, thing: VisitDone) -> str:
-        return thing.url
+    def url(self, record: VisitDone) -> str:
+        return record.url
 
-    def take(self, frontier: Frontier, things: Sequence[VisitDone], notes: Mapping[str, str]) -> CommitResult:
-        return frontier.commit(FrontierUpdate(visited=things, notes=notes), now=self._clock())
+    def commit(self, frontier: Frontier, records: Sequence[VisitDone], notes: Mapping[str, str]) -> CommitResult:
+        return frontier.commit(FrontierUpdate(visited=records, notes=notes), now=self._clock())
 
 
 class DomainRow(msgspec.Struct, frozen=True):
     name: str
     robots: tuple[RobotsEntry, ...]
     is_excluded: bool
-    next: float  # not to be asked before
+    next: float  # no request before this time
 
 
 class DomainRows:
-    """Its robots.txt was asked for by https, then by http, and of the domain itself: so it is known for these two.
+    """Domains. Their robots.txt was fetched by https, then http, from the domain itself: so it is known for these two.
 
-    An empty one may have been an error of the server, which it did not tell apart: we ask again.
+    An empty one may have been an error of the server, which was not distinguished: it is fetched again.
     """
 
     table, adds_urls = DOMAINS, False
@@ -186,16 +186,16 @@ class DomainRows:
         kept = robots_of(domain, robots, min(to_number(expires), latest))
         return DomainRow(domain, kept, bool(to_number(excluded)), next_)
 
-    def url(self, thing: DomainRow) -> str:
-        return f"http://{thing.name}/"
+    def url(self, record: DomainRow) -> str:
+        return f"http://{record.name}/"
 
-    def take(self, frontier: Frontier, things: Sequence[DomainRow], notes: Mapping[str, str]) -> CommitResult:
-        frontier.exclude(domain.name for domain in things if domain.is_excluded)
+    def commit(self, frontier: Frontier, records: Sequence[DomainRow], notes: Mapping[str, str]) -> CommitResult:
+        frontier.exclude(domain.name for domain in records if domain.is_excluded)
         now = self._clock()
-        held = {f"domain:{one.name}": ReservationUpdate(0.0, one.next) for one in things if one.next > now}
+        held = {f"domain:{one.name}": ReservationUpdate(0.0, one.next) for one in records if one.next > now}
         if held:
             self._gates.update([held], clock=self._clock)
-        robots = [each for domain in things for each in domain.robots]
+        robots = [each for domain in records for each in domain.robots]
         return frontier.commit(FrontierUpdate(robots=robots, notes=notes), now=now)
 
 

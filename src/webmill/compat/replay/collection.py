@@ -1,4 +1,4 @@
-"""What `cdxj-index-collection` does: the steps of `webmill index`, with input, work and output in three places."""
+"""`cdxj-index-collection`: the steps of `webmill index`, with input, work and output in three folders."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from webmill.pipeline.progress import ProgressReporter
 
 
 class DetachedCollection(Collection, frozen=True, kw_only=True):
-    """A collection whose index and work are not in its folder, which is only read."""
+    """A collection that is only read: its index and working files are elsecollection."""
 
     work: Path
     output: Path
@@ -38,12 +38,12 @@ class DetachedCollection(Collection, frozen=True, kw_only=True):
 
 
 def index_zipnum(
-    where: DetachedCollection, options: IndexingOptions, *, executor: Executor, progress: ProgressReporter
+    collection: DetachedCollection, options: IndexingOptions, *, executor: Executor, progress: ProgressReporter
 ) -> IndexReport:
     """Index the collection's WARC files as `index_collection` does, without what it publishes beside the index."""
     with (
-        updated_cdxj(where, options, executor=executor, progress=progress) as (files, report),
-        rebuilding(where.output) as target,
+        updated_cdxj(collection, options, executor=executor, progress=progress) as (files, report),
+        rebuilding(collection.output) as target,
     ):
         with remove_shards_on_failure(target):
             shards = write_shards(files, target, options, executor=executor, progress=progress, report=report)
@@ -52,32 +52,32 @@ def index_zipnum(
 
 
 def index_flat(
-    where: DetachedCollection, options: IndexingOptions, *, executor: Executor, progress: ProgressReporter
+    collection: DetachedCollection, options: IndexingOptions, *, executor: Executor, progress: ProgressReporter
 ) -> IndexReport:
     """Index the collection's WARC files into one flat sorted CDXJ."""
-    with updated_cdxj(where, options, executor=executor, progress=progress) as (files, report):
-        write_flat(files, where.output / f"{where.name}.cdxj", options)
+    with updated_cdxj(collection, options, executor=executor, progress=progress) as (files, report):
+        write_flat(files, collection.output / f"{collection.name}.cdxj", options)
     return report
 
 
 @contextmanager
 def updated_cdxj(
-    where: DetachedCollection, options: IndexingOptions, *, executor: Executor, progress: ProgressReporter
+    collection: DetachedCollection, options: IndexingOptions, *, executor: Executor, progress: ProgressReporter
 ) -> Iterator[tuple[list[Path], IndexReport]]:
-    """The CDXJ files of all WARC files, up to date, while nobody else works there."""
-    if not where.root.is_dir():
-        raise NotFound(f"Collection directory not found: {where.root}")
+    """Update the CDXJ files of all WARC files under a lock. Yields the files and the report."""
+    if not collection.root.is_dir():
+        raise NotFound(f"Collection directory not found: {collection.root}")
     report = IndexReport()
-    atomic.make_folder(where.work)
-    atomic.make_folder(where.output)
-    with lock.exclusive(where.work, "index", doing="indexing"):
-        atomic.remove_stale_temps(where.work)
-        with open_state(where.work / FILE_NAME, anew=options.from_scratch) as state:
-            known = update_cdxj(where, options, state, executor=executor, progress=progress, report=report)
-        write_rejects(where, report.rejects)
+    atomic.make_folder(collection.work)
+    atomic.make_folder(collection.output)
+    with lock.exclusive(collection.work, "index", doing="indexing"):
+        atomic.remove_stale_temps(collection.work)
+        with open_state(collection.work / FILE_NAME, anew=options.from_scratch) as state:
+            known = update_cdxj(collection, options, state, executor=executor, progress=progress, report=report)
+        write_rejects(collection, report.rejects)
         if not report.warcs:
-            raise NotFound(f"No WARC files found in {where.root}")
-        yield [where.work / entry.cdxj for entry in known.values() if entry.cdxj_size], report
+            raise NotFound(f"No WARC files found in {collection.root}")
+        yield [collection.work / entry.cdxj for entry in known.values() if entry.cdxj_size], report
 
 
 def write_flat(files: list[Path], output: Path, options: IndexingOptions) -> None:

@@ -1,4 +1,4 @@
-"""What `cdxj-search` finds: its ways to name files, its ranges of keys, its filters."""
+"""`cdxj-search`: how it names files, its key ranges, its filters."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def search_range(key: str, match_type: str) -> KeyRange:
 
 
 def find_index_files(names: Iterable[str]) -> list[Path]:
-    """Each file once. Of a folder .cdxj and .idx files, and .cdxj.gz that are not shards of an index there."""
+    """Return each file once. In folders: .cdxj and .idx files, and .cdxj.gz files that are not shards."""
     found = set(chain.from_iterable(map(expand_name, names)))
     return sorted(file.resolve() for file in found)
 
@@ -54,7 +54,7 @@ def is_shard(file: Path) -> bool:
 
 
 class AnyIndexFile:
-    """A file of any kind. Where `skipped` is given, one that fails gives what it gave, and is named there."""
+    """An index file of any kind. With `skipped`, a file that fails yields what it could, and is reported there."""
 
     def __init__(self, path: Path, *, skipped: Warn | None) -> None:
         self._path, self._skipped = path, skipped
@@ -83,7 +83,7 @@ def compile_conditions(filters: Iterable[str]) -> Callable[[CdxjLine], bool]:
 
 
 def compile_condition(text: str) -> Callable[[CdxjLine], bool]:
-    """A missing field is not equal to and does not match anything: `!=` and `!~` hold for it."""
+    """Compile a filter. A missing field equals and matches nothing: `!=` and `!~` hold for it."""
     parts = FILTER.fullmatch(text)
     if not parts:
         raise BadInput(f"{text!r} is not FIELD=VALUE, FIELD!=VALUE, FIELD~RE2 or FIELD!~RE2", reason="bad_filter")
@@ -95,7 +95,7 @@ def compile_condition(text: str) -> Callable[[CdxjLine], bool]:
 
 
 def filter_lines(lines: Iterable[bytes], holds: Callable[[CdxjLine], bool], *, warn: Warn) -> Iterator[bytes]:
-    """The lines whose captures pass the filters; those that are no CDXJ are counted and told."""
+    """Yield the lines whose captures pass the filters; lines that are not CDXJ are counted and reported."""
     bad = 0
     for line in lines:
         try:

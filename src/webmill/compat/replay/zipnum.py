@@ -1,4 +1,4 @@
-"""ZipNum indexes with the names that `flat-cdxj-to-zipnum` gives them, and those that it wrote wrongly."""
+"""ZipNum indexes with the file names of `flat-cdxj-to-zipnum`, and reading those that it wrote wrongly."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ ONE_SHARD = sys.maxsize // 4  # bytes that no shard ever has
 
 
 class ZipNumNames(msgspec.Struct, frozen=True, kw_only=True):
-    """How the files of an index are called: BASE-01.cdx.gz and so on, the summary, the locations."""
+    """The file names of an index: BASE-01.cdx.gz and so on, the summary, the locations."""
 
     base: str
     idx: str
@@ -73,7 +73,7 @@ def move_shards(shards: list[ZipNumShard], aside: Path, folder: Path, *, base: s
 
 
 def number_blocks(shards: list[ZipNumShard], names: list[str]) -> Iterator[ZipnumBlock]:
-    """The fifth column is the running number of the block; the original has that of the shard there."""
+    """Yield the blocks with running numbers in the fifth column, where the original has the number of the shard."""
     pairs = zip(shards, names, strict=True)
     blocks = (msgspec.structs.replace(block, shard=name) for shard, name in pairs for block in shard.blocks)
     for number, block in enumerate(blocks, start=1):
@@ -88,7 +88,7 @@ def remove_old_shards(folder: Path, base: str, *, kept: set[str]) -> None:
 
 
 def flatten_index(summary: Iterable[bytes], folder: Path, *, loc: Path | None, source: str) -> Iterator[Batch]:
-    """All lines of the index that the summary describes, sorted, also of one that the original wrote wrongly."""
+    """Yield all lines of an index, sorted, even if the original wrote it wrongly."""
     blocks = read_summary(summary, source=source)
     first = next(blocks, None)
     if first is None:
@@ -119,7 +119,8 @@ def read_locations(path: Path) -> Iterator[tuple[str, tuple[str, ...]]]:
 
 
 def resolve_shard_names(blocks: Iterable[ZipnumBlock], shards: ShardLocations) -> Iterator[ZipnumBlock]:
-    """The original calls its only shard BASE-01.cdx.gz in the .idx, and BASE.cdx.gz on disk and in the .loc."""
+    """Yield the blocks with the real names of shards. The original names an only shard BASE-01.cdx.gz in the .idx, but
+    BASE.cdx.gz on disk and in the .loc."""
     for block in blocks:
         single = block.shard.removesuffix("-01.cdx.gz") + ".cdx.gz"
         known = block.shard in shards.locations or single not in shards.locations
