@@ -25,7 +25,8 @@ from tests.pipeline.crawling import most_at_once, seen_by
 from webmill.boards.reader import BoardReader
 from webmill.boards.types import BoardResult
 from webmill.collection import PublishFolders
-from webmill.crawl.politeness.host_schedule import ReservationUpdate, SqliteHostSchedule
+from webmill.infra.host_schedule.fixed_delays import ReservationUpdate
+from webmill.infra.host_schedule.sqlite_schedule import SqliteHostSchedule
 from webmill.testing import HttpReply, ScriptedReply, TestWeb, Wait
 from webmill.testing.exchange import TEXT, format_head
 from webmill.testing.features import university

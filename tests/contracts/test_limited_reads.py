@@ -12,8 +12,8 @@ import pytest
 from tests.contracts.range_server import serving
 from tests.services.misbehaving import SHORT, Answer, misbehaving
 from webmill.errors import BadInput, Conflict, NotFound, Unavailable
-from webmill.infra.limiter import Limiter
-from webmill.infra.limiter_rules import LimiterPolicy, Permit
+from webmill.infra.host_schedule.adaptive_rate import LimiterPolicy, Permit
+from webmill.infra.host_schedule.limiter import Limiter
 from webmill.infra.request_outcome import AccessRefused, SlowDown
 from webmill.infra.retry import BackoffPolicy
 from webmill.infra.storage.base import Readable, Stat

@@ -24,9 +24,9 @@ import msgspec
 
 from tests.pipeline.crawling import Seen
 from webmill.crawl.frontier.base import domain_of
-from webmill.crawl.politeness.host_schedule import SCHEMA
 from webmill.infra import atomic
 from webmill.infra.clock import Anchor, SteadyClock
+from webmill.infra.host_schedule.sqlite_schedule import SCHEMA
 from webmill.infra.sqlite import Database
 
 JOURNAL = """

@@ -13,11 +13,11 @@ import pytest
 from webmill.crawl.backends import crawl_backends
 from webmill.crawl.cluster.cluster_state import ClusterState, NodeInfo, NodeReport
 from webmill.crawl.options import CrawlBackends
-from webmill.crawl.politeness.host_schedule import Reservation, ReservationUpdate
 from webmill.crawl.scheduler.commands import CompactFrontier, ExcludeDomains
 from webmill.crawl.scheduler.inbox import LINKS_PER_MESSAGE, ShardMessages, publish_command
 from webmill.errors import Conflict, Misconfigured
 from webmill.infra.clock import Anchor
+from webmill.infra.host_schedule.fixed_delays import Reservation, ReservationUpdate
 from webmill.model import Link
 
 DAY = 86400.0

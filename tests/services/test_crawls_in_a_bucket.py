@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from webmill.commoncrawl.crawl_storage import limiter_path, open_crawl_storage
-from webmill.infra.limiter import limiter_at
+from webmill.infra.host_schedule.limiter import limiter_at
 from webmill.infra.storage.backends import open_storage
 from webmill.settings import CommonCrawlSettings, HttpSettings
 
@@ -28,4 +28,4 @@ def test_a_bucket_is_read_and_each_request_takes_a_turn(
     state = limiter_path(s3_url)
     assert state.is_relative_to(tmp_path)
     assert state.exists()  # nobody has asked without it
-    assert limiter_at(state, rate=1000).wait().number > 3
+    assert limiter_at(state, rate=1000).acquire().number > 3

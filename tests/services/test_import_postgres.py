@@ -23,7 +23,7 @@ from tests.services.crawler_database import EXPIRES, ODD_WAITING, crawler_databa
 from tests.unit.cli.command import Ended, webmill
 from webmill.crawl.backends import open_host_schedule
 from webmill.crawl.frontier.base import ClaimRequest
-from webmill.crawl.politeness.host_schedule import Reservation
+from webmill.infra.host_schedule.fixed_delays import Reservation
 from webmill.testing import TestWeb
 
 pytestmark = pytest.mark.server("postgres")

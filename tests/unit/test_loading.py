@@ -15,7 +15,7 @@ import pytest
 
 from webmill.errors import WebmillError
 from webmill.index.state import IndexState
-from webmill.infra.limiter import Limiter
+from webmill.infra.host_schedule.limiter import Limiter
 from webmill.infra.queue.sqlite import SqliteQueue
 from webmill.pipeline.dataset.folder import open_dataset
 

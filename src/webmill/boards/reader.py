@@ -22,11 +22,11 @@ from webmill.boards.cache import PageCache
 from webmill.boards.parsing import ParserPool
 from webmill.boards.reading import LISTING, BoardReading, ReadingTools
 from webmill.boards.types import BoardResult, KnownNotice, ReaderOptions
-from webmill.crawl.politeness.host_schedule import SqliteHostSchedule
 from webmill.crawl.visit.page_fetcher import open_page_fetcher
 from webmill.errors import Misconfigured, Unavailable
 from webmill.formats.url.normalise import host_of
 from webmill.infra import atomic
+from webmill.infra.host_schedule.sqlite_schedule import SqliteHostSchedule
 from webmill.publish.types import PublishProblem
 
 NONE_KNOWN: Mapping[str, KnownNotice] = {}

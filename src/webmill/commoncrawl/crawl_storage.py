@@ -41,7 +41,7 @@ def open_crawl_storage(
     scheme = scheme_of(base_url)[0]
     if scheme not in ("http", "https", "s3"):
         return open_readable(base_url, contact=http.contact, timeout=http.timeout)
-    from webmill.infra.limiter import limiter_at
+    from webmill.infra.host_schedule.limiter import limiter_at
     from webmill.infra.storage.limited import LimitedPartReads, LimitedReads
 
     rate = commoncrawl.rate
@@ -86,7 +86,7 @@ def list_crawls(base_url: str, *, http: HttpSettings, commoncrawl: CommonCrawlSe
 
 def limiter_path(url: str) -> Path:
     """Return the path of the limiter file, which all processes of this user share for one server."""
-    from webmill.infra.limiter import SUFFIX
+    from webmill.infra.host_schedule.limiter import SUFFIX
 
     folder = Path(tempfile.gettempdir()) / f"webmill-{os.getuid()}"
     folder.mkdir(mode=0o700, exist_ok=True)

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 from webmill.crawl.frontier.base import Frontier
 from webmill.crawl.options import CrawlBackends
-from webmill.crawl.politeness.host_schedule import HostSchedule
 from webmill.crawl.scheduler.budgets import DomainBudget
 from webmill.crawl.scheduler.inbox import ShardInbox
 from webmill.errors import Misconfigured
 from webmill.infra.address import scheme_of
+from webmill.infra.host_schedule.fixed_delays import HostSchedule
 from webmill.infra.storage.backends import open_storage
 
 if TYPE_CHECKING:  # every crawl imports this file, and most would wait for Redis in vain
@@ -81,7 +81,7 @@ def open_inbox(file: Path) -> ShardInbox:
 
 
 def open_host_schedule(file: Path) -> HostSchedule:
-    from webmill.crawl.politeness.host_schedule import SqliteHostSchedule
+    from webmill.infra.host_schedule.sqlite_schedule import SqliteHostSchedule
 
     return SqliteHostSchedule(file)
 

@@ -11,10 +11,10 @@ import msgspec
 from webmill.crawl.archive import CrawlArchive
 from webmill.crawl.frontier.base import Frontier
 from webmill.crawl.layout import CrawlFolder
-from webmill.crawl.politeness.host_schedule import HostSchedule
 from webmill.crawl.scheduler.budgets import DomainBudget
 from webmill.crawl.scheduler.inbox import ShardInbox
 from webmill.crawl.visit.revisit_schedule import RevisitSchedule
+from webmill.infra.host_schedule.fixed_delays import HostSchedule
 from webmill.settings import CrawlSettings
 
 LONGEST_WAIT = 3600.0  # for a server that wants to be left alone

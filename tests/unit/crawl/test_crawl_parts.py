@@ -13,7 +13,6 @@ from webmill.crawl.backends import open_inbox
 from webmill.crawl.fetch import FetchedResponse
 from webmill.crawl.frontier.base import LastVisit
 from webmill.crawl.page.url_joining import redirect_target
-from webmill.crawl.politeness.host_schedule import Reservation, ReservationUpdate, SqliteHostSchedule
 from webmill.crawl.progress import SLOWEST, CrawlProgress, HostTimings, sum_progress
 from webmill.crawl.scheduler.budgets import SqliteDomainBudget
 from webmill.crawl.scheduler.capture_archiver import ArchivedPayloads
@@ -24,6 +23,8 @@ from webmill.errors import BadInput
 from webmill.formats.http import ResponseHead
 from webmill.formats.warc.record_headers import OriginalCapture
 from webmill.infra.clock import Anchor
+from webmill.infra.host_schedule.fixed_delays import Reservation, ReservationUpdate
+from webmill.infra.host_schedule.sqlite_schedule import SqliteHostSchedule
 from webmill.model import Exchange, Headers, Link
 
 DAY = 86400.0

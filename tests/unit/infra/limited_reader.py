@@ -13,8 +13,8 @@ from pathlib import Path
 import msgspec
 
 from webmill.errors import WebmillError
-from webmill.infra.limiter import Limiter
-from webmill.infra.limiter_rules import LimiterPolicy
+from webmill.infra.host_schedule.adaptive_rate import LimiterPolicy
+from webmill.infra.host_schedule.limiter import Limiter
 from webmill.infra.retry import BackoffPolicy
 from webmill.infra.storage.http import HttpReadLimits, HttpStorage
 from webmill.infra.storage.limited import LimitedReads

@@ -18,9 +18,9 @@ from pathlib import Path
 import pytest
 
 from webmill.errors import BadInput, Misconfigured, NotFound, Unavailable
-from webmill.infra import limiter as module
-from webmill.infra.limiter import Limiter, NoLimit, limiter_at
-from webmill.infra.limiter_rules import LimiterPolicy
+from webmill.infra.host_schedule import state_file as module
+from webmill.infra.host_schedule.adaptive_rate import LimiterPolicy
+from webmill.infra.host_schedule.limiter import Limiter, NoLimit, limiter_at
 from webmill.infra.log import TextLines
 from webmill.infra.request_outcome import AccessRefused, RequestOutcome, SlowDown, outcome_of
 
@@ -278,7 +278,7 @@ def test_threads_take_each_turn_once(path: Path) -> None:
 FORKED = """
 import os, sys, threading
 from pathlib import Path
-from webmill.infra.limiter import Limiter
+from webmill.infra.host_schedule.limiter import Limiter
 
 limiter, stop = Limiter(Path(sys.argv[1]), rate=2), threading.Event()
 limiter.acquire()

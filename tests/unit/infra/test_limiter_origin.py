@@ -32,8 +32,8 @@ from tests.services.misbehaving import (
 )
 from tests.unit.infra.limited_reader import Task
 
-from webmill.infra.limiter import Limiter
-from webmill.infra.limiter_rules import LimiterPolicy
+from webmill.infra.host_schedule.adaptive_rate import LimiterPolicy
+from webmill.infra.host_schedule.limiter import Limiter
 
 PROCESSES = 3
 DEADLINE = 90.0

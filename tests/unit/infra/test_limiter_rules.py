@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from webmill.infra.limiter_rules import (
+from webmill.infra.host_schedule.adaptive_rate import (
     LimiterPolicy,
     LimiterState,
     Permit,

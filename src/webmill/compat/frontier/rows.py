@@ -29,10 +29,10 @@ from webmill.crawl.frontier.base import (
     RobotsEntry,
     VisitDone,
 )
-from webmill.crawl.politeness.host_schedule import HostSchedule, ReservationUpdate
 from webmill.crawl.seeds import parse_domain, parse_seed
 from webmill.errors import BadInput, Misconfigured
 from webmill.infra.clock import SteadyClock
+from webmill.infra.host_schedule.fixed_delays import HostSchedule, ReservationUpdate
 from webmill.model import Link
 
 _NUMBERS = frozenset({"int2", "int4", "int8", "float4", "float8", "numeric"})

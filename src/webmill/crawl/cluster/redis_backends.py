@@ -17,9 +17,9 @@ from webmill.crawl.cluster.redis_scripts import ClusterScripts
 from webmill.crawl.frontier.base import Frontier
 from webmill.crawl.frontier.redis.frontier import RedisFrontier
 from webmill.crawl.frontier.redis.server import RedisServer
-from webmill.crawl.politeness.host_schedule import HostSchedule
 from webmill.crawl.scheduler.budgets import DomainBudget
 from webmill.crawl.scheduler.inbox import ShardInbox
+from webmill.infra.host_schedule.fixed_delays import HostSchedule
 
 
 class RedisBackends:

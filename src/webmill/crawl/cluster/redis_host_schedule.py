@@ -1,8 +1,8 @@
 """The host schedule that all nodes of a crawl share, in Redis, and the clock that it is read by.
 
-The rules are those of `politeness/host_schedule.py`. A batch is reserved by one script, whole; a key is gone when its
-time is over. What was reserved and not heard of, because the answer was lost, stays reserved: then the request is sent
-a little later.
+The rules are those of `infra/host_schedule/fixed_delays.py`. A batch is reserved by one script, whole; a key is gone
+when its time is over. What was reserved and not heard of, because the answer was lost, stays reserved: then the request
+is sent a little later.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ import msgspec
 
 from webmill.crawl.cluster.redis_scripts import ClusterScripts
 from webmill.crawl.frontier.redis.server import as_text
-from webmill.crawl.politeness.host_schedule import ABOUT_EQUAL, Reservation, ReservationUpdate, RetrySlots
 from webmill.infra.clock import Anchor, SteadyClock
+from webmill.infra.host_schedule.fixed_delays import ABOUT_EQUAL, Reservation, ReservationUpdate, RetrySlots
 
 
 class RedisHostSchedule:

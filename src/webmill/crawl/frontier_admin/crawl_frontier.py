@@ -14,10 +14,10 @@ from webmill.crawl.frontier.base import Frontier
 from webmill.crawl.frontier_admin.backend import FrontierBackend
 from webmill.crawl.layout import CrawlFolder, CrawlLayout
 from webmill.crawl.options import CrawlBackends, CrawlOptions, Politeness
-from webmill.crawl.politeness.host_schedule import HostSchedule
 from webmill.crawl.scheduler.inbox import ShardInbox
 from webmill.errors import Conflict, Misconfigured, NotFound
 from webmill.infra.clock import Anchor, SteadyClock
+from webmill.infra.host_schedule.fixed_delays import HostSchedule
 from webmill.infra.lock import exclusive
 
 LOCK_WAIT = 0.3  # seconds, to find out whether a crawl runs

@@ -12,9 +12,9 @@ from webmill.crawl.frontier.sqlite_state import SqliteState
 from webmill.crawl.frontier_admin.backend import ShardOverview
 from webmill.crawl.layout import load_or_create_layout
 from webmill.crawl.options import CrawlOptions
-from webmill.crawl.politeness import host_schedule as gates
 from webmill.crawl.scheduler import budgets as quota
 from webmill.errors import NotFound
+from webmill.infra.host_schedule import sqlite_schedule as gates
 from webmill.infra.queue.sqlite_reader import SCHEMA as INBOX_SCHEMA
 from webmill.infra.sqlite import Database, Schema
 

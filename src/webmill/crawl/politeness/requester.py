@@ -21,10 +21,10 @@ from webmill.crawl.fetch import (
 )
 from webmill.crawl.frontier.base import domain_of
 from webmill.crawl.options import CrawlLimits, NetworkAccess, Politeness
-from webmill.crawl.politeness.host_schedule import Reservation, ReservationUpdate
 from webmill.crawl.progress import CrawlProgress, HostTimings
 from webmill.formats.url.normalise import host_of
 from webmill.infra.clock import SteadyClock
+from webmill.infra.host_schedule.fixed_delays import Reservation, ReservationUpdate
 
 Fields = tuple[tuple[str, str], ...]  # of an HTTP header
 

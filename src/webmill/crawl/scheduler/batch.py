@@ -11,9 +11,9 @@ from __future__ import annotations
 import msgspec
 
 from webmill.crawl.frontier import base as frontier
-from webmill.crawl.politeness.host_schedule import Reservation, ReservationUpdate
 from webmill.crawl.visit.outcome import VisitResult
 from webmill.formats.warc.record_headers import OriginalCapture
+from webmill.infra.host_schedule.fixed_delays import Reservation, ReservationUpdate
 
 PayloadRecord = tuple[str, OriginalCapture]  # a payload's digest, and the record that has it
 

@@ -28,7 +28,6 @@ from webmill.crawl.frontier.base import (
     domain_of,
 )
 from webmill.crawl.options import Politeness
-from webmill.crawl.politeness.host_schedule import HostSchedule
 from webmill.crawl.scheduler.batch import (
     Archived,
     Batch,
@@ -48,6 +47,7 @@ from webmill.crawl.scheduler.inbox import ShardMessages, group_by_shard
 from webmill.crawl.visit.outcome import VisitResult
 from webmill.errors import Conflict, Unavailable, WebmillError
 from webmill.infra.clock import SteadyClock
+from webmill.infra.host_schedule.fixed_delays import HostSchedule
 from webmill.model import Link
 
 log = logging.getLogger(__name__)

@@ -24,7 +24,6 @@ from webmill.crawl.fetch import FetchedResponse, FetchFailure
 from webmill.crawl.frontier.base import RobotsEntry
 from webmill.crawl.options import ROBOTS_NAME, CrawlLimits, NetworkAccess, Politeness
 from webmill.crawl.page.url_joining import REDIRECTS, redirect_target
-from webmill.crawl.politeness.host_schedule import HostSchedule, Reservation, ReservationUpdate
 from webmill.crawl.politeness.requester import (
     Fields,
     HostBusy,
@@ -39,6 +38,7 @@ from webmill.crawl.politeness.robots_fetcher import RobotsCache, RobotsFetcher, 
 from webmill.crawl.visit.url_visitor import robots_path
 from webmill.formats.url.normalise import origin_of
 from webmill.infra.clock import SteadyClock
+from webmill.infra.host_schedule.fixed_delays import HostSchedule, Reservation, ReservationUpdate
 
 log = logging.getLogger(__name__)
 

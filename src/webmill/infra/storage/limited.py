@@ -12,8 +12,8 @@ from contextlib import AbstractContextManager
 from typing import BinaryIO
 
 from webmill.errors import Conflict, Unavailable
-from webmill.infra.limiter import RequestLimiter, record_error, recording_outcome
-from webmill.infra.limiter_rules import Permit
+from webmill.infra.host_schedule.adaptive_rate import Permit
+from webmill.infra.host_schedule.limiter import RequestLimiter, record_error, recording_outcome
 from webmill.infra.storage.base import CHUNK, RawStream, Readable, Stat, buffer_stream, end_of_range
 
 LAST_WAIT = 10.0  # seconds once we are to stop: what is at hand may end if its permit is near

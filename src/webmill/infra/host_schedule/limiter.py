@@ -4,9 +4,8 @@
     with limiter.request():
         storage.read(key)                         # its error, if any, is recorded: see `request_outcome.outcome_of`
 
-The rules are in `limiter_rules.py`. The state is one small file, locked for some microseconds at a time; the kernel
-frees the lock of whoever dies. It is opened anew each time (5 µs in all), so that threads and forks share nothing but
-the file. It must be on a local disk: its times are those of `time.monotonic`, one clock for all processes of a machine.
+The policy is in `adaptive_rate.py`, the file in `state_file.py`. It must be on a local disk: its times are those of
+`time.monotonic`, one clock for all processes of a machine.
 """
 
 from __future__ import annotations
@@ -14,10 +13,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import struct
 import threading
 import time
-import zlib
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
@@ -25,22 +22,20 @@ from typing import Protocol
 
 import msgspec
 
-from webmill.errors import Misconfigured, Unavailable
-from webmill.infra import limiter_rules as rules
-from webmill.infra import lock
-from webmill.infra.files import os_errors, read_at, write_at
-from webmill.infra.limiter_rules import NEVER, LimiterPolicy, LimiterState, Permit
+from webmill.errors import BadInput, Misconfigured, Unavailable
+from webmill.infra.host_schedule import adaptive_rate
+from webmill.infra.host_schedule.adaptive_rate import NEVER, LimiterPolicy, LimiterState, Permit
+from webmill.infra.host_schedule.base import KeyStates
+from webmill.infra.host_schedule.state_file import StateFile, StateFormat
 from webmill.infra.log import SENTENCE
 from webmill.infra.request_outcome import RequestOutcome, outcome_of
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("webmill.infra.limiter")  # as people know it from their logs
 
-LOCK_PATIENCE = 10.0
 LONGEST_SLEEP = 0.5  # a breaker may be closed, and a stop be asked for, at any time
 SHORTEST_SLEEP = 0.001
 SUFFIX = ".limit"
-_FORM = struct.Struct("<4s7d5Q2?")
-_MAGIC = b"wml1"
+STATE_FORMAT = StateFormat(LimiterState, magic=b"wml1", fields="7d5Q2?")
 
 
 class RequestLimiter(Protocol):
@@ -89,6 +84,7 @@ class Limiter:
         if not (0 < rate < float("inf")) or not (1 <= burst < float("inf")):
             raise Misconfigured(f"a rate of {rate} with bursts of {burst}: the rate is above 0, a burst at least 1")
         self.path = path
+        self._store = StateFile(path, STATE_FORMAT)
         self._server = path.name.removesuffix(SUFFIX).removesuffix(":https").removesuffix(":http")
         self._rate, self._burst = rate, burst
         self._policy = policy or LimiterPolicy()
@@ -114,7 +110,7 @@ class Limiter:
     def record(self, permit: Permit, outcome: RequestOutcome, *, retry_after: float | None = None) -> None:
         with self._locked_state() as locked:
             before = locked.state
-            locked.state = rules.record(
+            locked.state = adaptive_rate.record(
                 before, locked.now, permit, outcome, retry_after=retry_after, policy=self._policy
             )
             is_news = self._is_news(locked)
@@ -125,7 +121,7 @@ class Limiter:
 
     def spend(self) -> None:
         with self._locked_state() as locked:
-            locked.state = rules.spend(locked.state)
+            locked.state = adaptive_rate.spend(locked.state)
 
     @contextmanager
     def request(self, *, stop: threading.Event | None = None, patience: float | None = None) -> Iterator[Permit]:
@@ -145,7 +141,7 @@ class Limiter:
     def status(self) -> LimiterStatus:
         with self._locked_state() as locked:
             state = locked.state
-            wait = rules.blocked_for(state, locked.now, policy=self._policy)
+            wait = adaptive_rate.blocked_for(state, locked.now, policy=self._policy)
             return LimiterStatus(rate=self._rate * state.share, blocked_for=wait, refused=state.open and state.refused)
 
     def _waiting_lock(self) -> threading.Lock:
@@ -169,7 +165,7 @@ class Limiter:
         """Return a permit, or how long to sleep before the next try."""
         self._check(None, stop)
         with self._locked_state() as locked:
-            locked.state, given = rules.acquire(
+            locked.state, given = adaptive_rate.acquire(
                 locked.state, locked.now, rate=self._rate, burst=self._burst, policy=self._policy
             )
             is_news = self._is_news(locked)
@@ -185,29 +181,20 @@ class Limiter:
     @contextmanager
     def _locked_state(self) -> Iterator[_LockedState]:
         """Lock and read the state, and write it back when the block ends well. Log nothing inside: that may be slow."""
-        with os_errors(str(self.path)):
-            fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
-        try:
-            _lock(fd, self.path)
-            with os_errors(str(self.path)):
-                locked = self._read(fd)
-                yield locked
-                write_at(fd, _encode(locked.state), 0)
-        finally:
-            lock.unlock(fd)  # else a fork of this moment, which has the file open too, holds on
-            os.close(fd)
+        with self._store.locked() as states:
+            locked = self._read(states)
+            yield locked
+            states.put(self._server, locked.state)
         if locked.lost:
             log.warning("limiter_state_lost", extra={"path": str(self.path)})
 
-    def _read(self, fd: int) -> _LockedState:
+    def _read(self, states: KeyStates[LimiterState]) -> _LockedState:
         now = self._clock()
-        data = read_at(fd, _FORM.size + 4, 0)
-        if not data:
-            return _LockedState(rules.initial_state(now), now)
-        state = _decode(data)
-        if not state:
-            return _LockedState(rules.cautious_state(now, policy=self._policy), now, lost=True)
-        return _LockedState(rules.correct_clock(state, now), now)
+        try:
+            state = states.get(self._server)
+        except BadInput:
+            return _LockedState(adaptive_rate.cautious_state(now, policy=self._policy), now, lost=True)
+        return _LockedState(adaptive_rate.correct_clock(state, now) if state else adaptive_rate.initial_state(now), now)
 
     def _is_news(self, locked: _LockedState) -> bool:
         """Return whether nobody may ask and we have not logged it. Called under the lock: one thread logs it."""
@@ -267,29 +254,6 @@ class _LockedState:
         self.state = state
         self.now = now
         self.lost = lost
-
-
-def _lock(fd: int, path: Path) -> None:
-    """Wait for the lock, but not for ever: a process that was suspended while it held it holds it still."""
-    try:
-        is_locked = lock.try_lock(fd, patience=LOCK_PATIENCE, interval=SHORTEST_SLEEP)
-    except OSError as error:
-        raise Misconfigured(f"{path}: no locks here ({error.strerror}); choose a folder on a local disk") from error
-    if not is_locked:
-        raise Unavailable(f"{path} is locked by a process that is suspended: find and end it")
-
-
-def _encode(state: LimiterState) -> bytes:
-    data = _FORM.pack(_MAGIC, *msgspec.structs.astuple(state))
-    return data + struct.pack("<I", zlib.crc32(data))
-
-
-def _decode(data: bytes) -> LimiterState | None:
-    """Return the state, or None when the data is not what we wrote."""
-    body = data[: _FORM.size]
-    if data[_FORM.size :] != struct.pack("<I", zlib.crc32(body)) or body[:4] != _MAGIC:
-        return None
-    return LimiterState(**dict(zip(LimiterState.__struct_fields__, _FORM.unpack(body)[1:], strict=True)))
 
 
 def _format_seconds(seconds: float) -> str:

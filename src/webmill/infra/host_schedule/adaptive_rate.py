@@ -1,4 +1,4 @@
-"""How fast a server may be asked: the rules of `limiter.py`, as functions of values, without clock or file.
+"""The policy of an adaptive rate: how fast a server may be asked, as it answers. Functions of values.
 
 Token bucket. A permit costs a token; tokens come at `rate` times `share`, and at most `burst` are saved up.
 Share. Halved when the server asks for fewer requests, given back step by step while it is content (AIMD, as TCP does).
