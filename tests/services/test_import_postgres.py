@@ -118,7 +118,7 @@ def test_what_the_old_crawler_knew_of_domains_is_kept(tmp_path: Path, make: Make
         assert {turn.domain for turn in back} >= {"d2.org"}  # what waited of it was kept
     gates = open_host_schedule(root / "frontier" / "gates.sqlite")
     now = gates.clock(None)()
-    booking = {n: Reservation(now=now, window=1.0, waits={f"domain:d{n}.org": 1.0}) for n in (3, 4)}
+    booking = {n: Reservation(now=now, window=1.0, delays={f"domain:d{n}.org": 1.0}) for n in (3, 4)}
     assert set(gates.reserve(booking, now=now, longest=86400.0)) == {3}  # it was not to be asked yet
     gates.close()
 
