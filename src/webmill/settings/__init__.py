@@ -5,6 +5,7 @@ A setting `key` of section `[section]` is the variable WEBMILL_SECTION_KEY and t
 
 from __future__ import annotations
 
+from webmill.settings.crawl_section import CrawlSettings
 from webmill.settings.declaration import Setting, setting
 from webmill.settings.reading import (
     FILE_NAME,
@@ -21,7 +22,6 @@ from webmill.settings.reading import (
 from webmill.settings.sections import (
     STAGES,
     CommonCrawlSettings,
-    CrawlSettings,
     ExecutorSettings,
     ExtractSettings,
     HttpSettings,

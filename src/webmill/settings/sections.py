@@ -7,13 +7,12 @@ from typing import Annotated, Literal
 import msgspec
 
 from webmill.errors import Misconfigured
+from webmill.settings.crawl_section import CrawlSettings
 from webmill.settings.declaration import setting
-from webmill.settings.value_formats import LIST_FORMAT, Duration, FixedAddresses, PatternList, Size, TextList
+from webmill.settings.value_formats import LIST_FORMAT, TextList
 
 STAGES = ("crawl", "index", "extract", "publish", "search")
 LINES_PER_BLOCK = 3000  # of Common Crawl's own indexes
-URLS, LIMITS, POLITENESS = "Which URLs", "Limits", "Politeness"
-ARCHIVE, MACHINES, NETWORK = "Archive", "Many machines", "Network"
 
 
 class LogSettings(msgspec.Struct, frozen=True):
@@ -29,164 +28,6 @@ class HttpSettings(msgspec.Struct, frozen=True):
 
     contact: Annotated[str, setting("Your e-mail address or web page; sent to every server in the User-Agent.")] = ""
     timeout: Annotated[float, setting("Seconds to wait for one response.")] = 60.0
-
-
-class CrawlSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What `webmill crawl` and `webmill run` crawl, and how. A crawl remembers the flags it was given."""
-
-    seeds: Annotated[
-        str,
-        setting("File in the collection with the seeds of `webmill run`: URLs or domains, one per line.", only="file"),
-    ] = "seeds.txt"
-    scope: Annotated[
-        Literal["host", "domain", "path", "any"],
-        setting("Follow links within the seeds' host, domain or path, or anywhere.", group=URLS),
-    ] = "host"
-    include: Annotated[
-        PatternList,
-        setting("Crawl only URLs that match this regular expression (RE2); repeatable.", group=URLS, metavar="REGEX"),
-    ] = ()
-    exclude: Annotated[
-        PatternList,
-        setting("Skip URLs that match this regular expression (RE2); repeatable.", group=URLS, metavar="REGEX"),
-    ] = ()
-    exclude_domains: Annotated[
-        TextList,
-        setting(
-            "Never crawl these domains; on the command line, a file with one domain per line.",
-            group=URLS,
-            metavar="FILE",
-        ),
-    ] = ()
-    depth: Annotated[
-        int | None,
-        setting("Follow links up to this many steps away from a seed.", group=URLS, least=0, none="no limit"),
-    ] = None
-    sitemaps: Annotated[bool, setting("Read the sitemaps listed in robots.txt.", group=URLS)] = True
-    traps: Annotated[bool, setting("Skip URLs that look like crawler traps (calendars, loops).", group=URLS)] = True
-    all_types: Annotated[bool, setting("Also follow links to PDF, office, image, video and zip files.", group=URLS)] = (
-        False
-    )
-    page_resources: Annotated[
-        bool,
-        setting(
-            "Also fetch what pages need to display: images, styles, scripts, fonts.", group=URLS, old=("requisites",)
-        ),
-    ] = False
-    max_page_resources: Annotated[
-        int,
-        setting(
-            "Maximum page resources (images, styles, scripts) fetched per page.",
-            group=URLS,
-            least=1,
-            old=("max_requisites",),
-        ),
-    ] = 1000
-    refresh: Annotated[
-        bool, setting("Keep revisiting pages; pages that change are revisited more often.", group=URLS)
-    ] = False
-    refresh_every: Annotated[Duration, setting("Time until the first revisit of a page.", group=URLS)] = 86400.0
-
-    max_pages: Annotated[
-        int | None,
-        setting(
-            "Stop after this many pages in the whole crawl, over all its runs.", group=LIMITS, least=1, none="no limit"
-        ),
-    ] = None
-    max_pages_per_domain: Annotated[
-        int | None, setting("Fetch at most this many pages per domain.", group=LIMITS, least=1, none="no limit")
-    ] = None
-    max_time: Annotated[
-        Duration | None,
-        setting(
-            "Stop this run after this time: 90s, 20m, 8h, 7d.", group=LIMITS, none="no limit; `run` with refresh: 1h"
-        ),
-    ] = None
-    max_bytes: Annotated[
-        Size | None, setting("Stop this run after fetching this much: 500M, 20G.", group=LIMITS, none="no limit")
-    ] = None
-    max_wait: Annotated[
-        Duration | None,
-        setting(
-            "Stop this run if every remaining host must wait longer than this.",
-            group=LIMITS,
-            none="1h; with refresh: no limit",
-        ),
-    ] = None
-    max_body: Annotated[Size, setting("Truncate response bodies longer than this.", group=LIMITS)] = 64 << 20
-
-    delay: Annotated[Duration, setting("Time between two requests to the same domain.", group=POLITENESS)] = 70.0
-    address_delay: Annotated[
-        Duration, setting("Time between two requests to the same IP address.", group=POLITENESS)
-    ] = 1.0
-    page_resource_delay: Annotated[
-        Duration,
-        setting(
-            "Delay before fetching a page resource, if shorter than the delay of its domain.",
-            group=POLITENESS,
-            old=("requisite_delay",),
-        ),
-    ] = 1.0
-    max_crawl_delay: Annotated[
-        Duration, setting("Honour the Crawl-delay of a robots.txt up to this time.", group=POLITENESS)
-    ] = 60.0
-    retry_wait: Annotated[
-        Duration,
-        setting("Time before the first retry of a failed request; later retries wait longer.", group=POLITENESS),
-    ] = 60.0
-    robots: Annotated[bool, setting("Obey robots.txt. Turn this off only for your own site.", group=POLITENESS)] = True
-    nofollow: Annotated[bool, setting("Obey nofollow in pages and headers.", group=POLITENESS)] = True
-    concurrency: Annotated[
-        int, setting("Domains to fetch from at the same time, per process.", group=POLITENESS, least=1)
-    ] = 500
-
-    tls: Annotated[
-        Literal["verify", "archive"],
-        setting("On a bad certificate, verify fails the request; archive fetches and records it.", group=NETWORK),
-    ] = "verify"
-    allow_private: Annotated[bool, setting("Allow private and loopback addresses, and any port.", group=NETWORK)] = (
-        False
-    )
-    resolve: Annotated[
-        FixedAddresses, setting("Connect to this address for HOST instead of asking DNS; repeatable.", group=NETWORK)
-    ] = {}
-
-    name: Annotated[str, setting("Name of the crawl.", group=ARCHIVE, none="the name of DIR")] = ""
-    languages: Annotated[bool, setting("Detect the language of pages, for the metadata records.", group=ARCHIVE)] = True
-    file_size: Annotated[Size, setting("Start a new WARC file at this size.", group=ARCHIVE)] = 1 << 30
-
-    processes: Annotated[
-        int | None,
-        setting("Number of processes; fixed when the crawl is created.", group=MACHINES, least=1, none="one per core"),
-    ] = None
-    frontier: Annotated[
-        str, setting("Share the crawl with other machines through this Redis.", group=MACHINES, metavar="redis://…")
-    ] = ""
-    shards: Annotated[
-        int | None,
-        setting(
-            "With --frontier: number of shards, one process each; fixed when the crawl is created.",
-            group=MACHINES,
-            least=1,
-            none="8",
-        ),
-    ] = None
-    nodes: Annotated[
-        int, setting("With --frontier: wait until this many machines have joined.", group=MACHINES, least=1)
-    ] = 1
-    strict: Annotated[bool, setting("Refuse a Redis that could lose writes it has acknowledged.", group=MACHINES)] = (
-        False
-    )
-    lost_files: Annotated[
-        Literal["refuse", "rebuild"],
-        setting(
-            "If a dead machine's files are gone: refuse its shards, or rebuild them from Redis and --backup.",
-            group=MACHINES,
-        ),
-    ] = "refuse"
-    backup: Annotated[
-        str, setting("Latest backup of the frontier, for --lost-files rebuild.", group=MACHINES, metavar="URL")
-    ] = ""
 
 
 class IndexSettings(msgspec.Struct, frozen=True, kw_only=True):

@@ -83,8 +83,8 @@ def where_bad_rows(root: Path) -> str:
 
 def print_publish_report(report: PublishReport, root: Path) -> None:
     read, published = report.read, report.published
-    told = [f"{count:,} {ROWS.get(reason, reason)}" for reason, count in sorted(read.rows.items()) if count]
-    note(f"{format_count(read.files, 'file')}: {', '.join(told) or 'no rows'}")
+    counts_by_reason = [f"{count:,} {ROWS.get(reason, reason)}" for reason, count in sorted(read.rows.items()) if count]
+    note(f"{format_count(read.files, 'file')}: {', '.join(counts_by_reason) or 'no rows'}")
     counts, name = published.counts, published.version.version
     held = format_count(counts.items, "published document")
     print_version(name, counts, is_new=published.is_new, held=held, seconds=report.seconds)
