@@ -31,7 +31,7 @@ USES: list[tuple[str, int, str]] = [
     # --- crawl, frontier, status
     ("crawl new --contact me@example.org", 2, "name a URL to begin with, or --seeds FILE"),
     ("crawl new https://example.org/", 1, "--contact"),
-    ("crawl new ftp://example.org/ --contact me@example.org", 1, "'ftp://example.org/' is not of http or https"),
+    ("crawl new ftp://example.org/ --contact me@example.org", 1, "'ftp://example.org/' is not an http or https URL"),
     ("crawl new word --contact me@example.org", 1, "'word' has no host that can be looked up"),
     ("crawl new --seeds none.txt --contact me@example.org", 2, "none.txt"),
     ("crawl new --seeds folder --contact me@example.org", 2, "folder"),
@@ -103,7 +103,11 @@ USES: list[tuple[str, int, str]] = [
     ("cc run --crawl NOTHING --base-url town -o out --extractor none", 1, "webmill cc crawls"),
     (f"cc batch --crawl {NAME} --base-url town --queue kafka://a", 2, "kafka"),
     (f"cc batch --crawl {NAME} --base-url town --queue amqp://{UNREACHABLE}/", 1, UNREACHABLE),
-    (f"cc batch --crawl {NAME} --base-url town --queue sqlite:q.sqlite --url-regex (", 2, "not a regular expression"),
+    (
+        f"cc batch --crawl {NAME} --base-url town --queue sqlite:q.sqlite --url-regex (",
+        2,
+        "not a valid RE2 regular expression",
+    ),
     (f"cc batch --crawl {NAME} --base-url town --queue sqlite:q.sqlite --sample 2", 2, "2"),
     ("cc work --queue sqlite:none.sqlite --out out --until-empty --base-url town", 1, "none.sqlite"),
     ("cc work --queue sqlite:garbage --out out --until-empty --base-url town", 1, "garbage"),

@@ -160,7 +160,7 @@ def test_settings_that_change_a_crawl_are_told(tmp_path: Path) -> None:
     (tmp_path / "seeds.txt").write_text("")  # nothing is asked of anybody
     ended = webmill("run", tmp_path, "--stage", "crawl")
     assert re.findall("until now its (.*);", ended.err) == ["scope was domain"]
-    assert "[crawl] flags is out of use; write them as page_resources = true" in ended.err
+    assert "[crawl] flags is out of use; write page_resources = true" in ended.err
 
 
 def test_a_notice_about_settings_tells_no_secret(tmp_path: Path) -> None:
@@ -185,7 +185,7 @@ def test_wrong_settings_are_told_before_anything_is_done(tmp_path: Path) -> None
     (tmp_path / "webmill.toml").write_text('[run]\nstages = "index, polish"\n')
     ended = webmill("run", tmp_path)
     assert ended.code == 1
-    assert "no stage 'polish'" in ended.err
+    assert "unknown stage 'polish'" in ended.err
 
 
 def test_two_runs_do_not_meet(tmp_path: Path) -> None:
