@@ -42,7 +42,7 @@ class KnownUrl(msgspec.Struct, kw_only=True):
     not_before: float | None = None  # None: it never was in hand
     attempts: int = 1  # of the next time
     last: LastVisit | None = None
-    again: float | None = None
+    revisit_due: float | None = msgspec.field(default=None, name="again")
 
     def rank(self, request: ClaimRequest) -> tuple[int, int, float, int] | None:
         """Return its place in the queue; None when it is not to be asked now."""
@@ -51,8 +51,8 @@ class KnownUrl(msgspec.Struct, kw_only=True):
             return None
         if self.state == "waiting" and (self.not_before or 0.0) <= now:
             return (self.link.priority, 2 if self.not_before is None else 0, 0.0, self.place)
-        if self.state == "visited" and request.revisits and self.again is not None and self.again <= now:
-            return (self.link.priority, 1, self.again, self.place)
+        if self.state == "visited" and request.revisits and self.revisit_due is not None and self.revisit_due <= now:
+            return (self.link.priority, 1, self.revisit_due, self.place)
         return None
 
 
@@ -62,8 +62,8 @@ class MemoryDomain(msgspec.Struct, kw_only=True):
     urls: dict[str, KnownUrl] = {}
     next: float = 0.0
     due: float | None = None
-    again: float | None = None  # `due`, when revisits count as well
-    errand: float | None = None  # `due`, when nothing but requisites counts
+    revisit_due: float | None = msgspec.field(default=None, name="again")  # `due`, when revisits count as well
+    resource_due: float | None = msgspec.field(default=None, name="errand")  # `due`, when only page resources count
     token: int = 0
     until: float = 0.0
     is_excluded: bool = False
@@ -74,10 +74,14 @@ class MemoryDomain(msgspec.Struct, kw_only=True):
     def schedule(self, since: float) -> None:
         """Set when it comes up: not before its time, nor before it has something. What was earlier already, stays."""
         waiting = self._waiting(range(PAGE_RESOURCE, PRIORITIES))
-        revisits = [known.again for known in self.urls.values() if known.state == "visited" and known.again is not None]
+        revisits = [
+            known.revisit_due
+            for known in self.urls.values()
+            if known.state == "visited" and known.revisit_due is not None
+        ]
         self.due = self._earlier(self.due, waiting, since)
-        self.again = self._earlier(self.again, waiting + revisits, since)
-        self.errand = self._earlier(self.errand, self._waiting([PAGE_RESOURCE]), since)
+        self.revisit_due = self._earlier(self.revisit_due, waiting + revisits, since)
+        self.resource_due = self._earlier(self.resource_due, self._waiting([PAGE_RESOURCE]), since)
 
     def _waiting(self, priorities: Container[int]) -> list[float]:
         return [
@@ -87,7 +91,7 @@ class MemoryDomain(msgspec.Struct, kw_only=True):
         ]
 
     def due_time(self, *, revisits: bool, resources_only: bool) -> float | None:
-        return self.errand if resources_only else self.again if revisits else self.due
+        return self.resource_due if resources_only else self.revisit_due if revisits else self.due
 
     def _earlier(self, before: float | None, times: list[float], since: float) -> float | None:
         if self.token or self.is_excluded or not times:
@@ -217,7 +221,12 @@ class MemoryFrontier:
         if isinstance(outcome, VisitDone):
             if known.last is None:
                 known.place = len(self._visited)
-            known.state, known.last, known.again, known.attempts = "visited", outcome.visit, outcome.revisit_due, 1
+            known.state, known.last, known.revisit_due, known.attempts = (
+                "visited",
+                outcome.visit,
+                outcome.revisit_due,
+                1,
+            )
             self._visited[outcome.url] = outcome.visit
             self._counts["pages"] += outcome.is_page
         else:
@@ -282,7 +291,7 @@ class MemoryFrontier:
             in_hand=states["in hand"],
             visited=states["visited"],
             pages=self._counts["pages"],
-            revisits=sum(1 for known in urls if known.state == "visited" and known.again is not None),
+            revisits=sum(1 for known in urls if known.state == "visited" and known.revisit_due is not None),
             domains=sum(1 for domain in self._domains.values() if domain.urls),
             domains_waiting=sum(1 for domain in self._domains.values() if domain.due is not None),
             domains_in_hand=len(self._turns),
@@ -334,4 +343,4 @@ def give_back(known: KnownUrl, *, not_before: float, attempts: int) -> None:
     if known.last is None:
         known.state, known.not_before = "waiting", not_before
     else:
-        known.state, known.again = "visited", max(known.again or 0.0, not_before)
+        known.state, known.revisit_due = "visited", max(known.revisit_due or 0.0, not_before)

@@ -103,7 +103,7 @@ SCHEMA = sqlite.Schema(
         """,
         # Lines have hops as well now, in what were the highest bits of the depth: those that are there have none.
         "ALTER TABLE retry ADD COLUMN hops INTEGER NOT NULL DEFAULT 0; DROP TABLE gate",
-        # Requisites have a lane of their own, and come up at a time of their own: `due`, if there were nothing else.
+        # Page resources have a queue of their own, and a time of their own: `due`, if there were nothing else.
         """
         ALTER TABLE domain ADD COLUMN errand REAL;
         CREATE INDEX domain_errand ON domain (errand) WHERE errand IS NOT NULL;
