@@ -108,15 +108,15 @@ def test_a_place_that_is_none_is_refused_with_the_line_that_says_it() -> None:
 
 SOURCE = Path(webmill.__file__).parent
 MAY = {  # structs with the bounds of a record, or of something else, and why they are no second `CaptureRef`
-    "model.CaptureRef": "the one noun",
-    "model.Document": "its columns are flat in Parquet and JSON; `capture` gives the noun",
+    "model.CaptureRef": "the one reference",
+    "model.Document": "its columns are flat in Parquet and JSON; `capture` returns the reference",
     "model.Record": "a record that was read, with its content, of any kind",
     "formats.warc.scan.ScannedRecord": "a record that was passed by, of any kind",
     "formats.cdx.zipnum.ZipnumBlock": "of an index, not of an archive",
-    "crawl.frontier.base.LastVisit": "millions are stored: flat, with the names of the noun",
+    "crawl.frontier.base.LastVisit": "millions are stored: flat, with the names of the reference",
     "index.columnar.columns._TableFields": "Common Crawl's columns of one line",
     "archive.capture_encoding.EncodedCapture": "within bytes that are not yet in a file",
-    "infra.storage.http_answers.Wanted": "a range of any file",
+    "infra.storage.http_answers.ReadRequest": "a range of any file",
     "cli.warc.RecordRow": "what `webmill warc list` prints of any record",
 }
 
