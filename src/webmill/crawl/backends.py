@@ -42,14 +42,14 @@ def crawl_backends(
             open_domain_budget=open_domain_budget,
         )
     from webmill.crawl.cluster.redis_backends import RedisBackends
-    from webmill.crawl.scheduler.inbox import HeldInboxOpener
+    from webmill.crawl.scheduler.inbox import PausableInboxOpener
 
     check_redis(frontier)
     open_backup = partial(open_storage, backup) if backup else None
     redis = RedisBackends(frontier, name, strict=strict, rebuild=rebuild, open_backup=open_backup)
     return CrawlBackends(
         open_frontier=redis.open_frontier,
-        open_inbox=HeldInboxOpener(redis.open_inbox),
+        open_inbox=PausableInboxOpener(redis.open_inbox),
         open_host_schedule=redis.open_host_schedule,
         open_domain_budget=redis.open_domain_budget,
     )
@@ -75,9 +75,9 @@ def open_local_frontier(folder: Path) -> Frontier:
 
 
 def open_inbox(file: Path) -> ShardInbox:
-    from webmill.crawl.scheduler.inbox import HeldInbox, SqliteInbox
+    from webmill.crawl.scheduler.inbox import PausableInbox, SqliteInbox
 
-    return HeldInbox(SqliteInbox(file), file)
+    return PausableInbox(SqliteInbox(file), file)
 
 
 def open_host_schedule(file: Path) -> HostSchedule:

@@ -22,7 +22,7 @@ from webmill.crawl.progress import CrawlProgress
 from webmill.errors import Conflict, Misconfigured
 from webmill.infra.clock import SteadyClock
 
-TIMEOUT = 5.0  # for one answer: a person is looking
+REDIS_TIMEOUT = 5.0  # for one answer: a person is looking
 NODE_LIFE = 30.0  # a node that was not heard of for so long is dead
 POLL_INTERVAL = 0.5
 SEEDS_AT_ONCE = 1000
@@ -100,7 +100,7 @@ def never_dead(node: NodeInfo) -> bool:  # noqa: ARG001 - a node elsewhere canno
 
 
 class ClusterState:
-    def __init__(self, url: str, name: str, *, life: float = NODE_LIFE, timeout: float = TIMEOUT) -> None:
+    def __init__(self, url: str, name: str, *, life: float = NODE_LIFE, timeout: float = REDIS_TIMEOUT) -> None:
         self.server = RedisServer(url, timeout=timeout)
         self._scripts = ClusterScripts(self.server, name)
         self._prefix = self._scripts.prefix

@@ -36,7 +36,9 @@ State: TypeAlias = Literal["rules", "unavailable", "unreachable"]
 
 _MAX_AGE = re.compile(r"(?:^|[\s,])max-age\s*=\s*\"?([0-9]{1,12})", re.IGNORECASE)
 _NO_CACHE = re.compile(r"(?:^|[\s,])no-(?:cache|store)(?:$|[\s,=])", re.IGNORECASE)
-HALF = frozenset({"truncated", "corrupt", "decode_limit", "bad_chunk"})  # flaws of a payload that is not whole
+INCOMPLETE_FLAWS = frozenset({"truncated", "corrupt", "decode_limit", "bad_chunk"})  # of a payload that is not whole
+    {"truncated", "corrupt", "decode_limit", "bad_chunk"}
+)  # flaws of a payload that is not whole
 _AGENT_PREFIX = re.compile(r"\s*([a-z][a-z0-9_.*-]*|\*)\s*:(.*)", re.DOTALL)
 _WITH_VALUES = frozenset({"unavailable_after", "max-snippet", "max-image-preview", "max-video-preview"})
 
@@ -223,7 +225,7 @@ def _status(answer: FetchedResponse | FetchFailure) -> int:
     read no more anyway."""
     if isinstance(answer, FetchFailure):
         return 0
-    is_half = answer.exchange.truncated is not None or not HALF.isdisjoint(answer.flaws)
+    is_half = answer.exchange.truncated is not None or not INCOMPLETE_FLAWS.isdisjoint(answer.flaws)
     is_success = 200 <= answer.head.status < 300
     return 0 if is_success and is_half and len(answer.payload) <= MAX_BODY else answer.head.status
 

@@ -1,6 +1,6 @@
 """One batch of a shard's work, and the phases that it goes through.
 
-    Started ─▶ Booked ─▶ Durable ─▶ Archived ─▶ Committed ─▶ Claimed
+    StartedBatch ─▶ ReservedBatch ─▶ DurableBatch ─▶ ArchivedBatch ─▶ CommittedBatch ─▶ ClaimedBatch
 
 Each phase is durable before the next begins, and a batch that failed in one goes on from there: what a full disk has
 taken already it is not given again.
@@ -26,7 +26,7 @@ class ClaimLimit(msgspec.Struct, frozen=True):
     resources_only: bool = False
 
 
-class Started(msgspec.Struct):
+class StartedBatch(msgspec.Struct):
     """Nothing is done yet."""
 
 
@@ -38,28 +38,28 @@ class WrittenRecords(msgspec.Struct):
     revisits: int = 0
 
 
-class Booked(msgspec.Struct):
+class ReservedBatch(msgspec.Struct):
     """Hosts are reserved; records are being written."""
 
     refused: dict[int, float]  # reservations that were refused: when to try again
     written: WrittenRecords
 
 
-class Durable(msgspec.Struct):
+class DurableBatch(msgspec.Struct):
     """The records are durable."""
 
     refused: dict[int, float]
     written: WrittenRecords
 
 
-class Archived(msgspec.Struct):
+class ArchivedBatch(msgspec.Struct):
     """The payloads are known to later batches, and the pages are counted against their domains."""
 
     refused: dict[int, float]
     written: WrittenRecords
 
 
-class Committed(msgspec.Struct):
+class CommittedBatch(msgspec.Struct):
     """The frontier has settled the URLs; commands from the inbox are being applied."""
 
     refused: dict[int, float]
@@ -69,7 +69,7 @@ class Committed(msgspec.Struct):
     applied: int = 0  # commands
 
 
-class Claimed(msgspec.Struct):
+class ClaimedBatch(msgspec.Struct):
     """The next turns are claimed: the batch is done."""
 
     refused: dict[int, float]
@@ -79,7 +79,7 @@ class Claimed(msgspec.Struct):
     turns: list[frontier.DomainTurn]
 
 
-Phase = Started | Booked | Durable | Archived | Committed | Claimed
+Phase = StartedBatch | ReservedBatch | DurableBatch | ArchivedBatch | CommittedBatch | ClaimedBatch
 
 
 class Batch(msgspec.Struct, kw_only=True):
@@ -91,7 +91,7 @@ class Batch(msgspec.Struct, kw_only=True):
     active_turns: list[int] = []  # tokens, whose leases are extended
     claim: ClaimLimit = ClaimLimit()
     is_last: bool = False
-    phase: Phase = msgspec.field(default_factory=Started)
+    phase: Phase = msgspec.field(default_factory=StartedBatch)
 
 
 class BatchReply(msgspec.Struct, kw_only=True):

@@ -160,7 +160,7 @@ class SqliteInbox:
         self._queue.close()
 
 
-class HeldInbox:
+class PausableInbox:
     """A shard's inbox that gives no messages while the crawl is being copied and this shard's part is done."""
 
     def __init__(self, inbox: ShardInbox, file: Path) -> None:
@@ -172,7 +172,7 @@ class HeldInbox:
         self._inbox.publish(bodies)
 
     def read(self, count: int) -> list[InboxMessage]:
-        return [] if self._is_held() else self._inbox.read(count)
+        return [] if self._is_paused() else self._inbox.read(count)
 
     def delete(self, messages: Sequence[InboxMessage]) -> None:
         self._inbox.delete(messages)
@@ -183,18 +183,18 @@ class HeldInbox:
     def close(self) -> None:
         self._inbox.close()
 
-    def _is_held(self) -> bool:
+    def _is_paused(self) -> bool:
         try:
             return self._copy.exists() and time.time() - self._hold.stat().st_mtime < HOLD_SECONDS
         except OSError:
             return False
 
 
-class HeldInboxOpener:
+class PausableInboxOpener:
     """Opens inboxes as held ones. It travels to the processes of a crawl."""
 
     def __init__(self, open_inbox: Callable[[Path], ShardInbox]) -> None:
         self._open = open_inbox
 
     def __call__(self, file: Path) -> ShardInbox:
-        return HeldInbox(self._open(file), file)
+        return PausableInbox(self._open(file), file)

@@ -29,15 +29,15 @@ from webmill.crawl.frontier.base import (
 )
 from webmill.crawl.options import Politeness
 from webmill.crawl.scheduler.batch import (
-    Archived,
+    ArchivedBatch,
     Batch,
     BatchReply,
-    Booked,
-    Claimed,
-    Committed,
-    Durable,
+    ClaimedBatch,
+    CommittedBatch,
+    DurableBatch,
     Phase,
-    Started,
+    ReservedBatch,
+    StartedBatch,
     WrittenRecords,
 )
 from webmill.crawl.scheduler.budgets import DomainBudget
@@ -93,27 +93,27 @@ class ShardStore:
     def process_batch(self, batch: Batch) -> BatchReply:
         """Take the batch through the phases that it has not reached yet. When this raises `Unavailable`, call it again
         with the same batch."""
-        while not isinstance(batch.phase, Claimed):
+        while not isinstance(batch.phase, ClaimedBatch):
             batch.phase = self._advance(batch, batch.phase)
         return self._reply(batch, batch.phase)
 
     def _advance(self, batch: Batch, phase: Phase) -> Phase:
         match phase:
-            case Started():
-                return self._book(batch)
-            case Booked():
+            case StartedBatch():
+                return self._reserve(batch)
+            case ReservedBatch():
                 return self._archive(batch, phase)
-            case Durable():
+            case DurableBatch():
                 return self._count(batch, phase)
-            case Archived():
+            case ArchivedBatch():
                 return self._commit(batch, phase)
-            case Committed():
+            case CommittedBatch():
                 return self._claim(batch, phase)
         raise AssertionError(phase)
 
     # --- the phases ---
 
-    def _book(self, batch: Batch) -> Booked:
+    def _reserve(self, batch: Batch) -> ReservedBatch:
         if batch.updates:
             self._schedule.update(batch.updates, clock=self.clock)
             batch.updates = []
@@ -121,9 +121,9 @@ class ShardStore:
         if batch.reservations:
             longest = self._politeness.longest_reservation
             refused = self._schedule.reserve(batch.reservations, now=self.clock(), longest=longest)
-        return Booked(refused, WrittenRecords())
+        return ReservedBatch(refused, WrittenRecords())
 
-    def _archive(self, batch: Batch, phase: Booked) -> Durable:
+    def _archive(self, batch: Batch, phase: ReservedBatch) -> DurableBatch:
         self._archiver.write(batch.results, phase.written)
         if batch.results:
             try:
@@ -131,13 +131,13 @@ class ShardStore:
             except WebmillError:
                 phase.written = WrittenRecords()  # what a failed sync has lost is written again
                 raise
-        return Durable(phase.refused, phase.written)
+        return DurableBatch(phase.refused, phase.written)
 
-    def _count(self, batch: Batch, phase: Durable) -> Archived:
+    def _count(self, batch: Batch, phase: DurableBatch) -> ArchivedBatch:
         if batch.results:
             self._archiver.remember_payloads(phase.written)
             self._spend_domain_budgets(batch.results)
-        return Archived(phase.refused, phase.written)
+        return ArchivedBatch(phase.refused, phase.written)
 
     def _spend_domain_budgets(self, results: list[VisitResult]) -> None:
         pages = Counter(
@@ -148,7 +148,7 @@ class ShardStore:
         if pages:
             self._domain_budget.spend(pages)
 
-    def _commit(self, batch: Batch, phase: Archived) -> Committed:
+    def _commit(self, batch: Batch, phase: ArchivedBatch) -> CommittedBatch:
         results = phase.written.results
         links = self._send_links(link for result in batch.results for link in result.links)
         links += self._messages.receive_links()
@@ -162,7 +162,7 @@ class ShardStore:
             notes={"clock": msgspec.json.encode(self.clock.anchor()).decode()},
         )
         committed = self.frontier.commit(step, now=self.clock()) if links or results else CommitResult()
-        return Committed(phase.refused, phase.written, committed, committed.lost)
+        return CommittedBatch(phase.refused, phase.written, committed, committed.lost)
 
     def _send_links(self, links: Iterable[Link]) -> list[Link]:
         """Send links to the shards that own them, and return this shard's."""
@@ -174,14 +174,14 @@ class ShardStore:
             self._messages.send(shard, theirs)
         return own
 
-    def _claim(self, batch: Batch, phase: Committed) -> Claimed:
+    def _claim(self, batch: Batch, phase: CommittedBatch) -> ClaimedBatch:
         self._apply_commands(phase)
         self._messages.acknowledge()
         self._extend_leases(batch.active_turns, phase)
         turns = self._claim_turns(batch) if batch.claim.turns else []
-        return Claimed(phase.refused, phase.written, phase.committed, phase.lost, turns)
+        return ClaimedBatch(phase.refused, phase.written, phase.committed, phase.lost, turns)
 
-    def _apply_commands(self, phase: Committed) -> None:
+    def _apply_commands(self, phase: CommittedBatch) -> None:
         """Apply the commands that were received. One that fails is dropped with its reason: it would fail again, and
         hold up all that comes behind it."""
         for command in self._messages.received_commands()[phase.applied :]:
@@ -201,7 +201,7 @@ class ShardStore:
         log.exception("a command failed", extra={"command": str(command)})
         self._command_error = f"{type(command).__name__}: {error}"[:500]
 
-    def _extend_leases(self, tokens: list[int], phase: Committed) -> None:
+    def _extend_leases(self, tokens: list[int], phase: CommittedBatch) -> None:
         now = self.clock()
         if tokens and now - self._extended_at > EXTEND_EVERY:
             phase.lost |= self.frontier.extend(tokens, now=now, lease=LEASE)
@@ -223,7 +223,7 @@ class ShardStore:
 
     # --- the reply ---
 
-    def _reply(self, batch: Batch, phase: Claimed) -> BatchReply:
+    def _reply(self, batch: Batch, phase: ClaimedBatch) -> BatchReply:
         turns, over_budget = self._apply_domain_budgets(phase.turns)
         stats = None
         if batch.is_last or self.clock() - self._stats_at > STATS_EVERY:

@@ -33,7 +33,7 @@ from webmill.crawl.politeness.requester import (
     open_fetcher,
 )
 from webmill.crawl.politeness.retries import DAY, Retry, RetryPolicy, decide_answer, decide_failure, retry_after
-from webmill.crawl.politeness.robots import HALF, RobotsPolicy, RobotsVerdict
+from webmill.crawl.politeness.robots import INCOMPLETE_FLAWS, RobotsPolicy, RobotsVerdict
 from webmill.crawl.politeness.robots_fetcher import RobotsCache, RobotsFetcher, RobotsStore
 from webmill.crawl.visit.url_visitor import robots_path
 from webmill.formats.url.normalise import origin_of
@@ -79,7 +79,7 @@ async def open_page_fetcher(
     politeness = replace(politeness, window=limits.deadline + TO_SEND)
     fetcher = open_fetcher(politeness, limits, network, connections=connections)
     with ThreadPoolExecutor(1, thread_name_prefix="webmill-schedule") as thread:
-        reservations = ThreadedReservations(schedule, thread, clock=clock)
+        reservations = BackgroundReservations(schedule, thread, clock=clock)
         requester = Requester(fetcher, politeness, reservations, clock=clock)
         try:
             yield PageFetcher(requester, store, limits, clock=clock)
@@ -87,7 +87,7 @@ async def open_page_fetcher(
             await fetcher.close()
 
 
-class ThreadedReservations:
+class BackgroundReservations:
     """Reserves hosts in a thread, one after the other: an update is written before whatever is reserved after it."""
 
     def __init__(self, schedule: HostSchedule, thread: ThreadPoolExecutor, *, clock: SteadyClock) -> None:
@@ -198,7 +198,7 @@ class PageFetcher:
             return PageRefusal(f"status {status}", is_retryable=may_pass, is_gone=status in GONE, wait=wait)
         if cut is not None:
             return PageRefusal(f"the response was cut ({cut})", is_retryable=may_pass)
-        if flaws := sorted(HALF.intersection(answer.flaws)):
+        if flaws := sorted(INCOMPLETE_FLAWS.intersection(answer.flaws)):
             return PageRefusal(f"the response is damaged ({', '.join(flaws)})")
         return answer
 
