@@ -18,7 +18,7 @@ from webmill.crawl.page.resources import (
     read_sheet_resources,
 )
 from webmill.crawl.page.style_sheets import Reference, read_style
-from webmill.crawl.visit.resource_shares import MOST_STEPS, share_out
+from webmill.crawl.visit.page_reader import MOST_STEPS, share_out
 from webmill.model import Link
 
 URL = "http://a.example/dir/page"

@@ -14,12 +14,10 @@ from functools import lru_cache
 from msgspec import Struct
 
 from webmill.crawl.fetch.address_rules import AddressRules
-from webmill.crawl.fetch.budget import MemoryBudget
-from webmill.crawl.fetch.connect import Connector, ConnectTarget
-from webmill.crawl.fetch.connection import FetchConnection, IdleConnections, Key
+from webmill.crawl.fetch.connect import Connector, ConnectTarget, TlsPolicy
+from webmill.crawl.fetch.connection import FetchConnection, IdleConnections, Key, MemoryBudget
 from webmill.crawl.fetch.resolver import DnsResolver
 from webmill.crawl.fetch.response_reader import ResponseReader, decode_payload
-from webmill.crawl.fetch.tls import TlsPolicy
 from webmill.crawl.fetch.types import (
     MAX_PARTIAL,
     FetchedResponse,

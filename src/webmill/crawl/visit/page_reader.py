@@ -24,7 +24,6 @@ from webmill.crawl.page.url_joining import join_urls, redirect_target
 from webmill.crawl.politeness.robots import robots_directives
 from webmill.crawl.scope import Scope, extension_of
 from webmill.crawl.visit.recent_links import EmbeddedPage, EmbeddedPages, RecentLinks
-from webmill.crawl.visit.resource_shares import MOST_STEPS, ResourceShare, share_out
 from webmill.errors import BadInput
 from webmill.formats.site.sitemap import looks_like_sitemap, read_sitemap
 from webmill.formats.warc.capture import Capture, Subset
@@ -41,6 +40,7 @@ STYLE_SHEET = "text/css"
 SCRIPTS = frozenset({"text/javascript", "application/javascript", "application/x-javascript", "text/ecmascript"})
 
 AnswerKind = Literal["page", "sitemap", "redirect", "not_modified", "requisite"]
+MOST_STEPS = 7  # from the page
 
 
 class PageReading(msgspec.Struct, frozen=True):
@@ -319,3 +319,29 @@ def validators_of(headers: Headers) -> tuple[str, str]:
     """Return ETag and Last-Modified, each empty where it is missing or too long to be kept."""
     etag, modified = headers.get("ETag") or "", headers.get("Last-Modified") or ""
     return etag if len(etag) <= MOST_ETAG else "", modified if len(modified) <= MOST_MODIFIED else ""
+
+
+class ResourceShare(msgspec.Struct, frozen=True):
+    """How far a page resource is from its page, and how many more it may bring.
+
+    Steps are redirects, imports and frames. A page may bring so many resources in all: what it does not need itself it
+    shares out, equally, among its documents and style sheets, which may have resources of their own. So the limit holds
+    for all that comes of a page, in whatever process it is fetched. Redirects of a resource are not counted.
+    """
+
+    steps: int = 0
+    share: int = 0
+
+
+class SharedOut(msgspec.Struct, frozen=True):
+    taken: Sequence[tuple[str, int]]  # URL, share
+    left_out: int
+
+
+def share_out(resources: Sequence[PageResource], share: int) -> SharedOut:
+    """Return which resources of a document may be fetched, and what each may bring in its turn."""
+    taken = resources[:share]
+    holders = sum(resource.may_hold_more for resource in taken)
+    rest = (share - len(taken)) // holders if holders else 0
+    shares = [(resource.url, rest if resource.may_hold_more else 0) for resource in taken]
+    return SharedOut(shares, len(resources) - len(taken))

@@ -25,7 +25,7 @@ from tests.unit.crawl.fetch.fetching import (
     wait_for_end,
 )
 from webmill.crawl.fetch import FetchLimits
-from webmill.crawl.fetch.budget import MemoryBudget
+from webmill.crawl.fetch.connection import MemoryBudget
 from webmill.testing import TestWeb, most_at_once
 
 ROOT = Path(__file__).parents[4]

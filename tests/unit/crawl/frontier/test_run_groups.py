@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from webmill.crawl.frontier.hashes import join_hashes, make_query
-from webmill.crawl.frontier.run_groups import MAX_FILTER_SIZE, RunGroup, group_runs
-from webmill.crawl.frontier.seen_urls import SeenUrls
+from webmill.crawl.frontier.seen_urls import MAX_FILTER_SIZE, RunGroup, SeenUrls, group_runs
 from webmill.crawl.frontier.sorted_hash_run import HashRun, MemoryRun, filter_words, write_run
 from webmill.crawl.frontier.sqlite_state import SqliteState
 
