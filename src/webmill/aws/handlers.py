@@ -12,7 +12,7 @@ import logging
 import os
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from functools import cache
 from pathlib import Path
@@ -21,7 +21,6 @@ from typing import Any, NamedTuple, Protocol
 import msgspec
 
 from webmill.aws import settings as environment
-from webmill.aws.event import EventQueue
 from webmill.boards.aggregator import aggregate as put_together
 from webmill.boards.board_list import BoardList, read_board_list
 from webmill.boards.jobs import broken_entries, parse_job
@@ -37,6 +36,7 @@ from webmill.formats.url.normalise import host_of
 from webmill.infra import log as logs
 from webmill.infra.queue.base import Message
 from webmill.infra.queue.sqs import SqsQueue
+from webmill.infra.queue.sqs_consumer import SqsConsumer
 from webmill.infra.storage.backends import open_versions
 from webmill.infra.storage.base import Storage
 from webmill.infra.user_agent import user_agent
@@ -48,6 +48,26 @@ log = logging.getLogger(__name__)
 Event = Mapping[str, Any]
 Answer = dict[str, Any]
 LAST_SECONDS = 30.0  # of an invocation, to settle what is at hand
+
+
+class EventQueue:
+    """The messages of one Lambda event as a queue: each consumer gets one message, and then there are none."""
+
+    def __init__(self, queue: SqsQueue, records: Sequence[Event]) -> None:
+        self._queue = queue
+        self._records = records
+        self._left = iter(records)
+        self._done: set[str] = set()
+        self._lock = threading.Lock()
+
+    def consume(self, *, prefetch: int = 1) -> SqsConsumer:  # noqa: ARG002 - it has one message
+        with self._lock:
+            record = next(self._left, None)
+        return self._queue.consume_event([record] if record else [], deleted=self._done.add)
+
+    def unsettled(self) -> Iterator[str]:
+        """Yield the ids of messages that Lambda must not delete: they came too early, were lost, or failed."""
+        return (record["messageId"] for record in self._records if record["receiptHandle"] not in self._done)
 
 
 class LambdaContext(Protocol):

@@ -15,7 +15,7 @@ from webmill.cli.text import format_count
 from webmill.collection import Collection, default_crawl_name
 from webmill.pipeline.index import IndexReport, index_crawl, require_archives
 from webmill.pipeline.status.files import add_sizes, measure_folder
-from webmill.pipeline.status.stored import index_status, stat_archives
+from webmill.pipeline.status.stages import index_status, stat_archives
 from webmill.settings import Settings
 
 

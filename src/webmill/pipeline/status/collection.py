@@ -14,10 +14,17 @@ from webmill.errors import NotFound, WebmillError
 from webmill.infra.lock import is_locked
 from webmill.pipeline.progress import format_count
 from webmill.pipeline.publish.due import reason_not_to_publish
-from webmill.pipeline.status.files import MAX_FILES
-from webmill.pipeline.status.made import measure_documents, read_publish_status, read_search_status
-from webmill.pipeline.status.room import count_rejects, read_disk_status
-from webmill.pipeline.status.stored import ArchiveStats, archive_status, find_crawls, index_status, stat_archives
+from webmill.pipeline.status.files import MAX_FILES, count_rejects, read_disk_status
+from webmill.pipeline.status.stages import (
+    ArchiveStats,
+    archive_status,
+    find_crawls,
+    index_status,
+    measure_documents,
+    read_publish_status,
+    read_search_status,
+    stat_archives,
+)
 from webmill.pipeline.status.tasks import read_datasets_status, read_extract_status, read_queue_statuses
 from webmill.pipeline.status.types import (
     CollectionStatus,

@@ -1,16 +1,19 @@
-"""Files of a folder, as far as a glance goes."""
+"""Sizes of folders, the disk, and rejects, each with a bound on what is looked at."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import os
+import shutil
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from msgspec.structs import replace
 
 from webmill.infra.tree import Refuse, files_below, size_of
-from webmill.pipeline.status.types import FilesSize
+from webmill.pipeline.status.types import DiskStatus, FilesSize, RejectCount
 
 MAX_FILES = 25_000  # that are looked at in one folder: a second or so, of all of them
+SAMPLE_BYTES = 64 << 10  # of a file, to estimate how many lines it has
 
 
 def measure_folder(folder: Path, *, most: int = MAX_FILES, refuse: Refuse = lambda _: None) -> FilesSize:
@@ -30,3 +33,57 @@ def add_sizes(sizes: Iterable[int], *, most: int = MAX_FILES) -> FilesSize:
         count += 1
         total += size
     return FilesSize(files=count, bytes=total)
+
+
+def read_disk_status(root: Path, *, refuse: Refuse) -> DiskStatus:
+    """Each folder of the collection is counted for itself, so that one of many small files hides no other."""
+    parts = [
+        measure_folder(Path(entry.path), refuse=refuse)
+        if entry.is_dir(follow_symlinks=False)
+        else FilesSize(files=1, bytes=size_of(entry))
+        for entry in entries_of(root)
+    ]
+    used = FilesSize(
+        files=sum(part.files for part in parts),
+        bytes=sum(part.bytes for part in parts),
+        is_whole=all(part.is_whole for part in parts),
+    )
+    return DiskStatus(used=used, free=shutil.disk_usage(root).free)
+
+
+def entries_of(root: Path) -> Iterator[os.DirEntry[str]]:
+    with os.scandir(root) as entries:
+        for entry in entries:
+            if not entry.is_symlink():
+                yield entry
+
+
+def count_rejects(root: Path) -> Iterator[RejectCount]:
+    """One JSON line each; and what was cut off from archives, a file each."""
+    folder = root / "rejected"
+    for file in find_files(folder, "*.jsonl"):
+        count, is_estimate = count_lines(file)
+        yield RejectCount(stage=file.stem, file=str(file), count=count, is_estimate=is_estimate)
+    for file in find_files(root / ".webmill" / "batcher", "*/rejected.jsonl"):
+        count, is_estimate = count_lines(file)
+        yield RejectCount(stage="cc batch", file=str(file), count=count, is_estimate=is_estimate)
+    cut = measure_folder(folder / "archive")
+    if cut.files:
+        yield RejectCount(stage="archive", file=str(folder / "archive"), count=cut.files, is_estimate=not cut.is_whole)
+
+
+def find_files(folder: Path, pattern: str) -> list[Path]:
+    """Nothing else is opened: a pipe of that name would be waited for."""
+    return sorted(path for path in folder.glob(pattern) if path.is_file())
+
+
+def count_lines(file: Path) -> tuple[int, bool]:
+    """Return how many lines a file has, and whether that is an estimate by its beginning."""
+    size = file.stat().st_size
+    with file.open("rb") as stream:
+        text = stream.read(SAMPLE_BYTES)
+    count = text.count(b"\n")
+    if size <= len(text):
+        return count, False
+    mean = (text.rindex(b"\n") + 1) / count if count else len(text)
+    return round(size / mean), True

@@ -18,7 +18,7 @@ from webmill.pipeline.extract.collection import count_known_archives, holds_page
 from webmill.pipeline.extract.jobs import TASKS
 from webmill.pipeline.extract.manifest import parse_manifest
 from webmill.pipeline.status.files import MAX_FILES
-from webmill.pipeline.status.stored import ArchiveStats
+from webmill.pipeline.status.stages import ArchiveStats
 from webmill.pipeline.status.types import ExtractStatus, QueueStatus
 
 

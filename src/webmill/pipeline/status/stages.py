@@ -1,8 +1,10 @@
-"""Archives, and how far their index is behind them."""
+"""What the stages have made: archives and their index, documents, versions, the search index."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from contextlib import closing
 from itertools import islice
 from pathlib import Path
 
@@ -11,11 +13,16 @@ from webmill.collection import Collection, list_archived_crawls
 from webmill.errors import NotFound
 from webmill.index.archives import find_archives
 from webmill.index.state import FILE_NAME, IndexedWarc, StoredState, read_state
-from webmill.pipeline.status.files import MAX_FILES, add_sizes
-from webmill.pipeline.status.types import ArchiveStatus, IndexStatus
+from webmill.infra.storage.local import LocalStorage
+from webmill.infra.tree import size_of
+from webmill.pipeline.publish.due import document_files, version_counts
+from webmill.pipeline.status.files import MAX_FILES, add_sizes, count_lines, measure_folder
+from webmill.pipeline.status.types import ArchiveStatus, FilesSize, IndexStatus, PublishStatus, SearchStatus
+from webmill.publish import history
+from webmill.publish.keys import BLOBS
+from webmill.search.base import SearchEngine
 
 MAX_EXAMPLES = 3  # examples
-SAMPLE_BYTES = 64 << 10  # bytes of a summary, to tell how many lines it has
 
 ArchiveStats = dict[str, os.stat_result]
 
@@ -105,13 +112,33 @@ def count_captures(crawl: Collection, known: dict[str, IndexedWarc], state: Stor
     return max(0, sum(entry.captures for entry in known.values()) - left_out)
 
 
-def count_lines(file: Path) -> tuple[int, bool]:
-    """How many, and whether that is an estimate by how it begins."""
-    size = file.stat().st_size
-    with file.open("rb") as stream:
-        text = stream.read(SAMPLE_BYTES)
-    count = text.count(b"\n")
-    if size <= len(text):
-        return count, False
-    mean = (text.rindex(b"\n") + 1) / count if count else len(text)
-    return round(size / mean), True
+def measure_documents(root: Path) -> FilesSize | None:
+    amount = add_sizes(map(size_of, document_files(root)))
+    return amount if amount.files else None
+
+
+def read_publish_status(root: Path) -> PublishStatus | None:
+    storage = LocalStorage(root)
+    last = history.read_last_record(storage)
+    if last is None:
+        return None
+    live = last.commit.live
+    counts = version_counts(storage, live)
+    return PublishStatus(
+        versions=len(history.versions_at(storage, last)),
+        live=live.version,
+        published_at=live.published_at,
+        documents=live.count,
+        failed_sources=counts.failed_sources,
+        errors=counts.errors,
+        blobs=measure_folder(root / BLOBS),
+    )
+
+
+def read_search_status(open_engine: Callable[[], SearchEngine], *, live: str | None) -> SearchStatus | None:
+    try:
+        with closing(open_engine()) as engine:
+            count, cursor = engine.count(), engine.cursor()
+    except NotFound:
+        return None
+    return SearchStatus(count, cursor, is_behind=live is not None and cursor != live)
