@@ -80,14 +80,14 @@ def test_wrong_settings_are_told_before_any_work(crawl: tuple[Path, list[Page]],
     assert cc("work", *flags, "--out", out, "--extractor", "none").returncode == 0
     changed = cc("work", *flags, "--out", out, "--extractor", "trafilatura")
     assert changed.returncode == 1
-    assert "begun with --extractor none: use the same flags" in changed.stderr
+    assert "started with --extractor none: use the same flags" in changed.stderr
     longer = cc("work", *flags, "--out", tmp_path / "long", "--min-text", "5", "--language", "eng", "--json")
     assert json.loads(longer.stdout) == {
         "tasks": 0, "captures": 0, "documents": 0, "outcomes": {}, "left_out": {}, "errors": 0, "reasons": {},
         "failures": [], "given_back": 0, "stopped": False, "failed": 0, "left": 0,
     }  # fmt: skip
     changed = cc("work", *flags, "--out", tmp_path / "long", "--max-text", "9")
-    assert "begun with --min-text 5, --max-text none, --detected-language eng: use" in changed.stderr
+    assert "started with --min-text 5, --max-text none, --detected-language eng: use" in changed.stderr
     assert "need text" in cc("work", *flags, "--out", out, "--extractor", "none", "--min-text", "5").stderr
     assert "use sqlite:FILE or amqp" in cc("work", "--queue", "memory:", "--out", out).stderr
     assert "give either --crawl" in cc("run", "--out", out).stderr

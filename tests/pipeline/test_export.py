@@ -161,7 +161,7 @@ def test_a_revisit_of_another_address_brings_its_original(tmp_path: Path, chosen
     ("arguments", "words"),
     [
         (["DIR", "there.wacz"], "already exists"),
-        (["DIR", "new.wacz", "--url", "https://nowhere.example/"], "nothing is found"),
+        (["DIR", "new.wacz", "--url", "https://nowhere.example/"], "no captures match this query"),
         (["DIR", "new.wacz", "--from", "2024"], "--from, --to, --filter and --match need --url"),
         (["EMPTY", "new.wacz"], "nothing is indexed"),
     ],
@@ -201,7 +201,7 @@ class Silent:
     [
         ({"offset": "x", "length": "1"}, "bad_offset"),
         ({"offset": "0", "length": "9" * 5000}, "bad_length"),
-        ({}, "com,a.* 20240101000000: no offset"),
+        ({}, "com,a.* 20240101000000: the offset is missing"),
         ({"offset": "0", "length": "99999999999999"}, "bad_range"),
         ({"offset": "0", "length": "1", "filename": "../secret"}, "bad_key"),
     ],

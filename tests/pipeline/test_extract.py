@@ -141,7 +141,7 @@ def test_filters_on_text_need_an_extractor() -> None:
 def test_an_output_is_made_with_one_set_of_settings(tmp_path: Path) -> None:
     output_at(tmp_path / "out", OutputShape(recipe=Recipe(extractor="trafilatura")))
     output_at(tmp_path / "out", OutputShape(recipe=Recipe(extractor="trafilatura")))
-    with pytest.raises(Misconfigured, match="begun with --extractor trafilatura"):
+    with pytest.raises(Misconfigured, match="started with --extractor trafilatura"):
         output_at(tmp_path / "out", OutputShape(recipe=PLAIN))
 
 

@@ -52,7 +52,7 @@ def test_who_wants_another_format_is_told_what_there_is_and_how_to_have_it(tmp_p
     archive(tmp_path, FIRST)
     assert webmill("extract", tmp_path).code == 0
     documents = tmp_path / "documents"
-    repair = f"`webmill extract {tmp_path} --format parquet --from-scratch` makes all of them anew"
+    repair = f"`webmill extract {tmp_path} --format parquet --from-scratch` makes them again"
     made = f"the documents in {tmp_path} were made with"
     told = webmill("extract", tmp_path, "--format", "parquet")
     why = f"{made} --format jsonl: say the same with flags, or in [extract] of webmill.toml; or {repair}"

@@ -235,7 +235,7 @@ def test_a_full_disk_is_no_fault_of_the_warc_that_is_derived(root: Path, small_d
 def test_a_blocklist_that_can_be_read_only_once_is_refused(root: Path) -> None:
     put(root, "a.warc.gz", warc(1))
     os.mkfifo(root / "rules")
-    with pytest.raises(Misconfigured, match="no ordinary file"):
+    with pytest.raises(Misconfigured, match="not a regular file"):
         index(root, IndexingOptions(blocklist=root / "rules"))
 
 

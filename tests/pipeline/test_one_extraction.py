@@ -243,7 +243,7 @@ def test_an_old_collection_is_refused_and_made_anew_on_demand(crawl: Path) -> No
     old_collection(crawl)
     refused = webmill("extract", crawl, "--executor", "inline", "--extractor", "plain")
     assert refused.code == 1
-    assert f"`webmill extract {crawl} --from-scratch` makes all of them anew" in refused.err
+    assert f"`webmill extract {crawl} --from-scratch` makes them again" in refused.err
     assert (crawl / "documents" / "a-1-00000.jsonl.gz").exists()
     seen = json.loads(webmill("status", crawl, "--json").out)
     assert [one["part"] for one in seen["problems"]] == ["extract"], "what the next run would say"

@@ -164,7 +164,7 @@ def test_a_record_that_is_no_http_is_read_too(made: Path) -> None:
 
 
 def test_a_revisit_of_what_is_not_here_is_not_found(made: Path) -> None:
-    with webmill.open_collection(made) as found, pytest.raises(NotFound, match="earlier capture is not here"):
+    with webmill.open_collection(made) as found, pytest.raises(NotFound, match="its original is not here"):
         found.read(found.capture(f"{SITE}/lost"))
 
 

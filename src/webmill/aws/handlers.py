@@ -71,7 +71,7 @@ class EventQueue:
 
 
 class LambdaContext(Protocol):
-    """What Lambda tells of an invocation; we ask for nothing else."""
+    """The part of Lambda's context that is used."""
 
     def get_remaining_time_in_millis(self) -> int: ...
 

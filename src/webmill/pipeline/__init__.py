@@ -1,1 +1,1 @@
-"""Where stages are joined, one short file each: to read the project, read this folder."""
+"""The joints between stages, one short file each: to read the project, start here."""

@@ -100,7 +100,7 @@ def extract(
     progress: ProgressCallback | None = None,
     **keywords: Any,
 ) -> ExtractReport:
-    """Make documents of the archives of the collection at `place` that were not read before."""
+    """Make documents of the new archives of the collection at `place`."""
     chosen = settings_sources(place, ("extract", "executor.jobs"), settings, keywords).settings()
     return extract_collection(_existing_root(place), chosen, progress=progress_to(progress))
 
@@ -117,8 +117,8 @@ def publish(
 ) -> PublishReport:
     """Publish the documents of the collection at `place` as a version.
 
-    `origin` names documents elsewhere, `storage` where versions are, when not in the collection. `force` publishes what
-    is the same, or lost too much to be believed.
+    `origin` is where the documents are and `storage` where versions go, when not in the collection. `force` publishes
+    also when nothing changed, or when too many documents are missing.
     """
     chosen = settings_sources(place, ("publish",), settings, keywords).settings()
     return publish_collection(
@@ -134,7 +134,7 @@ def update_search(
     progress: ProgressCallback | None = None,
     **keywords: Any,
 ) -> SearchUpdate:
-    """Bring the search index of the collection at `place` up to its live version; make it when there is none."""
+    """Update the search index of the collection at `place` to its live version; create it when there is none."""
     chosen = settings_sources(place, ("search",), settings, keywords).settings()
     return update_index(_root(place), chosen.search, progress=progress_to(progress), storage=storage)
 
@@ -151,7 +151,7 @@ def search(
     settings: SearchSettings | Settings | None = None,
     **keywords: Any,
 ) -> SearchAnswer:
-    """Return what is published at `place` and has these words; all of it for none. `facets` are counted, too."""
+    """Search the published documents at `place`; without words, return all. `facets` are counted, too."""
     chosen = settings_sources(place, ("search",), settings, keywords).settings()
     request = msgspec.convert(
         {"query": parse(words), "filters": filters or SearchFilters(), "sort": sort, "limit": limit, "offset": offset}
@@ -169,7 +169,7 @@ def run(
     settings: Settings | None = None,
     progress: ProgressCallback | None = None,
 ) -> RunReport:
-    """Do every stage of the collection at `place` that is due; only `stages`, if they are named."""
+    """Run every stage of the collection at `place` that is due; only `stages`, if any are named."""
     root, wanted = _existing_root(place), tuple(stages)
     if unknown := [name for name in wanted if name not in STAGES]:
         raise WrongUse(f"no stage {unknown[0]!r}: there are {', '.join(STAGES)}")
@@ -192,7 +192,7 @@ def run(
 def settings_sources(
     place: Place, names: tuple[str, ...], given: msgspec.Struct | None, keywords: Mapping[str, Any]
 ) -> Sources:
-    """Return what was said about settings; `keywords` are names of those that the function takes."""
+    """Return the settings from all sources; `keywords` must name settings that the function takes."""
     known = {name: one for one in select_settings(names) for name in (one.name, one.key, *one.declared.old)}
     flags: dict[stored_settings.Name, Any] = dict(_given_values(given)) if given else {}
     for name, value in keywords.items():
@@ -205,7 +205,7 @@ def settings_sources(
 
 
 def _given_values(given: msgspec.Struct) -> Iterator[tuple[stored_settings.Name, Any]]:
-    """A struct of a section, or all of them: every field counts, also those that are as they would be."""
+    """Yield the values of a section's struct, or of all sections: every field counts, also one at its default."""
     for one in all_settings():
         section = getattr(given, one.section, None) if isinstance(given, Settings) else given
         if isinstance(section, SECTIONS[one.section]):
@@ -213,7 +213,7 @@ def _given_values(given: msgspec.Struct) -> Iterator[tuple[stored_settings.Name,
 
 
 def _page_progress(progress: ProgressCallback | None, settings: Settings) -> Callable[[CrawlProgress], None]:
-    """A crawl counts its pages."""
+    """Return a function that reports the pages of a crawl as its progress."""
 
     def show(seen: CrawlProgress) -> None:
         if progress:
@@ -229,5 +229,5 @@ def _root(place: Place) -> Path:
 def _existing_root(place: Place) -> Path:
     root = _root(place)
     if not root.is_dir():
-        raise NotFound(f"no collection {root}: `webmill.crawl` makes one")
+        raise NotFound(f"no collection at {root}; `webmill.crawl` creates one")
     return root

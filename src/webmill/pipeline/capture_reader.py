@@ -35,9 +35,9 @@ STREAM_LIMITS = content_coding.DecodeLimits(
 
 
 class CaptureReader:
-    """A capture, open, to be closed. `head` is None where there is none: a resource, or a broken one.
+    """An open capture; close it after use. `head` is None for a resource record, or when it is broken.
 
-    `capture` is what was asked for; of a revisit, `original` is the one that has the body.
+    `capture` is the one asked for; of a revisit, `original` is the capture that has the body.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class CaptureReader:
 
     @property
     def content_type(self) -> str:
-        """As the server said it; else as the record, or the crawler that looked at the bytes."""
+        """Return the type that the server sent; else that of the record, or the one the crawler identified."""
         stated = self.headers.get("Content-Type") if self.head else self.record.content_type
         if not stated or stated.startswith("application/http"):
             stated = self.record.headers.get("WARC-Identified-Payload-Type")
@@ -76,7 +76,7 @@ class CaptureReader:
 
     @property
     def size(self) -> int | None:
-        """Of the content. None when it is coded: then it is known at its end."""
+        """Return the size of the content; None when it is encoded, and so unknown before its end."""
         return self._size if {*self._codings(), *self._transfer()} <= {"identity"} else None
 
     def _codings(self) -> Sequence[str]:
@@ -86,7 +86,7 @@ class CaptureReader:
         return content_coding.parse_codings(self.headers, "Transfer-Encoding")
 
     def under(self, capture: CaptureRef, head: ResponseHead | None) -> CaptureReader:
-        """The body of this one for a revisit, under its head, unless that says no more than that nothing changed."""
+        """Return this body under the head of a revisit, unless that head is only a 304."""
         self.capture = capture
         if head and head.status != 304 and self.head:
             codings = [pair for pair in self.head.headers if pair[0].lower() in _CODINGS]  # of the bytes that we have
@@ -95,7 +95,7 @@ class CaptureReader:
         return self
 
     def stored(self) -> Iterator[bytes]:
-        """The body as it lies in the record."""
+        """Yield the body as it is stored in the record."""
         piece, self._body = self._body, b""
         try:
             while piece or (piece := self._block.read(PIECE)):
@@ -105,7 +105,7 @@ class CaptureReader:
             raise _damaged_error(self.original, error) from error
 
     def content(self, *, limits: content_coding.DecodeLimits = STREAM_LIMITS) -> Iterator[bytes]:
-        """The body with its codings undone, as far as that can be done."""
+        """Yield the body with its codings removed, as far as possible."""
         transfer = self._transfer()
         pieces = self.stored()
         if transfer and transfer[-1] == "chunked":
@@ -128,7 +128,7 @@ _CODINGS = ("content-encoding", "transfer-encoding", "content-length")
 
 
 def _unchunk(pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """What is not chunked after all (many crawlers unchunk, and keep the header) is given as it is."""
+    """Undo chunking. A body that is not chunked (many crawlers unchunk and keep the header) stays as it is."""
     reader = ChunkedReader()
     held: bytes | None = b""  # until a chunk has come
     for piece in pieces:
@@ -153,7 +153,7 @@ def _decode(pieces: Iterable[bytes], decoder: content_coding.ContentDecoder) -> 
 
 
 def _rechunk(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """Of one size: a decoder gives a few bytes at a time, or megabytes, which a slow client would not take in time."""
+    """Yield pieces of one size: a decoder gives a few bytes, or megabytes that a slow client would not take in time."""
     held = bytearray()
     for piece in pieces:
         held += piece
@@ -165,7 +165,7 @@ def _rechunk(pieces: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def open_capture(index: CaptureIndex, files: Readable, capture: CaptureRef) -> CaptureReader:
-    """`NotFound` when the record cannot be read, or is a revisit of something that is not here."""
+    """Open a capture; of a revisit, its original. `NotFound`: it cannot be read, or the original is not here."""
     opened = open_record(files, capture)
     head = opened.head
     seen = {capture.place}
@@ -179,17 +179,15 @@ def open_capture(index: CaptureIndex, files: Readable, capture: CaptureRef) -> C
             opened.close()
         original = next((found for found in originals if found.place not in seen), None)
         if original is None:
-            raise NotFound("this capture says that the page had not changed, and the earlier capture is not here")
+            raise NotFound("this capture is a revisit (the page had not changed), and its original is not here")
         seen.add(original.place)
         opened = open_record(files, original)
     opened.close()
-    raise NotFound(
-        f"this capture leads to others that say that nothing had changed, more than {MAX_REVISIT_DEPTH} in a row"
-    )
+    raise NotFound(f"this capture is a revisit of revisits, more than {MAX_REVISIT_DEPTH} in a row")
 
 
 def open_record(files: Readable, capture: CaptureRef) -> CaptureReader:
-    """One record alone. What is damaged is told in the log, with its place."""
+    """Open one record, without resolving revisits. Damage is logged with its position."""
     if not capture.length:
         raise NotFound("this capture shares a compressed member with others: no range of bytes holds it alone")
     try:
@@ -228,9 +226,9 @@ def _open_http_record(capture: CaptureRef, block: BlockStream) -> CaptureReader:
 
 
 def _find_originals(index: CaptureIndex, revisit: CaptureReader, searched: set[tuple[str, str]]) -> list[CaptureRef]:
-    """Where the body may lie, best first: what the record refers to, what has its digest, and other revisits.
+    """Return where the body may be, best first: what the record refers to, captures with its digest, other revisits.
 
-    `searched` are addresses and digests that need not be looked through again.
+    `searched` holds the URLs and digests that were searched already.
     """
     headers = revisit.record.headers
     digest = normalise_digest(revisit.record.payload_digest or "")
@@ -256,7 +254,7 @@ def _find_referred(index: CaptureIndex, uri: str, date: str | None, digest: str)
 
 
 def _find_by_digest(index: CaptureIndex, url: str, digest: str) -> Iterator[CaptureRef]:
-    """Raw lines first: of a page with very many captures few are taken apart. A line may leave out the algorithm."""
+    """Yield captures of `url` with this digest. Raw lines are filtered first, so that few of many are parsed."""
     wanted = digest.rpartition(":")[2].encode("utf-8", "surrogateescape")
     lines = islice(run_query(index, Query(range=url_range(url, "exact"))), MAX_SEARCHED_LINES)
     for line in parse_index_lines(line for line in lines if wanted in line and _REVISIT not in line):

@@ -47,7 +47,7 @@ def _rank(capture: CaptureRef, there: datetime, url: str) -> tuple[float, bool, 
 
 
 def capture_before(index: CaptureIndex, url: str, timestamp: str) -> CaptureRef | None:
-    """Return the last capture of an address in an earlier second."""
+    """Return the last capture of a URL in an earlier second."""
     there = to_datetime(timestamp)
     end = _shift(there, seconds=-1)
     for start, _ in (*_periods(there), (None, None)):
@@ -59,7 +59,7 @@ def capture_before(index: CaptureIndex, url: str, timestamp: str) -> CaptureRef 
 
 
 def capture_after(index: CaptureIndex, url: str, timestamp: str) -> CaptureRef | None:
-    """Return the first capture of an address in a later second."""
+    """Return the first capture of a URL in a later second."""
     start = _shift(to_datetime(timestamp), seconds=1)
     query = Query(range=url_range(url, "exact"), start=start, limit=1)
     found = next(parse_index_lines(run_query(index, query)), None) if start else None
@@ -81,9 +81,9 @@ def _shift(there: datetime, *, days: int = 0, seconds: int = 0) -> str | None:
 
 
 def parse_index_lines(raw: Iterable[bytes]) -> Iterator[IndexLine]:
-    """Yield what the lines say. What cannot be told is left out, and told in the log."""
+    """Parse lines of an index. Lines that cannot be parsed are skipped and logged."""
     for line in raw:
         try:
             yield read_index_line(line)
         except BadInput as error:
-            log.warning("a capture that cannot be shown: %s", error)
+            log.warning("skipped an index line: %s", error)

@@ -1,4 +1,4 @@
-"""Read a collection from Python: which captures there are of an address, and what a capture holds.
+"""Read a collection from Python: list the captures of a URL, and read what a capture holds.
 
 with webmill.open_collection("news/") as collection:
     page = collection.read(collection.capture("https://example.org/", at="2024"))
@@ -58,21 +58,21 @@ class ArchivedPage(msgspec.Struct, frozen=True, kw_only=True):
 def open_collection(
     place: str | Path, *, crawl: str | None = None, contact: str = "", rate: float = CommonCrawlSettings().rate
 ) -> OpenCollection:
-    """Open to be read: a folder, `s3://BUCKET/PREFIX` or `https://…` with the paths of Common Crawl.
+    """Open a collection to read: a folder, `s3://BUCKET/PREFIX` or `https://…` with the paths of Common Crawl.
 
-    `crawl` is the newest unless it is named. A server is told the `contact`, and asked `rate` times a second at most.
+    Without `crawl` the newest is opened. Requests name the `contact`, and there are at most `rate` per second.
     """
     base = str(place).rstrip("/") or str(place)
     http, commoncrawl = HttpSettings(contact=contact), CommonCrawlSettings(rate=rate)
     name = crawl or next((one.id for one in list_crawls(base, http=http, commoncrawl=commoncrawl)), None)
     if name is None:
-        raise NotFound("there is no crawl here: `webmill crawl` makes one")
+        raise NotFound("there is no crawl here; create one with `webmill crawl`")
     files = open_crawl_storage(base, http=http, commoncrawl=commoncrawl, policy=INTERACTIVE_RETRIES)
     index = ZipNumIndex(files, cluster_key(name))
     try:
         index.current()
     except NotFound as error:
-        raise NotFound(f"no index of {name} here: `webmill index` makes one ({error})") from error
+        raise NotFound(f"no index of {name} here; create it with `webmill index` ({error})") from error
     return OpenCollection(index, files)
 
 
@@ -85,13 +85,13 @@ class OpenCollection:
     def captures(
         self, url: str, *, since: str | None = None, until: str | None = None, limit: int | None = None
     ) -> Iterator[CaptureRef]:
-        """Yield the captures by address, then by time; the arguments as for `lines`."""
+        """Yield the captures by URL, then by time; the arguments are those of `lines`."""
         return (line.capture for line in self.lines(url, since=since, until=until, limit=limit))
 
     def lines(
         self, url: str, *, since: str | None = None, until: str | None = None, limit: int | None = None
     ) -> Iterator[IndexLine]:
-        """Yield what the index says of each capture, by address, then by time.
+        """Yield the index line of each capture, by URL, then by time.
 
         `https://example.org/news/*` asks for all below, `*.example.org` for a domain. `since` and `until` are periods,
         included whole: `2024`, `2024-03`, 14 digits.
@@ -101,17 +101,17 @@ class OpenCollection:
         return parse_index_lines(run_query(self._opened()[0], query))
 
     def capture(self, url: str, *, at: str | None = None) -> CaptureRef:
-        """Return the one nearest to the beginning of `at`; without it, the newest. `NotFound`: there is none."""
+        """Return the capture nearest to the beginning of `at`; without it, the newest. `NotFound`: there is none."""
         address, index = _normalise_url(url), self._opened()[0]
         found = next(nearest_captures(index, address, moment=earliest(at) if at else END_OF_TIME), None)
         if found is None:
-            raise NotFound(f"no capture of {address} is here")
+            raise NotFound(f"no capture of {address} in this collection")
         return found.capture
 
     def read(self, capture: CaptureRef, *, limit: int = MAX_BODY) -> ArchivedPage:
-        """Return what a capture holds. Of a body over `limit` bytes the beginning is given, and told as flaw.
+        """Read a capture. Of a body over `limit` bytes only the beginning is returned, with a flaw.
 
-        `NotFound` when it cannot be read, or says "as before" of what is not here.
+        `NotFound`: it cannot be read, or is a revisit whose original is not here.
         """
         with closing(open_capture(*self._opened(), capture)) as archived:
             body = _read_body(archived, limit)
@@ -143,7 +143,7 @@ class OpenCollection:
 
 
 def _normalise_url(url: str) -> str:
-    """A scheme may be left out: an index does not tell them apart."""
+    """Normalise a URL; its scheme may be left out, since an index ignores it."""
     return normalise(url if "://" in url else f"http://{url}")
 
 

@@ -25,7 +25,7 @@ from webmill.pipeline.progress import ProgressReporter
 
 
 class DeriveOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """`into` is a folder for all files; without it they go beside the WARCs, as in a collection."""
+    """`into` is a folder for all files; without it they go next to the WARCs, as in a collection."""
 
     kinds: tuple[str, ...]
     into: Path | None = None
@@ -75,13 +75,13 @@ def plan_job(warc: Path, options: DeriveOptions) -> DeriveJob:
 
 
 def output_path(warc: Path, kind: str, *, into: Path | None) -> Path:
-    """`…/warc/X.warc.gz` to `…/wat/X.warc.wat.gz`, or flat into a folder."""
+    """Return the path of a derived file: `…/warc/X.warc.gz` gives `…/wat/X.warc.wat.gz`, or a file in `into`."""
     name = output_name(warc.name, kind)
     if into is not None:
         return into / name
     folder = warc.resolve().parent
     if folder.name != "warc":
-        raise Misconfigured(f"{warc} does not lie in a folder named `warc`: say where its {kind} goes with -o DIR")
+        raise Misconfigured(f"{warc} is not in a folder named `warc`: choose where its {kind} file goes with -o DIR")
     return folder.parent / kind / name
 
 
@@ -90,7 +90,7 @@ def check_collisions(jobs: Iterable[DeriveJob]) -> None:
     for job in jobs:
         for output in job.outputs.values():
             if output in made:
-                raise Misconfigured(f"{made[output]} and {job.warc} would both become {output}: derive them apart")
+                raise Misconfigured(f"{made[output]} and {job.warc} would both become {output}: derive them separately")
             made[output] = job.warc
 
 
@@ -103,7 +103,7 @@ def add_derived(report: DeriveSummary, derived: DeriveReport) -> None:
 
 
 def write_paths(warcs: Iterable[Path], kinds: Iterable[str]) -> None:
-    """The lists of a crawl's files, for the crawls that the WARCs belong to."""
+    """Write the path lists of the crawls that the WARCs belong to."""
     for collection in sorted({found for warc in warcs if (found := collection_of_warc(warc))}, key=str):
         for kind in kinds:
             files = sorted(collection.key(path) for path in collection.segments.glob(f"*/{kind}/*.{kind}.gz"))
@@ -111,7 +111,7 @@ def write_paths(warcs: Iterable[Path], kinds: Iterable[str]) -> None:
 
 
 def collection_of_warc(warc: Path) -> Collection | None:
-    """By its path: ROOT/crawl-data/NAME/segments/SEGMENT/warc/FILE."""
+    """Return the collection of a WARC by its path: ROOT/crawl-data/NAME/segments/SEGMENT/warc/FILE."""
     match warc.resolve().parts:
         case [*root, "crawl-data", name, "segments", _, "warc", _]:
             return Collection(Path(*root), name)

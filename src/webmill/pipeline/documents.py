@@ -3,8 +3,8 @@
     for document in documents("news/", columns=("url", "title"), where=lambda one: one.language == "eng"):
         …
 
-One file is read at a time, some rows of it in memory. A row that cannot be read is told (`BadInput`, bad_row) and the
-next one follows; a file that is damaged ends where it cannot be read on (`BadInput`, bad_documents).
+One file is read at a time, a few rows of it in memory. A row that cannot be read is reported (`BadInput`, bad_row) and
+skipped; a damaged file ends where it cannot be read on (`BadInput`, bad_documents).
 
 A file whose rows have an `outcome` is webmill's own. Any other needs `url` and `text`: what else it has under the names
 of `Document`'s columns is taken, the rest gets defaults, and a place or digest that is none is left out. Files that a
@@ -61,8 +61,8 @@ def documents(
 ) -> Iterator[Document]:
     """Yield the documents of a collection, of a folder or of a bucket, file by file.
 
-    Of Parquet only `columns` are read; what was not read has its default. `where` chooses among what was read. Without
-    `rejected`, who is told of rows and files that cannot be read, the first of them ends it with its `BadInput`.
+    Of Parquet only `columns` are read; other fields keep their defaults. `where` filters what was read. `rejected` is
+    called with each row or file that cannot be read; without it the first `BadInput` is raised.
     """
     if unknown := set(columns or ()) - set(Document.__struct_fields__):
         raise Misconfigured(f"documents have no column {', '.join(sorted(unknown))}")
@@ -99,7 +99,7 @@ def open_documents(place: str) -> DocumentFiles:
     own = PublishFolders(folder).documents
     folder = own if own.is_dir() else folder
     if not folder.is_dir():
-        raise NotFound(f"no folder {folder}: make documents with `webmill extract`, or name them with --from")
+        raise NotFound(f"no folder {folder}: make documents with `webmill extract`, or say where they are with --from")
     return DocumentFiles(LocalStorage(folder), folder=folder)
 
 
@@ -166,19 +166,19 @@ class DocumentFiles:
 
 
 def is_document_file(key: str) -> bool:
-    """Whether a file is one of documents, by its name: not where a part of it begins with `.` or `_`."""
+    """Return whether a file holds documents, by its name; no part of its path may begin with `.` or `_`."""
     return key.endswith(ENDINGS) and not any(part.startswith((".", "_")) for part in key.split("/"))
 
 
 def refuse_outdated(names: Collection[str], key: str) -> None:
-    """`Misconfigured` for the columns of a file that an earlier webmill made."""
+    """Raise `Misconfigured` if the columns are those of an earlier webmill."""
     for only_theirs, repair in OUTDATED_FORMATS:
         if OWN_COLUMN not in names and only_theirs <= set(names):
             raise Misconfigured(f"{key} was made by an earlier webmill: {repair}")
 
 
 def _columns_to_read(there: set[str], columns: Collection[str] | None) -> list[str]:
-    """Where nothing else tells how much text there is, the text itself is read."""
+    """Return the columns to read. Without `text_chars` the text itself is read, to know its length."""
     wanted = set(Document.__struct_fields__ if columns is None else (*columns, *REQUIRED_COLUMNS))
     if "text_chars" in wanted and "text_chars" not in there:
         wanted.add("text")
@@ -248,7 +248,7 @@ class _ZstdFrames:
 
 
 class _DecompressedStream(RawStream):
-    """What a compressed stream holds, in bounded pieces. `EOFError` when it ends too early."""
+    """A decompressed stream, read in bounded pieces. `EOFError` when it ends too early."""
 
     def __init__(self, packed: BinaryIO, decompressor: Decompressor) -> None:
         self._packed, self._decompressor = packed, decompressor

@@ -60,7 +60,7 @@ Clock = Callable[[], int]
 
 
 class IndexReport(msgspec.Struct, kw_only=True):
-    """What a run found and did, and what there is now."""
+    """What a run of the indexer found and did, and what the index holds now."""
 
     warcs: int = 0
     indexed: int = 0
@@ -78,7 +78,7 @@ class IndexReport(msgspec.Struct, kw_only=True):
 
 
 class PendingWarc(msgspec.Struct, frozen=True):
-    """A WARC to be indexed. It was looked at before: a change meanwhile is seen by the next run."""
+    """A WARC to be indexed, as it was when it was found: a later change is noticed by the next run."""
 
     looks: FileStat
     settled: bool
@@ -92,13 +92,13 @@ def index_collection(
     progress: ProgressReporter,
     clock: Clock = time.time_ns,
 ) -> IndexReport:
-    """`Conflict` when another run is at it. `NotFound` when there is nothing to index, and never was."""
+    """Index a collection. `Conflict`: another run is indexing it. `NotFound`: there never was anything to index."""
     if not collection.root.is_dir():
         raise NotFound(f"no folder {collection.root}")
     require_archives(collection)
     if options.blocklist and not options.blocklist.is_file():
         raise Misconfigured(
-            f"{options.blocklist} is no ordinary file: it is read by several processes, a pipe only once"
+            f"{options.blocklist} is not a regular file: several processes read it, and a pipe can be read only once"
         )
     report = IndexReport(place=str(collection.zipnum))
     atomic.make_folder(collection.cdxj)
@@ -146,8 +146,8 @@ def index_crawl(
 
 
 def require_archives(collection: Collection) -> None:
-    """`NotFound` where an empty index would only hide that it is the wrong folder, or replace one from elsewhere. An
-    index of ours whose archives have gone is emptied: that is what its owner did.
+    """Raise `NotFound` where an empty index would hide that it is the wrong folder, or replace an index from elsewhere.
+    An index of ours whose archives were deleted is emptied.
     """
     refused: list[str] = []
     found = find_archives(collection, refuse=lambda path, *_: refused.append(path))
@@ -169,7 +169,7 @@ def _explaining_unavailable() -> Iterator[None]:
 
 @contextmanager
 def _cleaned_up(collection: Collection) -> Iterator[None]:
-    """Before, for runs that were killed; after, for workers that were."""
+    """Remove leftovers before (of killed runs) and after (of killed workers)."""
     with without_temps(collection.cdxj, collection.rejected):
         remove_leftovers(collection)
         try:
@@ -179,7 +179,7 @@ def _cleaned_up(collection: Collection) -> Iterator[None]:
 
 
 def remove_leftovers(collection: Collection) -> None:
-    """Only for the holder of the lock."""
+    """Remove temporary files. Call it only while holding the lock."""
     for folder in (collection.zipnum, collection.crawl_data):  # others may be writing lists there: `derive --in-place`
         if folder.is_dir():
             atomic.remove_stale_temps(folder)
@@ -206,7 +206,7 @@ def update_cdxj(
     report: IndexReport,
     clock: Clock = time.time_ns,
 ) -> dict[str, IndexedWarc]:
-    """A current CDXJ for every WARC that can be read; what is known of each, in order of their paths."""
+    """Write a current CDXJ file for every readable WARC; return what is known of each, by path."""
     known = {} if options.from_scratch else state.known()
     fields = {"collection": collection.name} if options.collection_field else {}
     digest = digest_of([__version__, fields, options.captures])
@@ -245,7 +245,7 @@ def update_cdxj(
 
 
 def describe_other_crawls(collection: Collection) -> str:
-    """A crawl that is not there is a wrong name when others are."""
+    """Return a hint that names the crawls there are, if the collection's own is not the only one."""
     names = sorted(path.name for path in collection.crawl_data.parent.glob("*") if path.is_dir())
     return f"there are {', '.join(names)}" if set(names) - {collection.name} else ""
 
@@ -253,7 +253,7 @@ def describe_other_crawls(collection: Collection) -> str:
 def find_outdated(
     collection: Collection, known: Mapping[str, IndexedWarc], *, digest: str, report: IndexReport, clock: Clock
 ) -> tuple[dict[str, IndexedWarc], dict[str, PendingWarc]]:
-    """What is known and still true, and what is to be done."""
+    """Return the WARCs whose CDXJ is current, and those that must be indexed."""
 
     def refuse(path: str, reason: str, message: str) -> None:
         report.rejects.append(ArchiveReject(path, reason, message))
@@ -295,7 +295,7 @@ def known_warc(job: WarcJob, done: WarcResult, due: PendingWarc, *, digest: str)
 
 
 def forget_missing(collection: Collection, state: IndexState, current: Mapping[str, IndexedWarc]) -> int:
-    """WARC files that are gone leave the index, and their CDXJ goes. Those of a crawl beside this one stay."""
+    """Drop deleted WARC files from the index, with their CDXJ; those of other crawls stay. Return how many."""
     known = state.known()
     gone = [
         path
@@ -311,7 +311,7 @@ def forget_missing(collection: Collection, state: IndexState, current: Mapping[s
 
 
 def write_rejects(collection: Collection, rejects: Iterable[ArchiveReject]) -> None:
-    """All that is missing from the index, replaced with each run."""
+    """Write the file of rejects, anew in each run."""
     file = collection.rejected / "index.jsonl"
     lines = b"".join(msgspec.json.encode(reject) + b"\n" for reject in rejects)
     if lines:

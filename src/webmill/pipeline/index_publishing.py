@@ -38,7 +38,7 @@ PATH_LISTS = ("warc", "cc-index", "cc-index-table")
 
 
 class IndexingOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What the index depends on beside the WARC files; and whether to trust what an earlier run made."""
+    """What the index depends on besides the WARC files; and whether to reuse what an earlier run made."""
 
     captures: CaptureOptions = CaptureOptions()
     collection_field: bool = True
@@ -53,7 +53,7 @@ class IndexingOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RemovalCounts(Protocol):
-    """Where `write_shards` says how much the filters took."""
+    """Where `write_shards` counts what the filters removed."""
 
     blocked: int
     excessive: int
@@ -68,7 +68,7 @@ RefusedLines = Mapping[str, dict[str, int]]  # by table: reasons of lines that a
 
 
 class IndexPublishPlan(msgspec.Struct, frozen=True):
-    """`last` is what is published, if it can be trusted: made by the same tools, and untouched since."""
+    """`last` is what is published, if it can be reused: made by the same tools, and unchanged since."""
 
     inputs: str
     tools: str
@@ -133,7 +133,7 @@ def publish(
 
 @contextmanager
 def without_temps(*folders: Path) -> Iterator[None]:
-    """Neither before nor after. For the holder of a lock, which says that whoever left some is gone.
+    """Remove temporary files before and after. Only for the holder of a lock: whoever left some is gone.
 
     A process id does not say so: in a container without an init the dead keep theirs.
     """
@@ -161,7 +161,7 @@ def write_shards(
     progress: ProgressReporter,
     report: RemovalCounts,
 ) -> list[zipnum.ZipNumShard]:
-    """One shard per range of keys, each an independent task; in the order of the keys."""
+    """Write one shard per range of keys, each an independent task; return them in key order."""
     total = sum(file.stat().st_size for file in files)
     parts = options.shards or max(1, -(-total // BYTES_PER_SHARD))
     filters = IndexFilters(
@@ -200,7 +200,7 @@ def check_removed_share(blocked: int, lines: int, options: IndexingOptions) -> N
 
 @contextmanager
 def replacing_tables(collection: Collection, options: IndexingOptions) -> Iterator[Path | None]:
-    """A folder for new ones, unless there shall be none: then old ones, which would tell of old captures, go."""
+    """Yield a folder for new tables; None if there should be none: then the old ones are removed."""
     if options.parquet:
         with swap.replacing(collection.table, beside=collection.unfinished_tables) as fresh:
             yield fresh
@@ -218,7 +218,7 @@ def write_tables(
     executor: Executor,
     progress: ProgressReporter,
 ) -> RefusedLines:
-    """A Parquet file per shard. One that stands for the same lines as before is kept, and what was said about it."""
+    """Write a Parquet file per shard; one with the same lines as before is kept. Return the refused lines."""
     jobs = [TableJob(collection.zipnum / shard.name, folder / table_name(shard.name)) for shard in shards]
     due = [
         job
@@ -243,12 +243,12 @@ def try_hardlink(old: Path, new: Path) -> bool:
 
 
 def is_in_warc_paths(key: str) -> bool:
-    """Error pages and robots.txt files of a crawl have files, and lists, of their own (`archive.segment`)."""
+    """Return whether a WARC is in warc.paths: error pages and robots.txt have lists of their own."""
     return not {"crawldiagnostics", "robotstxt"} & set(key.split("/")[:-1])
 
 
 def write_paths(collection: Collection, warcs: list[str], shards: list[zipnum.ZipNumShard]) -> None:
-    """Lists of files, gzipped, as every crawl of Common Crawl has them."""
+    """Write the gzipped path lists that every crawl of Common Crawl has."""
     index = [collection.key(collection.zipnum / name) for name in (*(s.name for s in shards), zipnum.SUMMARY)]
     tables = [collection.key(path) for path in table_files(collection)]
     atomic.make_folder(collection.crawl_data)
@@ -264,7 +264,7 @@ def table_files(collection: Collection) -> list[Path]:
 
 
 def digest_of_outputs(collection: Collection) -> str:
-    """How the published files look: a quick way to see that one is missing or is not ours any more."""
+    """Return a digest of the published files' sizes and times: it shows quickly whether one is missing or replaced."""
     names = (zipnum.SUMMARY, zipnum.LOCATIONS, *zipnum.shards_in_summary(collection.zipnum))
     files = [collection.zipnum / name for name in names] + table_files(collection)
     files += [collection.paths_file(kind) for kind in PATH_LISTS]
@@ -289,7 +289,7 @@ def digest_of_file(path: Path) -> str:
 
 
 def installed_version(package: str) -> str:
-    """Other versions of these compress otherwise."""
+    """Return the version of a package whose output may differ between versions; empty if it is not installed."""
     try:
         return version(package)
     except PackageNotFoundError:

@@ -1,4 +1,4 @@
-"""Every stage of a collection that is due, in the order of the work: crawl, index, extract, publish, search.
+"""Run every stage of a collection that is due, in order: crawl, index, extract, publish, search.
 
     for event in run_stages(root, ("index", "extract"), read=…, watching=…):
         match event: …
@@ -39,7 +39,7 @@ REFRESH_SECONDS = 3600.0  # seconds of a crawl that would go on for ever
 
 
 class StageStep(msgspec.Struct, frozen=True):
-    """One thing that a stage does. `do` gives its report and how much input was rejected."""
+    """One step of a stage. `do` returns its report and how much input was rejected."""
 
     stage: str
     what: str
@@ -47,7 +47,7 @@ class StageStep(msgspec.Struct, frozen=True):
 
 
 class StageSkipped(msgspec.Struct, frozen=True):
-    """A stage that has nothing to do, and why."""
+    """A stage that had nothing to do, and why."""
 
     stage: str
     why: str
@@ -73,7 +73,7 @@ class StageFinished(msgspec.Struct, frozen=True):
 
 
 class RunReport(msgspec.Struct, frozen=True):
-    """What became of each stage."""
+    """Which stages were skipped, and which ran."""
 
     left_out: list[StageSkipped]
     ended: list[StageFinished]
@@ -94,7 +94,7 @@ class RunCallbacks(msgspec.Struct, frozen=True, kw_only=True):
 def run_stages(
     root: Path, stages: tuple[str, ...], *, read: Callable[[], Sources], watching: RunCallbacks
 ) -> Iterator[StageSkipped | StageStarted | StageFinished]:
-    """Do each stage as far as it is due. `read` gives the settings as they are when a stage begins."""
+    """Run each stage as far as it is due. `read` returns the settings as they are when a stage begins."""
     for stage in stages:
         sources = read()
         steps = plan_steps(stage, root, sources, watching)
@@ -112,12 +112,12 @@ def run_stages(
 
 
 def lock_for_run(root: Path) -> AbstractContextManager[object]:
-    """Two runs of a collection do not meet."""
+    """Lock the collection against a second run."""
     return exclusive(root, "run", doing="running all stages")
 
 
 def plan_steps(stage: str, root: Path, sources: Sources, watching: RunCallbacks) -> list[StageStep] | str:
-    """Return what a stage would do; or why there is nothing to do."""
+    """Return the steps of a stage; or why there is nothing to do."""
     settings = sources.settings()
     match stage:
         case "crawl":
@@ -204,7 +204,7 @@ def reason_not_to_crawl(root: Path, settings: CrawlSettings) -> str:
 
 
 def changes(root: Path, sources: Sources) -> tuple[str, ...]:
-    """Return what the settings file says otherwise than the crawl was told before: the file wins."""
+    """Describe the settings in the file that differ from those the crawl was started with: the file wins."""
     folder = root / "frontier"
     before = stored_settings.parse_stored(stored_settings.read_stored(folder), source=folder / stored_settings.FILE)
     return tuple(

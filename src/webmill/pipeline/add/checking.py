@@ -31,7 +31,7 @@ class ArchiveScan(msgspec.Struct):
 
 
 class _CopyingSource:
-    """What is read from an archive goes to `out`, too, and into the digest."""
+    """A source that copies what is read to `out`, and digests it."""
 
     def __init__(self, incoming: IncomingArchive, out: BinaryIO | None, bar: ProgressBar) -> None:
         self._source, self._out, self._bar = incoming.open(), out, bar
@@ -49,7 +49,7 @@ class _CopyingSource:
 
 
 def scan_archive(incoming: IncomingArchive, out: BinaryIO | None, bar: ProgressBar) -> ArchiveScan:
-    """`BadInput` when it is no archive, or not the one that it should be; then what is in `out` is void."""
+    """Read an archive to its end, copying it to `out`. `BadInput`: not an archive, or not the listed one."""
     refuse_unsuitable(incoming.name)
     source, found = _CopyingSource(incoming, out, bar), ArchiveScan()
     captures = CaptureIndexer(filename=incoming.name, options=CaptureOptions())
@@ -69,7 +69,7 @@ def scan_archive(incoming: IncomingArchive, out: BinaryIO | None, bar: ProgressB
     found.hexdigest = source.digest.hexdigest()
     incoming.listed.check(size=source.size, hexdigest=found.hexdigest)
     if not found.records:
-        raise BadInput("no WARC or ARC file: there is no record in it", reason="no_records")
+        raise BadInput("not a WARC or ARC file: there is no record in it", reason="no_records")
     return found
 
 

@@ -33,7 +33,7 @@ class IncomingArchive(msgspec.Struct, frozen=True, kw_only=True):
     looks: os.stat_result | None = None
 
     def is_at_rest(self) -> bool:
-        """Nobody has written to it meanwhile. What is in a WACZ is proven by its checksum."""
+        """Return whether the file is unchanged since it was opened. Archives in a WACZ have a checksum instead."""
         if self.path is None or self.looks is None:
             return True
         return is_unchanged(self.path.stat(), self.looks)
@@ -49,16 +49,16 @@ def changed_error() -> BadInput:
 
 @contextmanager
 def open_archives(path: Path) -> Iterator[Iterator[IncomingArchive | BadInput]]:
-    """The archives of a file, unread, and what is wrong with others."""
+    """Open the archives in a file, unread; errors stand for those that cannot be opened."""
     label = printable_path(str(path))
     if not path.is_file():  # a pipe has no end to look at
-        raise BadInput("no ordinary file: save it as one first", reason="bad_path", source=label)
+        raise BadInput("not a regular file: save it to disk first", reason="bad_path", source=label)
     with path.open("rb") as file:
         looks = os.fstat(file.fileno())
         if file.read(4) in (zip_members.MAGIC, zip_members.EMPTY):
             yield _limit_count(_zip_archives(file, size=looks.st_size, label=label))
         elif path.name.lower().endswith((".wacz", ".zip")):
-            raise BadInput("no ZIP file, whatever its name says", reason="bad_zip", source=label)
+            raise BadInput("not a ZIP file, despite its name", reason="bad_zip", source=label)
         else:
             whole, none = partial(_FileFromStart, file), wacz.ListedResource()
             size = looks.st_size
@@ -72,7 +72,7 @@ def open_archives(path: Path) -> Iterator[Iterator[IncomingArchive | BadInput]]:
 
 
 def _limit_count(items: Iterable[IncomingArchive | BadInput]) -> Iterator[IncomingArchive | BadInput]:
-    """Also of all files in a file together: ten thousand of ten thousand members each would fill the memory."""
+    """Bound the archives of a file in total: ten thousand files of ten thousand members would fill the memory."""
     for number, item in enumerate(items):
         if number >= zip_members.MAX_MEMBERS:
             message = f"more than {zip_members.MAX_MEMBERS} archives: unpack it, and add what is in it"
@@ -90,7 +90,7 @@ def refuse_unsuitable(name: str) -> None:
 
 
 class _FileFromStart:
-    """A file from its beginning, wherever others have left it."""
+    """Reads a file from its beginning, whatever its current position."""
 
     def __init__(self, file: SeekableFile) -> None:
         self._file, self._at = file, 0
@@ -141,7 +141,7 @@ def _nested_archives(
 
 
 def _read_listed(file: SeekableFile, members: dict[str, ZipMember]) -> dict[str, wacz.ListedResource]:
-    """Nothing when there is no list."""
+    """Return the resources listed in the package; none when there is no list."""
     package, digest = (
         zip_members.read_member(file, members[name], most=wacz.MAX_PACKAGE) if name in members else None
         for name in (wacz.PACKAGE, wacz.DIGEST)

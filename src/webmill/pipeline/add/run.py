@@ -82,7 +82,7 @@ def add_archives(
 
 
 def check_archives(collection: Collection, files: Iterable[Path], *, progress: ProgressReporter) -> AddReport:
-    """What `add_archives` would do. Everything is read, nothing is changed."""
+    """Report what `add_archives` would do. Everything is read, nothing is changed."""
     return _add_each(
         files, KnownArchives(collection), partial(scan_only, folder=added_folder(collection), progress=progress)
     )
@@ -162,7 +162,7 @@ def _add_one(incoming: IncomingArchive, shelf: KnownArchives, put: PutArchive, r
 
 
 class KnownArchives:
-    """The archives of a crawl, by their sizes."""
+    """The archives of a crawl by size, to find duplicates."""
 
     def __init__(self, collection: Collection) -> None:
         self._collection = collection
@@ -178,7 +178,7 @@ class KnownArchives:
         return key
 
     def same_as(self, incoming: IncomingArchive) -> str | None:
-        """The archive that has the same bytes."""
+        """Return the key of an archive with the same bytes."""
         return next((key for key in self._keys.get(incoming.size, ()) if self._is_same(key, incoming)), None)
 
     def _is_same(self, key: str, incoming: IncomingArchive) -> bool:
@@ -195,7 +195,7 @@ class KnownArchives:
 
 
 def has_same_bytes(one: ByteSource, other: ByteSource) -> bool:
-    """Up to the first difference."""
+    """Compare two sources up to the first difference."""
     left = right = b""
     while True:
         left = left or one.read(CHUNK)
@@ -215,7 +215,7 @@ PutArchive = Callable[[IncomingArchive], tuple[Path, ArchiveScan]]  # where it i
 
 
 def scan_only(incoming: IncomingArchive, *, folder: Path, progress: ProgressReporter) -> tuple[Path, ArchiveScan]:
-    """Where it would be."""
+    """Read an archive and return where it would go."""
     name = file_name(incoming)
     with progress(f"Reading {name}", total=incoming.size, unit="bytes") as bar:
         return folder / name, scan_archive(incoming, None, bar)
@@ -242,7 +242,7 @@ def link_in(incoming: IncomingArchive, *, folder: Path, progress: ProgressReport
 
 
 def hardlink(source: Path, target: Path, *, looks: os.stat_result) -> None:
-    """Durably, and only the file that was read."""
+    """Link `source` durably, if it is still the file that was read."""
     try:
         with source.open("rb") as file, atomic.open_folder(target.parent) as folder:
             if not is_unchanged(os.fstat(file.fileno()), looks):
@@ -258,7 +258,7 @@ def hardlink(source: Path, target: Path, *, looks: os.stat_result) -> None:
 
 
 def create_unused(name: str, found: ArchiveScan, create: Callable[[str], None]) -> str:
-    """Another archive may have the name: then this one's digest is part of its own."""
+    """Create the file; if the name is taken, with the digest in its name. Return the name."""
     try:
         create(name)
     except Conflict:
@@ -269,7 +269,7 @@ def create_unused(name: str, found: ArchiveScan, create: Callable[[str], None]) 
 
 
 def file_name(incoming: IncomingArchive) -> str:
-    """Of a stranger's: letters, digits, `-`, `_`, `.`, not too many, and one of the endings of archives."""
+    """Return a safe file name: letters, digits, `-`, `_`, `.`, of bounded length, with an archive ending."""
     name = _UNSAFE.sub("-", re.split(r"[/\\]", incoming.name)[-1])
     ending = archive_ending(name) or _ending_by_magic(incoming.open().read(4))
     stem = name.removesuffix(ending).strip(".-").encode()[:MAX_NAME_BYTES].decode(errors="ignore")

@@ -80,7 +80,7 @@ class ErrorsSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class ComputeSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How, not what: may be changed at any time."""
+    """How the dataset is computed; may be changed at any time."""
 
     executor: str = ""  # pool, inline, ray:auto, ray://HOST:PORT; empty: as webmill.toml says
     jobs: Jobs = 0
@@ -130,7 +130,7 @@ def check_dataset(dataset: Dataset, *, source: str) -> Dataset:
 
 
 def check_places(dataset: Dataset, *, source: str) -> None:
-    """Of a kind that can be opened; whether something is there is seen when it is used."""
+    """Check that addresses are of a supported kind; whether something is there is seen when it is used."""
     read, write, errors = dataset.read.source, dataset.write.to, dataset.errors.to
     for setting, place, kinds in (
         ("read.from", read, READ_FROM),

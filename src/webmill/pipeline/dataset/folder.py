@@ -88,7 +88,7 @@ class DatasetFolder(msgspec.Struct, frozen=True):
 
     @property
     def queue(self) -> Path:
-        """Where its tasks are."""
+        """Return the file of its tasks."""
         return self.path / TASKS
 
     @property
@@ -102,7 +102,7 @@ class DatasetFolder(msgspec.Struct, frozen=True):
             yield Task(task_id(f"{number:06d}", files, digest=self.digest), files)
 
     def place(self, to: str) -> str:
-        """Relative places are in the folder."""
+        """Return an output's address; relative paths are in the folder."""
         if to == "stdout":
             return str(self.path / "output")
         scheme, rest = scheme_of(to)
@@ -112,7 +112,7 @@ class DatasetFolder(msgspec.Struct, frozen=True):
 
     @property
     def state(self) -> str:
-        """Where receipts are: workers on other machines must reach them, as they reach the output."""
+        """Return where receipts are: workers on other machines must reach them, as they reach the output."""
         to = self.place(self.dataset.write.to)
         if not is_file_storage(self.dataset.write.to) or self._is_inside(to):
             return str(self.path)
@@ -132,7 +132,7 @@ class DatasetFolder(msgspec.Struct, frozen=True):
 def create_dataset(
     dataset: Dataset, root: Path, *, beside: Path, read_lines: Callable[[str], Sequence[str]]
 ) -> tuple[DatasetFolder, int]:
-    """A new folder below `root`, and how many tasks it has. Relative sources are `beside` the dataset file.
+    """Create a folder below `root`; return it and its number of tasks. Relative sources are `beside` the dataset file.
 
     `read_lines` gives the lines of a file or address. dataset.json comes last: without it there is no dataset.
     """
@@ -194,7 +194,7 @@ def document_filter(make: DocumentSection) -> DocumentFilter:
 def digest_dataset(
     dataset: Dataset, manifest: str, function: custom.CustomFunction | None, making: DatasetRecipe
 ) -> str:
-    """Of all that the output depends on; the program that makes it is a part of that."""
+    """Return a digest of all that the output depends on, the version of webmill included."""
     what = msgspec.structs.replace(dataset, compute=ComputeSection())
     return hashlib.sha256(msgspec.json.encode([__version__, what, manifest, function, making])).hexdigest()
 
@@ -203,7 +203,7 @@ def digest_dataset(
 
 
 def open_dataset(path: Path) -> DatasetFolder:
-    """NotFound; Conflict when the description is not what the dataset was made with."""
+    """Open a dataset. NotFound; Conflict: its description is not the one it was made with."""
     file = require_dataset(path) / FILE_NAME
     if (path / OUTDATED_TASKS).exists():
         raise Conflict(f"{path} was made by an earlier webmill: create it again under another name")
@@ -224,7 +224,7 @@ def open_dataset(path: Path) -> DatasetFolder:
 
 
 def require_dataset(path: Path) -> Path:
-    """The same. NotFound when no dataset is at it."""
+    """Return the path. NotFound: no dataset is there."""
     if not (path / FILE_NAME).exists():
         raise NotFound(f"no dataset at {path}: `webmill dataset list` shows what there is")
     return path
@@ -244,7 +244,7 @@ def find_datasets(root: Path) -> Iterator[Path]:
 
 
 def delete_dataset(path: Path) -> None:
-    """The folder and all in it; what was written elsewhere stays. Conflict while it runs."""
+    """Delete the folder; what was written elsewhere stays. Conflict: it is running."""
     with lock_job(require_dataset(path)):
         (path / FILE_NAME).unlink()  # first: half of a dataset is none
         shutil.rmtree(path)

@@ -80,7 +80,7 @@ def redrive(folder: DatasetFolder, tasks: Iterable[str]) -> int:
 
 
 def check_tasks(folder: DatasetFolder, tasks: Iterable[str]) -> list[str]:
-    """The same. NotFound when the dataset has no such task."""
+    """Return the tasks as a list. NotFound: the dataset has no such task."""
     tasks = list(tasks)
     if missing := set(tasks) - {task.id for task in folder.tasks()}:
         name = folder.dataset.name
@@ -89,7 +89,7 @@ def check_tasks(folder: DatasetFolder, tasks: Iterable[str]) -> list[str]:
 
 
 def read_receipts(folder: DatasetFolder, task: Task) -> list[Receipt]:
-    """All there are: the log of what the task has done."""
+    """Return all receipts of a task: the log of what it has done."""
     return Receipts(open_storage(folder.state), task.prefix, files=None, error_files=None).read_after(0)
 
 
@@ -154,6 +154,6 @@ def _view(entry: TaskEntry, task: Task, totals: TaskTotals, *, running: bool) ->
 
 
 def _progress(totals: TaskTotals) -> float:
-    """How far it has read into the WARC file."""
+    """Return how far a task has read its WARC file, 0 to 1."""
     size = totals.sources.get(FileType.WARC, 0)
     return round(totals.resume.get(FileType.WARC, 0) / size, 4) if size else 0.0

@@ -21,7 +21,7 @@ _END = len(b"\r\n\r\n")  # of a plain record; its length is without it
 
 
 def record_id(files: Readable, capture: CaptureRef) -> str:
-    """`BadInput` unless a WARC record can be taken out of its file."""
+    """Return the id of a record. `BadInput`: it cannot be taken out of its file."""
     if not capture.length:
         raise BadInput("it shares a compressed member with others", reason="shared_member", source=capture.filename)
     with _open_capture(files, capture) as stream:
@@ -32,7 +32,7 @@ def record_id(files: Readable, capture: CaptureRef) -> str:
 
 
 def read_as_gzip(files: Readable, capture: CaptureRef) -> Iterator[bytes]:
-    """A gzip member is taken over byte for byte; what is plain, or in a Zstandard frame, is compressed."""
+    """Yield a record as a gzip member: byte for byte if it is one, else compressed."""
     if not is_gzip(files, capture):
         with _open_capture(files, capture) as stream:
             block = open_block(stream)

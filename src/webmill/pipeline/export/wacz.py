@@ -65,7 +65,7 @@ class WaczExport:
         self.done = ExportReport()
 
     def everything(self, index: CaptureIndex, archives: Iterable[str]) -> ExportReport:
-        """Every archive whole: requests and metadata, too."""
+        """Pack every archive whole, with requests and metadata."""
         names = unique_names(archives)
         with self._package:
             for key, name in names.items():
@@ -78,7 +78,7 @@ class WaczExport:
         return self.done
 
     def found(self, index: CaptureIndex, query: Query) -> ExportReport:
-        """The records of these captures, what belongs to them, and the originals of revisits among them."""
+        """Pack the records of these captures, what belongs to them, and the originals of revisits."""
         with self._package:
             with (
                 self._package.adding(wacz.ARCHIVES + ARCHIVE) as out,
@@ -99,7 +99,7 @@ class WaczExport:
                 bar.advance(len(chunk))
 
     def _packed(self, index: CaptureIndex, query: Query, out: IO[bytes], bar: ProgressBar) -> Iterator[bytes]:
-        """Each record goes into the archive; its line says where."""
+        """Write each record to the archive, and yield its index line."""
         for key, lines in groupby(run_query(index, query), key_of):
             there: set[str] = set()
             revisits: dict[str, CdxjLine] = {}  # by digest: one is enough
@@ -116,7 +116,7 @@ class WaczExport:
                 bar.advance()
 
     def _copied(self, line: CdxjLine, out: IO[bytes]) -> Iterator[bytes]:
-        """Its line, when it could be copied. What belongs to it follows it."""
+        """Copy a record and what belongs to it; yield its index line unless that failed."""
         capture = capture_of(line)
         start = out.tell()
         with self._files.open(capture.filename, start=capture.offset, length=capture.length):
@@ -137,7 +137,7 @@ class WaczExport:
         yield format_line(msgspec.structs.replace(line, fields=line.fields | new))
 
     def _originals(self, index: CaptureIndex, key: bytes, wanted: dict[str, CdxjLine]) -> Iterator[CdxjLine]:
-        """Of one URL: what its revisits stand for, when that was not chosen itself. Those found are wanted no more."""
+        """Yield the originals of one URL's revisits that the query does not find; remove them from `wanted`."""
         if not wanted:
             return
         for line in map(parse, index.lines(KeyRange(key + b" ", key + b"!"))):
@@ -150,7 +150,7 @@ class WaczExport:
     def _originals_elsewhere(
         self, index: CaptureIndex, query: Query, wanted: Mapping[str, CdxjLine]
     ) -> Iterator[CdxjLine]:
-        """A revisit may stand for the same bytes at another URL."""
+        """Yield originals at other URLs: a revisit may repeat the bytes of another one."""
         self.done.missing += len(wanted)
         for revisit in wanted.values():
             try:
@@ -162,7 +162,7 @@ class WaczExport:
             yield from self._lines_at(opened.original, index, query)
 
     def _lines_at(self, original: CaptureRef, index: CaptureIndex, query: Query) -> Iterator[CdxjLine]:
-        """The line of an original that is neither packed yet nor found by the query."""
+        """Yield the line of an original that is neither packed yet nor found by the query."""
         exactly = Query(range=url_range(original.url, "exact"), start=original.timestamp, end=original.timestamp)
         for raw in run_query(index, exactly):
             place = capture_of(line := parse(raw)).place
@@ -171,7 +171,7 @@ class WaczExport:
                 yield line
 
     def _write_lists(self, lines: Iterable[bytes]) -> None:
-        """The index, and the pages among what it has."""
+        """Write the index and the list of pages."""
         with (
             self._package.adding(wacz.PAGES, compressed=True) as pages,
             self._package.adding(wacz.SUMMARY, compressed=True) as summary,
@@ -188,7 +188,7 @@ class WaczExport:
                 pages.writelines(self._pages(block))
                 bar.advance(len(block))
             if not self.done.captures:
-                raise NotFound("nothing is found: there would be nothing in it")
+                raise NotFound("no captures match this query, so no file was written")
 
     def _pages(self, block: Batch) -> Iterator[bytes]:
         for line in map(parse, block):
@@ -199,7 +199,7 @@ class WaczExport:
 
 
 def write_or_undo(out: IO[bytes], pieces: Iterable[bytes]) -> None:
-    """All or nothing."""
+    """Write all pieces, or none if one cannot be read."""
     start = out.tell()
     try:
         out.writelines(pieces)
@@ -210,7 +210,7 @@ def write_or_undo(out: IO[bytes], pieces: Iterable[bytes]) -> None:
 
 
 def unique_names(keys: Iterable[str]) -> dict[str, str]:
-    """One flat folder holds them: files of one name in different folders get those folders into their names."""
+    """Return names for one flat folder: files of the same name get their folders into their names."""
     names: dict[str, str] = {}
     taken: set[str] = set()
     for key in sorted(keys):
@@ -230,7 +230,7 @@ def rename_files(lines: Iterable[bytes], names: Mapping[str, str]) -> Iterator[b
 
 
 def is_selected(line: bytes, index: CaptureIndex, query: Query) -> bool:
-    """Does the query find this line, so that it is packed anyway?"""
+    """Return whether the query finds this line, so that it is packed anyway."""
     only = KeyRange(line, line + b"\0")
     return line in query.range and any(run_query(index, msgspec.structs.replace(query, range=only)))
 

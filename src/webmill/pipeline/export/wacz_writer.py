@@ -37,7 +37,7 @@ class WaczWriter:
 
     @contextmanager
     def adding(self, path: str, *, compressed: bool = False) -> Iterator[IO[bytes]]:
-        """An entry whose length only its end will tell: it waits in a temporary file until then.
+        """Yield a file for an entry of unknown length; it is kept in a temporary file until it is complete.
 
         ZIP entries can be begun without knowing, but then their headers get room for 64 bits, and players in browsers
         look for the data behind headers without it.
@@ -49,7 +49,7 @@ class WaczWriter:
             self.add(path, chunks_of(waiting), size=size, compressed=compressed)
 
     def finish(self) -> None:
-        """Says what is in it: without that it is no package."""
+        """Write the list of contents, without which it is not a package."""
         software = f"webmill/{__version__}"
         package = wacz.encode_package(self._resources, title=self._title, created=self._created, software=software)
         self._zip.writestr(self._info(wacz.PACKAGE, compressed=True), package)

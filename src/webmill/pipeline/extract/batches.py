@@ -46,7 +46,7 @@ class RunSummary(msgspec.Struct, frozen=True, kw_only=True):
 def run_batches(
     dispatch: RunBatcher, engine: ExtractEngine, queue: Queue, output: ExtractOutput, *, stop: threading.Event
 ) -> RunSummary | None:
-    """None: it was stopped."""
+    """Run batcher and workers until every batch is done or dead; None: it was stopped."""
     ending = threading.Event()
     batcher = _BatcherThread(dispatch, is_stopped=lambda: stop.is_set() or ending.is_set(), stop=stop)
     census = _CompletionCheck(queue, output)
@@ -89,7 +89,7 @@ def summarise(done: Dispatched, output: ExtractOutput, *, failed: int) -> RunSum
 
 
 class PeriodicSealer:
-    """Seals parts that are complete while workers go on, where the output is on this machine."""
+    """Seals complete parts now and then while workers run, if the output is on this machine."""
 
     def __init__(self, output: ExtractOutput, *, every: float = SEAL_INTERVAL) -> None:
         self._output, self._every, self._last = output, every, time.monotonic()
@@ -101,7 +101,7 @@ class PeriodicSealer:
 
 
 class _BatcherStopped(WebmillError):
-    """Raised through the batcher to end it."""
+    """Raised in the batcher to stop it."""
 
 
 class _BatcherThread(threading.Thread):
@@ -126,7 +126,7 @@ class _BatcherThread(threading.Thread):
 
     def _check(self) -> None:
         if self._is_stopped():
-            raise _BatcherStopped("the batcher was told to stop")
+            raise _BatcherStopped("the batcher was stopped")
 
 
 class _CompletionCheck:

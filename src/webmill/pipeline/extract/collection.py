@@ -50,9 +50,9 @@ def extract_collection(
     retry: bool = False,
     from_scratch: bool = False,
 ) -> ExtractReport:
-    """Make documents of the archives that are new. `retry`: of those that failed before, too.
+    """Make documents of new archives; with `retry`, also of those that failed before.
 
-    `refuse` is told of files that are no archives: path, reason, message.
+    `refuse` is called with each file that is not an archive: path, reason, message.
     """
     shape = output_shape(settings.extract)
     if from_scratch:
@@ -66,7 +66,7 @@ def extract_collection(
 
 
 def output_shape(settings: ExtractSettings) -> OutputShape:
-    """Return what shapes the documents. Misconfigured: an extra is missing, or the filters make no sense."""
+    """Return the shape of the output. Misconfigured: an extra is missing, or the filters contradict each other."""
     keep = DocumentFilter(
         min_text=settings.min_text,
         max_text=settings.max_text,
@@ -119,7 +119,7 @@ def archive_task(key: str, shape: OutputShape) -> Task:
 
 
 def count_known_archives(root: Path, keys: Iterable[str]) -> int:
-    """Return how many of these archives are tasks already, by reading alone."""
+    """Return how many of these archives are tasks already, without writing anything."""
     folder = PublishFolders(root).extract_state
     try:
         shape = read_shape(LocalStorage(folder))
@@ -131,7 +131,7 @@ def count_known_archives(root: Path, keys: Iterable[str]) -> int:
 
 
 def check_shape(root: Path, shape: OutputShape) -> None:
-    """Note the settings that documents are made with. Misconfigured: there are others, made in another way."""
+    """Record the settings that documents are made with. Misconfigured: there are documents made with others."""
     refuse_outdated(root)
     notes = LocalStorage(PublishFolders(root).extract_state)
     if not (PublishFolders(root).extract_state / SETTINGS).exists():
@@ -159,7 +159,7 @@ def _describe_conflict(root: Path, there: OutputShape, given: OutputShape) -> st
 
 
 def _from_scratch_hint(root: Path, flags: str = "") -> str:
-    return f"`webmill extract {root} {flags}--from-scratch` makes all of them anew"
+    return f"`webmill extract {root} {flags}--from-scratch` makes them again"
 
 
 def refuse_outdated(root: Path) -> None:

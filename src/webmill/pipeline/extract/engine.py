@@ -34,12 +34,12 @@ POLL_INTERVAL = 0.05  # seconds that an empty queue is waited for before the wor
 
 
 class EngineObserver(Protocol):
-    """Whoever watches a run: all are called in the thread that runs it."""
+    """Hears what happens to tasks; called in the thread that runs the engine."""
 
     def began(self, task: Task) -> None: ...
     def ended(self, task: Task, totals: TaskTotals | None) -> None: ...
     def failed(self) -> None:
-        """Hear that a task was given back, or will never be done."""
+        """A task was given back, or became a dead letter."""
 
 
 class _LeasedTask(NamedTuple):
@@ -59,7 +59,7 @@ class EngineTimes(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def return_message(delivery: Delivery, reason: str) -> None:
-    """Let others have a message that was at hand when everything stopped."""
+    """Return a message that was in progress to the queue, for others."""
     settle(partial(delivery.retry, reason))
 
 
@@ -91,7 +91,7 @@ class ExtractEngine:
         self.report = ExtractReport()
 
     def run(self, *, stop: threading.Event, is_over: Callable[[], bool]) -> ExtractReport:
-        """Work until `stop` is set (tasks at hand are finished), or the queue gives nothing and `is_over` says so."""
+        """Run tasks until `stop` is set (tasks in progress are finished), or the queue is empty and `is_over`."""
         with ExitStack() as stack:
             stack.callback(close_worker)
             self._leases = stack.enter_context(Leases(self._pace.heartbeat))
@@ -134,11 +134,11 @@ class ExtractEngine:
 
     def _wait(self, error: Unavailable, stop: threading.Event) -> None:
         self._failures += 1
-        log.warning("the queue is out of reach", extra={"why": str(error), "failures": self._failures})
+        log.warning("queue unreachable", extra={"why": str(error), "failures": self._failures})
         stop.wait(BROKER.wait(self._failures, retry_after=error.retry_after, random=1.0))
 
     def _taken(self, delivery: Delivery) -> Task | None:
-        """Return what is to be done. None: it is no task, or was done by somebody who died before saying so."""
+        """Return the task of a message; None: it is not a task, or it was done by a worker that died before its ack."""
         try:
             task = read_task(delivery.id, delivery.body)
         except WebmillError as error:
@@ -181,7 +181,7 @@ class ExtractEngine:
         try:
             leased.confirm()
         except Conflict as lost:
-            log.warning("a task is in other hands by now", extra={"task": task.id, "why": str(lost)})
+            log.warning("lost the lease of a task", extra={"task": task.id, "why": str(lost)})
             return True
         except Unavailable:
             pass  # settling will tell
@@ -200,13 +200,13 @@ class ExtractEngine:
         if delivery.attempts >= self._attempts:
             self._bury(delivery, reason)
             return
-        log.warning("a task goes back", extra={"task": delivery.id, "attempt": delivery.attempts, "why": reason})
+        log.warning("task given back", extra={"task": delivery.id, "attempt": delivery.attempts, "why": reason})
         self.report.given_back += 1
         self._observer.failed()
         settle(partial(delivery.retry, reason, delay=self._pace.delay(delivery.attempts, least=least)))
 
     def _bury(self, delivery: Delivery, reason: str) -> None:
-        log.warning("a task failed", extra={"task": delivery.id, "why": reason})
+        log.warning("task failed", extra={"task": delivery.id, "why": reason})
         self.report.failures.append(TaskFailure(delivery.id, reason))
         self._observer.failed()
         settle(partial(delivery.bury, reason))

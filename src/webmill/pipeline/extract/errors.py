@@ -35,7 +35,7 @@ def file_error(item: ErrorDocument, *, files: TaskFiles) -> ErrorRecord:
 
 
 def page_error(page: Page, error: BaseException, *, files: TaskFiles) -> ErrorRecord:
-    """Of a page that is whole, of which nothing could be made."""
+    """Return the error of a whole page that no document could be made of."""
     record = _document_error(page.target_uri, page.record_id, f"WARC#{page.capture.offset}", error)
     return msgspec.structs.replace(
         record, files=_names(files), start_offset=_starts(page.offsets), end_offset=_ends(page.offsets)
@@ -43,7 +43,7 @@ def page_error(page: Page, error: BaseException, *, files: TaskFiles) -> ErrorRe
 
 
 def capture_error(capture: CaptureRef, error: BaseException) -> ErrorRecord:
-    """Of a capture that an index names, of which nothing could be made."""
+    """Return the error of an indexed capture that no document could be made of."""
     record = _document_error(capture.url, None, f"{capture.filename}#{capture.offset}", error)
     return msgspec.structs.replace(
         record,
@@ -54,7 +54,7 @@ def capture_error(capture: CaptureRef, error: BaseException) -> ErrorRecord:
 
 
 def entry_error(error: BaseException, *, name: str) -> ErrorRecord:
-    """Of an entry of a batch that names no capture."""
+    """Return the error of a batch entry that names no capture."""
     return _document_error(None, None, name, error)
 
 
@@ -74,7 +74,7 @@ def _document_error(url: str | None, record_id: str | None, place: str, error: B
 
 
 def shorten(record: ErrorRecord) -> ErrorRecord:
-    """For a sink that cannot take it whole: names and offsets stay, by which the rest is found in the files."""
+    """Shorten a record for a sink that cannot take it whole; names and offsets stay, to find the rest in the files."""
 
     def cut(text: str | None) -> str | None:
         return text and text[:SHORT_MESSAGE]

@@ -39,7 +39,7 @@ LOCK_ATTEMPTS = 10
 
 
 class ExtractJob(msgspec.Struct, frozen=True, kw_only=True):
-    """`folder` is where its state is, on this machine. `tasks` gives all there are: those that are known stay."""
+    """`folder` holds the state, on this machine. `tasks` returns all tasks; those already known stay as they are."""
 
     folder: Path
     plan: ExtractPlan
@@ -55,7 +55,7 @@ def run_job(
     pace: EngineTimes = EngineTimes(),  # noqa: B008 - it is frozen
     done: Callable[[Task, TaskTotals], None] = lambda _, __: None,
 ) -> ExtractReport:
-    """Work all tasks that are neither done nor failed. Conflict when another run is at it."""
+    """Run all tasks that are neither done nor failed. Conflict: another run is in progress."""
     with ExitStack() as stack:
         stack.enter_context(lock_job(job.folder))
         queue = stack.enter_context(closing(open_tasks(job.folder, attempts=job.attempts)))
@@ -97,7 +97,7 @@ def _run_engine(
 
 
 class _JobObserver:
-    """Tells of a task that is done before it is noted as done: what follows from it must not be forgotten."""
+    """Calls `done` before a task is recorded as done: what follows from it must not be lost."""
 
     def __init__(self, watcher: ExtractMonitor, done: Callable[[Task, TaskTotals], None]) -> None:
         self._watcher, self._done = watcher, done
@@ -115,7 +115,7 @@ class _JobObserver:
 
 
 class _Stopper:
-    """Ends the run when a file asks for it: the thread that runs it is woken as by Ctrl-C, wherever it waits."""
+    """Ends the run when the stop file appears: the thread that runs it is interrupted as by Ctrl-C."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
@@ -126,7 +126,7 @@ class _Stopper:
     def look(self) -> None:
         if self.stopping or not self._file.exists():
             return
-        log.info("asked to stop")
+        log.info("stopping: found the stop file")
         self.stopping = True
         if self._runner is threading.main_thread():
             signal.pthread_kill(self._runner.ident or 0, signal.SIGINT)

@@ -15,7 +15,7 @@ MAX_BYTES = 256 << 20  # a crawl of Common Crawl has 90,000 WARC files: 13 MB of
 
 
 def parse_manifest(lines: Iterable[str], *, source: str) -> list[TaskFiles]:
-    """Empty lines and those that begin with # are left out. BadInput names the line that cannot be a task."""
+    """Return the files of each task. Empty lines and comments (#) are skipped. BadInput names the bad line."""
     tasks: list[TaskFiles] = []
     seen: dict[frozenset[tuple[FileType, str]], int] = {}  # by files: one task can be written in many ways
     for number, line in enumerate(lines, 1):
@@ -53,7 +53,7 @@ def parse_line(line: str) -> TaskFiles:
 
 
 def manifest_line(files: TaskFiles) -> str:
-    """Read again, it gives the same files: a path that would be taken for something else keeps its WARC:."""
+    """Return the line that parses back to these files: an ambiguous path keeps its `WARC:`."""
     path = files[FileType.WARC]
     looks_typed = path.partition(":")[0].strip().upper() in FileType.__members__
     if len(files) == 1 and not looks_typed and not path.startswith("#"):
@@ -62,7 +62,7 @@ def manifest_line(files: TaskFiles) -> str:
 
 
 def aligned_files(warc: str) -> TaskFiles:
-    """The three files of Common Crawl that belong together, from the path of the first."""
+    """Return the WARC, WAT and WET files of Common Crawl that belong together, from the path of the WARC."""
     folder, slash, name = warc.rpartition("/warc/")
     if not slash or not name.endswith(".warc.gz"):
         raise BadInput(f"{warc!r} is no path of Common Crawl (…/warc/NAME.warc.gz)", reason="bad_manifest")
@@ -72,14 +72,14 @@ def aligned_files(warc: str) -> TaskFiles:
 
 
 def lines_from_paths(paths: Iterable[str], *, kind: ManifestKind) -> Iterator[str]:
-    """Of a crawl's `warc.paths`."""
+    """Yield the lines of a manifest from a crawl's `warc.paths`."""
     for path in paths:
         if path := path.strip():
             yield manifest_line(aligned_files(path) if kind == "aligned" else {FileType.WARC: path})
 
 
 def decode_lines(data: bytes, *, source: str) -> list[str]:
-    """Of a text file, gzipped or not."""
+    """Return the lines of a text file, gzipped or not."""
     if data.startswith(b"\x1f\x8b"):
         data = _gunzip(data, source=source)
     try:

@@ -37,7 +37,7 @@ SEAL_WAIT = 300.0  # seconds; a large part takes its time
 
 
 class OutputShape(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What shapes the output; it is the same for all who write to one place."""
+    """The settings that decide what rows look like; the same for all writers to one place."""
 
     recipe: Recipe
     keep: DocumentFilter = DocumentFilter()
@@ -47,7 +47,7 @@ class OutputShape(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     function: CustomFunction | None = None  # in place of the recipe
 
     def check(self) -> None:
-        """Misconfigured: an extra is missing, the filters make no sense, or the function cannot be loaded."""
+        """Raise Misconfigured: an extra is missing, the filters contradict, or the function cannot be loaded."""
         if self.format == "parquet":
             pyarrow()
         if self.function:
@@ -57,7 +57,7 @@ class OutputShape(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         self.keep.check(self.recipe)
 
     def row(self) -> type[msgspec.Struct]:
-        """Return what rows are. It loads the function: only for who was given it, never for what lies in a folder."""
+        """Return the type of rows. It loads the function: only for one that the user named, never one from a folder."""
         return (result_type(load_function(self.function)) if self.function else None) or Document
 
 
@@ -77,13 +77,13 @@ class ExtractOutput:
         )
 
     def prepare(self) -> None:
-        """Misconfigured: the place was made with other settings, or by an earlier webmill."""
+        """Record the shape. Misconfigured: the place has output of other settings, or of an earlier webmill."""
         if self._is_old():
             raise Misconfigured(f"{hide_secrets(self.place)} was made by an earlier webmill: choose another --output")
         record_shape(self.notes, self.shape, place=hide_secrets(self.place))
 
     def _is_old(self) -> bool:
-        """An earlier webmill had its settings among the documents."""
+        """Return whether an earlier webmill wrote here: it kept its settings among the documents."""
         try:
             return bool(self.data.stat(SETTINGS))
         except NotFound:
@@ -98,7 +98,7 @@ class ExtractOutput:
         return Path(rest)
 
     def seal(self) -> list[SealedPart]:
-        """Seal the parts that are complete. Somebody else at it: none, it will see to ours, too."""
+        """Seal the parts that are complete. If another process is sealing, return none: it seals ours, too."""
         try:
             with self._alone():
                 return self._sealer.seal()
@@ -106,7 +106,7 @@ class ExtractOutput:
             return []
 
     def finish(self, is_lost: Callable[[str], bool], *, patience: float = SEAL_WAIT) -> list[SealedPart]:
-        """Seal all that is there, over what is lost. It waits for somebody else who is at it; Conflict: too long."""
+        """Seal everything, over lost batches. Wait for another process that seals; Conflict: it took too long."""
         deadline = time.monotonic() + patience
         while True:
             try:
@@ -140,14 +140,14 @@ class ExtractOutput:
 
 
 def record_shape(notes: Storage, shape: OutputShape, *, place: str) -> None:
-    """Note what shapes an output. Misconfigured: it was begun with something else."""
+    """Record the shape of an output. Misconfigured: it was started with another one."""
     try:
         notes.write(SETTINGS, msgspec.json.encode(shape) + b"\n", condition=Absent())
     except Conflict:
         there = read_shape(notes)
         if there != shape:
             raise Misconfigured(
-                f"{place} was begun with {describe_difference(there, shape)}: use the same flags, or another --output"
+                f"{place} was started with {describe_difference(there, shape)}: use the same flags, or another --output"
             ) from None
 
 
@@ -166,7 +166,7 @@ def describe_difference(there: OutputShape, given: OutputShape, *, language: str
 
 
 def format_flags(there: OutputShape, given: OutputShape, *, language: str) -> str:
-    """Return the flags that differ as they would be typed to have what is given, each with a space after it."""
+    """Return the flags to type for what is given, where they differ, each followed by a space."""
     old, new = _settings_by_flag(there, language), _settings_by_flag(given, language)
     words = [word for name, value in new.items() if old[name] != value for word in _format_flag(name, value)]
     return "".join(f"{word} " for word in words)

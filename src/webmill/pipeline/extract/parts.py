@@ -32,7 +32,7 @@ class PartSinks(msgspec.Struct, frozen=True):
 
 
 class TaskPart:
-    """`used` are records of the files that an earlier part has told of already."""
+    """The rows and errors of one part. `used` are records that an earlier part has reported already."""
 
     def __init__(
         self, task: Task, plan: ExtractPlan, maker: RowMaker, sinks: PartSinks, *, used: Iterable[RecordRange] = ()
@@ -59,7 +59,7 @@ class TaskPart:
         return self.captures >= self._plan.pages_per_part or self._size() >= self._plan.bytes_per_part
 
     def is_full_of_errors(self) -> bool:
-        """Not after a few, however small parts are: reading on amid damage, less is known of what it was."""
+        """Return whether errors fill the part; not after a few, since resuming amid damage loses its context."""
         many, much = max(self._plan.pages_per_part, MIN_ERRORS), max(self._plan.bytes_per_part, MIN_ERROR_BYTES)
         return len(self.errors) >= many or self._size() >= much
 
@@ -68,7 +68,7 @@ class TaskPart:
     def add(self, item: Page | ErrorDocument) -> None:
         self.resume = {str(name): at for name, at in item.resume.items()}
         if isinstance(item, ErrorDocument):
-            if not self._was_told(item):
+            if not self._was_reported(item):
                 self._fail(file_error(item, files=self._task.files))
             self._used.update(wat_and_wet_ranges(item))
             return
@@ -78,8 +78,8 @@ class TaskPart:
     def still_used(self) -> tuple[RecordRange, ...]:
         return tuple(sorted(one for one in self._used if one[2] > self.resume.get(one[0], 0)))
 
-    def _was_told(self, item: ErrorDocument) -> bool:
-        """In an earlier part, where these very records belonged to a page or were told."""
+    def _was_reported(self, item: ErrorDocument) -> bool:
+        """Return whether an earlier part has reported these records, with a page or as errors."""
         return item.page is None and all((flaw.file_type, flaw.start, flaw.end) in self._before for flaw in item.flaws)
 
     # --- of a batch ---
@@ -144,7 +144,7 @@ class TaskPart:
 
 
 def wat_and_wet_ranges(item: Page | ErrorDocument) -> Iterator[RecordRange]:
-    """The records of WAT and WET files that an item is made of, or tells of. What is in WARC files comes in order."""
+    """Yield the WAT and WET records that an item uses or reports. WARC records need none: they come in order."""
     page = item.page if isinstance(item, ErrorDocument) else item
     if page:
         wat = (page.wat.request, page.wat.capture, page.wat.metadata)

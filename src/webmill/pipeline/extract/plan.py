@@ -27,7 +27,7 @@ NOT_DOCUMENTS = frozenset({"other_type", "robots"})
 
 
 class DocumentFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """Which rows are kept; None and () is all. Rows that tell why a page has no text are not filtered by its text.
+    """Which rows are kept; None and () keep all. Rows that say why a page has no text are not filtered by text.
 
     `what`: of all captures, or only of those that have text by their type (no pictures, no styles).
     """
@@ -52,7 +52,7 @@ class DocumentFilter(msgspec.Struct, frozen=True, kw_only=True):
         return None
 
     def check(self, recipe: Recipe) -> None:
-        """Misconfigured: no page could be kept."""
+        """Raise Misconfigured if no page could be kept."""
         if recipe.extractor == "none" and (self.min_text is not None or self.max_text is not None):
             raise Misconfigured("--min-text and --max-text need text: choose an --extractor")
         if self.min_text is not None and self.max_text is not None and self.min_text > self.max_text:
@@ -90,7 +90,7 @@ class ArchiveFetching(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ExtractPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """All that a worker needs to know besides its task. Places are absolute.
+    """All that a worker needs besides its task. Paths and addresses are absolute.
 
     A part is one file, and the step in which a task goes on: whichever limit is reached first ends it. With
     `spooled`, parts are small and lie in the state's spool until they are sealed into files of `file_size`.

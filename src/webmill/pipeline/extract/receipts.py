@@ -84,11 +84,11 @@ class Receipts:
         self._error_files = error_files
 
     def read(self) -> list[Receipt]:
-        """From the first on, as far as they can be trusted."""
+        """Return the receipts from the first on, as far as they are valid."""
         return self._read()[0]
 
     def read_and_clear(self) -> list[Receipt]:
-        """Those that cannot be trusted are removed: they would stand in the way of the new ones.
+        """Return the valid receipts and delete the others, which would block new ones.
 
         Only those: what another worker at this task has written since stays.
         """
@@ -105,23 +105,23 @@ class Receipts:
                 receipt = _decode_receipt(self._storage.read(key), source=key)
                 self._prove(receipt, number=len(good), key=key)
             except (BadInput, NotFound) as error:
-                log.warning("receipt_not_trusted", extra={"key": key, "reason": str(error)})
+                log.warning("receipt ignored", extra={"key": key, "reason": str(error)})
                 break
             good.append(receipt)
         return good, keys[len(good) :]
 
     def counts(self, name: str) -> bool:
-        """Whether the file of that name is a part with a receipt."""
+        """Return whether the file of that name is a part with a receipt."""
         parts = (part for receipt in self.read() for part in (receipt.output, receipt.errors))
         return any(part.name == name for part in parts if part)
 
     def read_after(self, count: int) -> list[Receipt]:
-        """Those that came since there were so many; a quick look, for those who watch."""
+        """Return the receipts from number `count` on, without verifying their files: for progress."""
         keys = [key for key in self._keys() if self._number(key) >= count]
         return [_decode_receipt(self._storage.read(key), source=key) for key in keys]
 
     def _keys(self) -> list[str]:
-        """In the order of their numbers: after 99999 comes 100000."""
+        """Return the keys in the order of their numbers: after 99999 comes 100000."""
         return sorted((stat.key for stat in self._storage.list(self._prefix)), key=self._number)
 
     def _number(self, key: str) -> float:
@@ -129,17 +129,19 @@ class Receipts:
         return int(stem) if stem.isascii() and stem.isdigit() and len(stem) < 20 else math.inf
 
     def add(self, receipt: Receipt) -> None:
-        """Conflict: another worker has this task, and was first with another part than ours."""
+        """Write a receipt. Conflict: another worker has this task, and wrote a different part first."""
         try:
             self._storage.write(self._key(receipt.number), _encode_receipt(receipt), condition=Absent())
         except Conflict:
             there = _decode_receipt(self._storage.read(self._key(receipt.number)), source=self._key(receipt.number))
             if (there.output, there.errors, there.resume) != (receipt.output, receipt.errors, receipt.resume):
-                message = f"part {receipt.number} is not the same when it is made twice: does your function use chance?"
+                message = (
+                    f"part {receipt.number} is not the same when it is made twice: is your function not deterministic?"
+                )
                 raise Conflict(message) from None
 
     def forget(self) -> None:
-        """Remove all of them: what they told of is told elsewhere by now."""
+        """Delete all receipts: the part that was sealed records the same."""
         for key in self._keys():
             self._storage.delete(key)
 
@@ -174,7 +176,7 @@ def _checksum(data: bytes) -> str:
 
 
 def list_output_files(storage: Storage) -> list[str]:
-    """Return the names of the output files that any receipt here tells of, good or not: for who removes them."""
+    """Return the output files named in any receipt here, valid or not, so that they can be deleted."""
     names = []
     for stat in storage.list(f"{FOLDER}/"):
         try:

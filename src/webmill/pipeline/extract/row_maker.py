@@ -22,14 +22,14 @@ from webmill.pipeline.extract.plan import ExtractPlan
 
 
 class MadeRow(NamedTuple):
-    """What was made, and of what kind of content, where that is known. `value` None: it is left out."""
+    """A row and the kind of its content, where that is known. `value` None: the capture is left out."""
 
     value: msgspec.Struct | None
     kind: ContentKind = "other"
 
 
 class RowMaker(Protocol):
-    """BadInput, or whatever a function raises: there is an error, and no row."""
+    """Makes one row per capture. BadInput, or whatever a function raises, becomes an error record instead of a row."""
 
     @property
     def type(self) -> type[msgspec.Struct]: ...
@@ -107,4 +107,4 @@ class FunctionRowMaker:
         raise BadInput(f"{id_}: {item.message}", reason=item.reason)
 
     def close(self) -> None:
-        """Nothing is held."""
+        """There is nothing to close."""

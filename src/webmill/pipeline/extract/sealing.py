@@ -63,7 +63,7 @@ class SealedPart(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PartPlan(msgspec.Struct, frozen=True):
-    """The batches of a part to be."""
+    """The batches of a part that is not written yet."""
 
     present: tuple[int, ...]
     missing: tuple[int, ...]
@@ -176,7 +176,7 @@ class PartSealer:
         return made
 
     def _without_duplicates(self, run: str, numbers: Iterable[int], done: list[SealedPart]) -> list[int]:
-        """A batch that a part holds was worked twice, or its sealer was killed before this line."""
+        """Return the numbers that are in no part. Others were done twice, or a sealer was killed before this line."""
         waiting = []
         last = max((part.last for part in done), default=0)
         for number in numbers:
@@ -258,7 +258,7 @@ def part_name(first: int, last: int) -> str:
 
 
 def write_json_lines(file: BinaryIO, lines: Iterable[bytes]) -> None:
-    """One frame: not every reader of zstd looks behind the first."""
+    """Write one zstd frame: some readers ignore what follows the first."""
     with zstandard.ZstdCompressor(level=ZSTD_LEVEL, write_checksum=True).stream_writer(file, closefd=False) as out:
         for line in lines:
             out.write(line)

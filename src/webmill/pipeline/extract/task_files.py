@@ -25,7 +25,7 @@ KEPT_BYTES = 32 << 20
 def open_task_files(
     files: TaskFiles, find: LocateFile, *, start: Mapping[str, int], known: Mapping[FileType, SourceVersion]
 ) -> Iterator[tuple[dict[FileType, ReplayStream], dict[FileType, SourceVersion]]]:
-    """`known` is how they were before: BadInput `source_changed` when one is another file by now."""
+    """Open the files of a task. `known` is how they were before; BadInput `source_changed`: one was replaced since."""
     with ExitStack() as stack:
         streams: dict[FileType, ReplayStream] = {}
         sources: dict[FileType, SourceVersion] = {}
@@ -48,7 +48,7 @@ def _open_at(storage: Readable, key: str, source: SourceVersion, at: int) -> Bin
 
 
 class ReplayStream:
-    """A stream that can be read again from any byte that was not forgotten: no second request for it.
+    """A stream that can be rewound to any byte that was not forgotten, without a second request.
 
     Of a record that is longer than `keep`, only the end is kept: reading that again opens the file anew.
     """
@@ -92,7 +92,7 @@ class ReplayStream:
 
 
 class _ReconnectingStream(RawStream):
-    """A stream that is opened again, where it broke, when its connection did. A WARC file takes minutes to come."""
+    """A stream that reopens where its connection broke. A WARC file takes minutes to download."""
 
     def __init__(self, storage: Readable, key: str, source: SourceVersion, *, at: int) -> None:
         self._storage, self._key, self._source, self._at = storage, key, source, at

@@ -1,4 +1,4 @@
-"""What became of captures, added up: of a task, of a run."""
+"""Totals of captures, documents and errors: of a task, of a run."""
 
 from __future__ import annotations
 

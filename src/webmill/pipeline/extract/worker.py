@@ -54,7 +54,7 @@ class OutputFailed(Misconfigured):
 
 
 def run_task(plan: ExtractPlan, task: Task) -> TaskTotals:
-    """Work a task to its end, and return what it has made. To be run by an executor."""
+    """Run a task to its end and return its totals. Executors call this."""
     global _worker  # noqa: PLW0603 - what a process keeps between two tasks
     if _worker is None or _worker.plan != plan:
         close_worker()
@@ -86,7 +86,7 @@ class Worker:
     def run(self, task: Task) -> TaskTotals:
         plan = self.plan
         with ExitStack() as stack:
-            stall = stack.enter_context(TaskWatchdog(timeout=plan.timeout, memory=plan.memory, active=plan.killable))
+            watchdog = stack.enter_context(TaskWatchdog(timeout=plan.timeout, memory=plan.memory, active=plan.killable))
             receipts = open_receipts(plan, task)
             sinks = self._sinks(receipts, stack)
             done = receipts.read_and_clear()
@@ -94,12 +94,12 @@ class Worker:
                 return add_up_receipts(done)
             began = time.monotonic()
             parts = self._batch_parts if task.run else self._file_parts
-            for part in parts(task, done, sinks, stall):
+            for part in parts(task, done, sinks, watchdog):
                 receipt = self._delivered(task, part, len(done), sinks, seconds=time.monotonic() - began)
                 _deliver_durably(partial(receipts.add, receipt))
                 done.append(receipt)
                 began = time.monotonic()
-                stall.moved()
+                watchdog.reset()
             return add_up_receipts(done)
 
     def _sinks(self, receipts: Receipts, stack: ExitStack) -> PartSinks:
@@ -136,8 +136,10 @@ class Worker:
 
     # --- files ---
 
-    def _file_parts(self, task: Task, done: list[Receipt], sinks: PartSinks, stall: TaskWatchdog) -> Iterator[TaskPart]:
-        """Every part begins its reading anew, as after a kill: so a kill changes nothing, whatever is in the files."""
+    def _file_parts(
+        self, task: Task, done: list[Receipt], sinks: PartSinks, watchdog: TaskWatchdog
+    ) -> Iterator[TaskPart]:
+        """Yield parts. Each resumes as after a kill, so that a kill changes nothing, whatever the files hold."""
         start = done[-1].resume if done else {}
         known = done[-1].sources if done else {}
         used = done[-1].used if done else ()
@@ -145,7 +147,7 @@ class Worker:
             while True:
                 part = TaskPart(task, self.plan, self._maker, sinks, used=used)
                 part.sources, part.resume = sources, dict(start)
-                _fill_part(part, streams, start, stall, filename=task.files[FileType.WARC])
+                _fill_part(part, streams, start, watchdog, filename=task.files[FileType.WARC])
                 yield part
                 if part.last:
                     return
@@ -156,9 +158,9 @@ class Worker:
     # --- batches ---
 
     def _batch_parts(
-        self, task: Task, done: list[Receipt], sinks: PartSinks, stall: TaskWatchdog
+        self, task: Task, done: list[Receipt], sinks: PartSinks, watchdog: TaskWatchdog
     ) -> Iterator[TaskPart]:
-        """Captures come in the order of the archive's files, the same each time. Nearly always it is one part."""
+        """Yield parts, nearly always one. Captures come in the order of the archive's files, the same each time."""
         entries = decode_batch(task.batch)
         wanted = {number: item for number, item in enumerate(entries) if not isinstance(item, RejectedItem)}
         behind = done[-1].resume.get(CAPTURES, 0) if done else 0
@@ -172,7 +174,7 @@ class Worker:
                 continue
             part.add_stored(wanted[number], stored, number=number)
             part.resume = {CAPTURES: at}
-            stall.moved()
+            watchdog.reset()
             if part.is_full() and at < len(wanted):
                 yield part
                 part = TaskPart(task, self.plan, self._maker, sinks)
@@ -198,7 +200,7 @@ def is_paced(plan: ExtractPlan) -> bool:
 
 
 def _deliver_durably(deliver: Callable[[], T]) -> T:
-    """Rows are durable on return. A place that cannot be written, after some patience, stops all work."""
+    """Deliver; rows are durable on return. If the output cannot be written after retries, all work stops."""
     try:
         return retrying(deliver, policy=DELIVERY)
     except (Unavailable, Misconfigured) as error:
@@ -213,11 +215,11 @@ def _fill_part(
     part: TaskPart,
     streams: Mapping[FileType, ReplayStream],
     start: Mapping[str, int],
-    stall: TaskWatchdog,
+    watchdog: TaskWatchdog,
     *,
     filename: str,
 ) -> None:
-    """Until it is full, or the files are at their end."""
+    """Add captures until the part is full, or the files end."""
     warc, wat, wet = (streams.get(file_type) for file_type in (FileType.WARC, FileType.WAT, FileType.WET))
     assert warc  # every task of files has one
     begin = {file_type: start[file_type] for file_type in streams if file_type in start}
@@ -232,12 +234,12 @@ def _fill_part(
         part.add(item)
         for file_type, stream in streams.items():
             stream.forget(item.resume[file_type])
-        stall.moved()
+        watchdog.reset()
     part.last = True
 
 
 def open_receipts(plan: ExtractPlan, task: Task) -> Receipts:
-    """Where the parts are files, each receipt is proven by a look at its file."""
+    """Open the receipts of a task. Where parts are files, each receipt is verified against its file."""
     to, errors = plan.output.to, plan.errors.to
     files = below(plan.state, SPOOL) if plan.spooled else to
     return Receipts(
@@ -249,10 +251,10 @@ def open_receipts(plan: ExtractPlan, task: Task) -> Receipts:
 
 
 class TaskWatchdog:
-    """Keeps a task from hanging or eating the machine: its process ends, with its stack as the reason.
+    """Ends the process of a task that hangs or takes too much memory, with its stack as the reason.
 
     A loop in C code cannot be stopped from within Python; faulthandler's watchdog thread ends the process all the same.
-    `moved` says that the task goes on; call it as often as you like.
+    `reset` says that the task makes progress; call it as often as you like.
     """
 
     def __init__(self, *, timeout: float, memory: int, active: bool) -> None:
@@ -274,8 +276,8 @@ class TaskWatchdog:
         if self._memory:
             resource.setrlimit(resource.RLIMIT_AS, self._limits)
 
-    def moved(self) -> None:
-        """Arming starts a thread: often enough is ten times per timeout."""
+    def reset(self) -> None:
+        """Restart the timeout, at most ten times per timeout: arming starts a thread."""
         if self._timeout and time.monotonic() - self._armed > self._timeout / 10:
             self._arm()
 

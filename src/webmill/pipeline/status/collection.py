@@ -1,4 +1,4 @@
-"""One look at everything."""
+"""Read the status of a whole collection."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ T = TypeVar("T")
 
 
 class _PartReader:
-    """One part that is damaged or out of reach leaves the others to be seen."""
+    """Reads parts of a collection; one that is damaged becomes a problem, and the others are still read."""
 
     def __init__(self) -> None:
         self.problems: list[StatusProblem] = []
 
-    def at(self, part: str, look: Callable[[], T]) -> T | None:
+    def read(self, part: str, read_part: Callable[[], T]) -> T | None:
         try:
-            return look()
+            return read_part()
         except WebmillError as error:
             self.problems.append(StatusProblem(part, str(error)))
         except OSError as error:
@@ -68,37 +68,37 @@ def read_collection_status(
     root: Path, wishes: RunWishes, *, open_engine: Callable[[], SearchEngine]
 ) -> CollectionStatus:
     """`root` is absolute. `open_engine` raises `NotFound` where nothing is indexed."""
-    glances = _PartReader()
-    crawls = glances.at("crawl", lambda: read_crawl_statuses(root)) or []
-    every = glances.at("archive", lambda: find_crawls(root)) or []
-    found = {crawl.name: glances.at("archive", partial(stat_archives, crawl)) or {} for crawl in every}
-    archives = [glances.at("archive", partial(archive_status, crawl, found[crawl.name])) for crawl in every]
-    indexes = [glances.at("index", partial(index_status, crawl, found[crawl.name])) for crawl in every]
+    reader = _PartReader()
+    crawls = reader.read("crawl", lambda: read_crawl_statuses(root)) or []
+    every = reader.read("archive", lambda: find_crawls(root)) or []
+    found = {crawl.name: reader.read("archive", partial(stat_archives, crawl)) or {} for crawl in every}
+    archives = [reader.read("archive", partial(archive_status, crawl, found[crawl.name])) for crawl in every]
+    indexes = [reader.read("index", partial(index_status, crawl, found[crawl.name])) for crawl in every]
     together = {key: status for one in found.values() for key, status in one.items()}
-    extract = glances.at("extract", lambda: read_extract_status(root, together))
-    publish = glances.at("publish", lambda: read_publish_status(root))
-    search = glances.at("search", lambda: read_search_status(open_engine, live=publish.live if publish else None))
+    extract = reader.read("extract", lambda: read_extract_status(root, together))
+    publish = reader.read("publish", lambda: read_publish_status(root))
+    search = reader.read("search", lambda: read_search_status(open_engine, live=publish.live if publish else None))
     dues = _DueStages(root, wishes)
     return CollectionStatus(
         root=str(root),
         time=time.time(),
-        is_running=bool(glances.at("run", lambda: is_locked(root, "run"))),
+        is_running=bool(reader.read("run", lambda: is_locked(root, "run"))),
         crawls=crawls,
         archives=[one for one in archives if one],
         indexes=[one for one in indexes if one],
         extract=extract,
-        datasets=glances.at("datasets", lambda: read_datasets_status(root / "datasets")),
-        documents=glances.at("documents", lambda: measure_documents(root)),
-        queues=glances.at("queue", lambda: [*read_queue_statuses(root)]) or [],
+        datasets=reader.read("datasets", lambda: read_datasets_status(root / "datasets")),
+        documents=reader.read("documents", lambda: measure_documents(root)),
+        queues=reader.read("queue", lambda: [*read_queue_statuses(root)]) or [],
         publish=publish,
         search=search,
-        rejects=glances.at("rejects", lambda: [*count_rejects(root)]) or [],
-        disk=glances.at("disk", lambda: read_disk_status(root, refuse=partial(glances.refuse, "disk"))),
-        due=glances.at(
+        rejects=reader.read("rejects", lambda: [*count_rejects(root)]) or [],
+        disk=reader.read("disk", lambda: read_disk_status(root, refuse=partial(reader.refuse, "disk"))),
+        due=reader.read(
             "run", lambda: dues.of(crawls, together, [one for one in indexes if one], extract, publish, search)
         )
         or [],
-        problems=glances.problems,
+        problems=reader.problems,
     )
 
 
@@ -167,12 +167,12 @@ def describe_unfinished(crawls: list[CrawlStatus], *, now: float) -> str:
 
 
 def next_due(crawls: list[CrawlStatus]) -> float:
-    """When anything may be asked: another run before that is over at once. 0 when none has told."""
+    """Return when the next URL is due: a run before that ends at once. 0 when it is unknown."""
     return min((crawl.total.next_due for crawl in crawls if crawl.total.next_due is not None), default=0.0)
 
 
 def describe_index_lag(index: IndexStatus) -> Iterator[str]:
-    """In words."""
+    """Describe what an index lacks."""
     if index.made is None:
         yield f"{index.crawl}: none yet"
     elif index.is_torn:

@@ -17,7 +17,7 @@ SAMPLE_BYTES = 64 << 10  # of a file, to estimate how many lines it has
 
 
 def measure_folder(folder: Path, *, most: int = MAX_FILES, refuse: Refuse = lambda _: None) -> FilesSize:
-    """At least so much, where a part cannot be looked into."""
+    """Return the size of a folder; not `is_whole` where a part of it cannot be read."""
     refused: list[OSError] = []
     found = add_sizes(map(size_of, files_below(folder, refuse=refused.append)), most=most)
     for error in refused:
@@ -36,7 +36,7 @@ def add_sizes(sizes: Iterable[int], *, most: int = MAX_FILES) -> FilesSize:
 
 
 def read_disk_status(root: Path, *, refuse: Refuse) -> DiskStatus:
-    """Each folder of the collection is counted for itself, so that one of many small files hides no other."""
+    """Measure each folder of the collection by itself, so that one with many small files hides no other."""
     parts = [
         measure_folder(Path(entry.path), refuse=refuse)
         if entry.is_dir(follow_symlinks=False)
@@ -59,7 +59,7 @@ def entries_of(root: Path) -> Iterator[os.DirEntry[str]]:
 
 
 def count_rejects(root: Path) -> Iterator[RejectCount]:
-    """One JSON line each; and what was cut off from archives, a file each."""
+    """Count the rejects: one per JSON line, and one per file cut off from an archive."""
     folder = root / "rejected"
     for file in find_files(folder, "*.jsonl"):
         count, is_estimate = count_lines(file)
@@ -73,7 +73,7 @@ def count_rejects(root: Path) -> Iterator[RejectCount]:
 
 
 def find_files(folder: Path, pattern: str) -> list[Path]:
-    """Nothing else is opened: a pipe of that name would be waited for."""
+    """Return regular files only: opening a pipe would block."""
     return sorted(path for path in folder.glob(pattern) if path.is_file())
 
 

@@ -28,14 +28,14 @@ ArchiveStats = dict[str, os.stat_result]
 
 
 def find_crawls(root: Path) -> list[Collection]:
-    """With archives or an index. Archives may lie anywhere: a folder without crawls is one by its own name."""
+    """Return the crawls with archives or an index; a folder without crawls is one, by its own name."""
     indexed = (root / "cc-index" / "collections").glob("[!.]*")
     names = {crawl.name for crawl in list_archived_crawls(root)} | {path.name for path in indexed if path.is_dir()}
     return [Collection(root, name) for name in sorted(names)] or [Collection(root, root.name)]
 
 
 def stat_archives(crawl: Collection) -> ArchiveStats:
-    """At most one more than is counted. A file that has gone meanwhile is none."""
+    """Return the archives of a crawl with their stats, at most one more than is counted."""
     found = {}
     for key in islice(find_archives(crawl, refuse=lambda *_: None), MAX_FILES + 1):
         try:
@@ -58,7 +58,7 @@ def archive_status(crawl: Collection, found: ArchiveStats) -> ArchiveStatus | No
 
 
 def index_status(crawl: Collection, found: ArchiveStats) -> IndexStatus | None:
-    """By what files look like from outside; `webmill index` looks closer."""
+    """Compare the index with the archives by their stats; `webmill index` looks closer."""
     summary = crawl.zipnum / "cluster.idx"
     made = summary.stat().st_mtime if summary.is_file() else None
     if made is None and not found:
@@ -84,7 +84,7 @@ def index_status(crawl: Collection, found: ArchiveStats) -> IndexStatus | None:
 
 
 def index_status_by_time(crawl: Collection, found: ArchiveStats, *, made: float | None, summary: Path) -> IndexStatus:
-    """An index that came from elsewhere, maybe: its time is all there is to go by."""
+    """Return the status of an index without state, perhaps from elsewhere, by its time alone."""
     newer = [path for path, status in found.items() if made is None or status.st_mtime > made]
     return IndexStatus(
         crawl=crawl.name,
@@ -106,7 +106,7 @@ def has_changed(entry: IndexedWarc, status: os.stat_result) -> bool:
 
 
 def count_captures(crawl: Collection, known: dict[str, IndexedWarc], state: StoredState) -> int:
-    """Without those that rules have left out."""
+    """Return how many captures the index holds, without those that rules removed."""
     made = state.published.get(crawl.name)
     left_out = made.blocked + made.excessive if made else 0
     return max(0, sum(entry.captures for entry in known.values()) - left_out)

@@ -35,7 +35,7 @@ def read_extract_status(root: Path, found: ArchiveStats) -> ExtractStatus | None
 
 
 def read_datasets_status(folder: Path) -> ExtractStatus | None:
-    """All datasets of a folder together."""
+    """Return the status of all datasets of a folder together."""
     total = ExtractStatus()
     for path in find_datasets(folder):
         one = read_tasks_status(path) or ExtractStatus(waiting=count_tasks(path))
@@ -58,7 +58,7 @@ def count_tasks(path: Path) -> int:
 
 
 def read_tasks_status(folder: Path) -> ExtractStatus | None:
-    """What became of the tasks of a job, which may be hundreds of thousands. None: it was never run."""
+    """Return the status of a job's tasks, which may be hundreds of thousands. None: it was never run."""
     documents = errors = 0
     try:
         with view_file(folder / TASKS) as queue:
@@ -89,7 +89,7 @@ class _TaskResult(msgspec.Struct):
 
 
 def read_queue_statuses(root: Path) -> Iterator[QueueStatus]:
-    """Files of the collection; a broker is not asked."""
+    """Yield the status of queues that are files of the collection; brokers are not asked."""
     for name, file in {"publish": PublishFolders(root).queue, "extract": root / "queue.sqlite"}.items():
         if file.is_file():
             with view_queue(f"sqlite:{file}", QueueOptions(name=name)) as queue:

@@ -1,4 +1,4 @@
-"""What there is to say. `webmill status --json` is these structs: a field added later needs no new reader."""
+"""The structs of `webmill status --json`: readers must ignore fields that are added later."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ class RunWishes(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CollectionStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """A part that is not there is empty or None."""
+    """The state of a collection. A part that does not exist is empty or None."""
 
     root: str
     time: float
