@@ -39,7 +39,7 @@ from webmill.crawl.frontier.base import (
 )
 from webmill.crawl.frontier.local import LocalFrontier
 from webmill.crawl.frontier.sqlite_state import SCHEMA
-from webmill.crawl.scheduler.shard_process import collect_seldom
+from webmill.crawl.scheduler.shard_process import collect_garbage_seldom
 from webmill.infra.sqlite import Database
 from webmill.model import Link
 
@@ -145,7 +145,7 @@ def our_figures(folder: Path) -> None:
     web = Web(max(100, URLS // PER_DOMAIN))
     print(f"\n## Frontier of {URLS:,} URLs on up to {web.domains:,} domains")
     domain_of("https://www.example.com/")  # reads the list of suffixes
-    collect_seldom()
+    collect_garbage_seldom()
     before = resident()
     frontier = LocalFrontier(folder)
     fill(frontier, web, until=URLS)
