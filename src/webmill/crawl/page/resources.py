@@ -1,8 +1,8 @@
-"""What a page or a style sheet needs to be seen: pictures, styles, scripts, fonts, films, frames.
+"""What a page or a style sheet needs to be displayed: images, styles, scripts, fonts, videos, frames.
 
-    for requisite in read_resources(payload, url=url, content_type="text/html"):
-        requisite.url, requisite.may_hold_more
-    links, requisites = read_page(payload, url=url, content_type="text/html")  # with what `links.py` finds: one pass
+    for resource in read_resources(payload, url=url, content_type="text/html"):
+        resource.url, resource.may_hold_more
+    links, resources = read_page(payload, url=url, content_type="text/html")  # with what `links.py` finds: one pass
 
 | where | what |
 |---|---|
@@ -16,7 +16,7 @@
 | `<script type=module>` and modules | what they `import`, or `export`, `from "./…"` |
 | the HTTP field `Link` | the relations of `<link>` |
 
-Of a set of pictures (`srcset`) all are taken: which one a browser wants depends on its screen. What scripts put
+Of a set of images (`srcset`) all are taken: which one a browser wants depends on its screen. What scripts put
 together is not found. Joined with `<base href>`, normalised, each once, in the order of the page, at most 10,000.
 Time is linear, as in `links.py`.
 """
@@ -63,7 +63,7 @@ _DESCRIPTION = re.compile(r"[^,(]*+(?:\([^)]*+\)?+[^,(]*+)*+")
 
 class PageResource(NamedTuple):
     url: str
-    may_hold_more: bool  # a document, a style sheet or a module, which may have requisites of its own
+    may_hold_more: bool  # a document, a style sheet or a module, which may have resources of its own
 
 
 def read_resources(

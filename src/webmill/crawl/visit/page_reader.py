@@ -39,7 +39,7 @@ CUT = frozenset({"page_too_long", "too_many_links"})  # flaws of a page of which
 STYLE_SHEET = "text/css"
 SCRIPTS = frozenset({"text/javascript", "application/javascript", "application/x-javascript", "text/ecmascript"})
 
-AnswerKind = Literal["page", "sitemap", "redirect", "not_modified", "requisite"]
+AnswerKind = Literal["page", "sitemap", "redirect", "not_modified", "resource"]
 MOST_STEPS = 7  # from the page
 
 
@@ -51,8 +51,8 @@ class PageReading(msgspec.Struct, frozen=True):
     refused: Counter[str]  # links that are not followed, by reason
 
 
-NOTHING = PageReading("requisite", [], Counter())
-NOWHERE = PageReading("requisite", [], Counter(redirect_refused=1))  # redirected to a file, a script, nowhere
+NOTHING = PageReading("resource", [], Counter())
+NOWHERE = PageReading("resource", [], Counter(redirect_refused=1))  # redirected to a file, a script, nowhere
 
 
 class PageReader:
@@ -194,7 +194,7 @@ class PageReader:
             return self._resource_links(frame, item.depth, own)
         page, resources = self._parse(fetched, item)
         found, needed = self._links_of_page(fetched, item, page), self._resources_of_document(resources, item, own)
-        return PageReading("requisite", [*needed.links, *found.links], found.refused + needed.refused)
+        return PageReading("resource", [*needed.links, *found.links], found.refused + needed.refused)
 
     def _resources_of_file(self, fetched: FetchedResponse, item: ClaimedUrl) -> list[PageResource]:
         """Return the resources of a style sheet or a module."""
@@ -223,18 +223,18 @@ class PageReader:
 
     def _expand(self, page: EmbeddedPage) -> PageReading:
         if not self._embedded.may_expand():
-            return PageReading("requisite", [], Counter(too_many_requisites=len(page.resources)))
+            return PageReading("resource", [], Counter(too_many_requisites=len(page.resources)))
         return self._resource_links(page.resources, page.depth, self._page_share)
 
     def _resource_links(self, resources: list[PageResource], depth: int, own: ResourceShare) -> PageReading:
         """Return links to as many of the resources as `own` may bring."""
         shared = share_out(resources, own.share)
         page = self._make_resource_links(shared.taken, depth, own)
-        return PageReading("requisite", page.links, page.refused + Counter(too_many_requisites=shared.left_out))
+        return PageReading("resource", page.links, page.refused + Counter(too_many_requisites=shared.left_out))
 
     def _make_resource_links(self, shares: Sequence[tuple[str, int]], depth: int, own: ResourceShare) -> PageReading:
         if own.steps >= MOST_STEPS:
-            return PageReading("requisite", [], Counter(requisite_too_far=len(shares)))
+            return PageReading("resource", [], Counter(requisite_too_far=len(shares)))
         links: list[Link] = []
         refused: Counter[str] = Counter()
         for url, share in shares:
@@ -245,7 +245,7 @@ class PageReader:
             else:
                 link = Link(url, depth, PAGE_RESOURCE, resource_steps=own.steps + 1, resource_share=share)
                 links.append(link)
-        return PageReading("requisite", links, refused)
+        return PageReading("resource", links, refused)
 
 
 def content_type_of(fetched: FetchedResponse) -> str | None:
