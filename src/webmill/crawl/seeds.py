@@ -47,7 +47,7 @@ _SCHEME = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*:(?:/|(?![0-9]+(?:[/?#]|\Z)))")  #
 _AUTHORITY = re.compile(r"[^/?#\\]*")
 _WITH_PORT = re.compile(r".*:[0-9]+\Z", re.DOTALL)
 _NAME = re.compile(r"(?:[a-z0-9_](?:[a-z0-9_-]{0,62})\.)+[a-z0-9-]{1,63}\.?|localhost")
-_ADDRESS = re.compile(r"[0-9.]+|\[[0-9a-f:.]+\]")
+_IP_ADDRESS = re.compile(r"[0-9.]+|\[[0-9a-f:.]+\]")
 
 
 class RejectedSeed(msgspec.Struct, frozen=True):
@@ -106,7 +106,7 @@ def parse_seed(text: str) -> str:
     if without_user(url) != url:
         raise BadInput("user names and passwords are never sent", reason="credentials")
     host = host_of(url)
-    if not (_NAME.fullmatch(host) or _ADDRESS.fullmatch(host)):
+    if not (_NAME.fullmatch(host) or _IP_ADDRESS.fullmatch(host)):
         raise BadInput(f"no host that can be looked up: {host[:80]!r}", reason="bad_host")
     return url
 
@@ -114,7 +114,7 @@ def parse_seed(text: str) -> str:
 def parse_domain(text: str) -> str:
     """Return the domain that `example.com`, `*.example.com`, `.example.com` or a URL of it names."""
     host = host_of(parse_seed(text.removeprefix("*").removeprefix("."))).removesuffix(".")
-    if _ADDRESS.fullmatch(host) or host == "localhost":
+    if _IP_ADDRESS.fullmatch(host) or host == "localhost":
         return host
     domain = registered_domain(host)
     if domain is None or domain != host.removeprefix("www."):
@@ -129,7 +129,7 @@ def _with_scheme(text: str) -> str:
     authority = _AUTHORITY.match(text)[0].lower()  # type: ignore[index]  # it matches nothing, too
     if "@" in authority or any(map(str.isspace, authority)):
         raise BadInput(f"no host: {authority[:80]!r}", reason="bad_host")
-    is_plain = authority == "localhost" or _ADDRESS.fullmatch(authority) or _WITH_PORT.fullmatch(authority)
+    is_plain = authority == "localhost" or _IP_ADDRESS.fullmatch(authority) or _WITH_PORT.fullmatch(authority)
     return f"{'http' if is_plain and not authority.endswith(':443') else 'https'}://{text}"
 
 

@@ -85,8 +85,10 @@ def work(
             host = context.settings(place.root).metrics.host
             note(f"metrics: {stack.enter_context(metrics.serve(port=metrics_port, host=host))}")
         bar = stack.enter_context(context.progress("Reading", unit="boards"))
-        workers = BoardWorkers(versions, queue, reader, order.workers, metrics=metrics, on_done=lambda _: bar.advance())
-        results = workers.run(stop=stop, is_over=lambda: until_empty and is_drained(queue))
+        board_workers = BoardWorkers(
+            versions, queue, reader, order.workers, metrics=metrics, on_done=lambda _: bar.advance()
+        )
+        results = board_workers.run(stop=stop, is_over=lambda: until_empty and is_drained(queue))
     note("boards: " + (", ".join(f"{count:,} {result}" for result, count in sorted(results.items())) or "none"))
     if stop.is_set():
         raise click.exceptions.Exit(INTERRUPTED)

@@ -26,7 +26,7 @@ REDIS_TIMEOUT = 5.0  # for one answer: a person is looking
 NODE_LIFE = 30.0  # a node that was not heard of for so long is dead
 POLL_INTERVAL = 0.5
 SEEDS_AT_ONCE = 1000
-VERSION = 1
+LAYOUT_VERSION = 1
 
 
 class NodeInfo(msgspec.Struct, frozen=True, kw_only=True, rename={"folder": "place", "slot": "seat"}):
@@ -120,9 +120,9 @@ class ClusterState:
         """Return how many shards there are for the life of the crawl; the first to ask decides."""
         key = self._prefix + "layout"
         self.server.ask("HSETNX", key, "shards", shards or default)
-        self.server.ask("HSETNX", key, "version", VERSION)
+        self.server.ask("HSETNX", key, "version", LAYOUT_VERSION)
         found = {as_text(name): int(value) for name, value in as_pairs(self.server.ask("HGETALL", key))}
-        if found["version"] > VERSION:
+        if found["version"] > LAYOUT_VERSION:
             raise Misconfigured(f"the crawl {self.name} was made by a newer webmill: use that one")
         if shards and shards != found["shards"]:
             message = f"this crawl was begun with {found['shards']} shards, and its domains are divided among them: "

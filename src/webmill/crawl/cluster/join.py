@@ -24,7 +24,7 @@ from webmill.infra import atomic
 from webmill.infra.lock import exclusive, shared
 
 DEFAULT_SHARDS = 8
-MAX_SLOTS = 64  # nodes on one machine with one folder
+MAX_NODES_PER_FOLDER = 64  # nodes on one machine with one folder
 
 
 class NodeTerms(msgspec.Struct, frozen=True, kw_only=True):
@@ -83,7 +83,7 @@ def crawl_as_node(
 @contextmanager
 def node_slot(folder: Path) -> Iterator[str]:
     """Take a slot among the nodes of this machine that have this folder. Who held it before is dead."""
-    for number in range(MAX_SLOTS):
+    for number in range(MAX_NODES_PER_FOLDER):
         slot = f"{socket.gethostname()}-{number}"
         with ExitStack() as held:
             try:
@@ -92,7 +92,7 @@ def node_slot(folder: Path) -> Iterator[str]:
                 continue
             yield slot
             return
-    raise Misconfigured(f"{MAX_SLOTS} nodes crawl in {folder} already")
+    raise Misconfigured(f"{MAX_NODES_PER_FOLDER} nodes crawl in {folder} already")
 
 
 def dead_nodes_of(folder: Path, *, own: str = "") -> Callable[[NodeInfo], bool]:

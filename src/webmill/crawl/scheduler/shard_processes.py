@@ -94,12 +94,12 @@ class ShardHandle:
         return (self.promised or 0) - self.progress.pages - self.progress.in_hand
 
     @property
-    def is_revoking(self) -> bool:
+    def is_returning_pages(self) -> bool:
         return self._revoked is not None
 
     def wants_pages(self, size: int) -> bool:
         """Tell whether it could use a grant of `size` pages."""
-        is_able = self.promised is not None and not self.is_revoking
+        is_able = self.promised is not None and not self.is_returning_pages
         return is_able and self.progress.has_due_work and self.unused_pages < size / 2
 
     def grant(self, total: int) -> None:
@@ -109,7 +109,7 @@ class ShardHandle:
 
     def revoke_unused(self) -> None:
         """Ask it to give back pages that it has no use for."""
-        is_able = self.promised is not None and not self.is_revoking
+        is_able = self.promised is not None and not self.is_returning_pages
         if is_able and self.unused_pages > 0 and not self.progress.has_due_work:
             self._revoked = self.progress.revoked
             self.send("revoke")

@@ -20,7 +20,7 @@ import msgspec
 from webmill.crawl.page.resources import PageResource
 
 KEPT_URLS = 100_000  # at least, and at most twice as many: some 30 MB
-MEAN_LENGTH = 200  # characters; longer URLs are kept for less long
+MEAN_URL_LENGTH = 200  # characters; longer URLs are kept for less long
 MOST_CHARACTERS = 20 << 20  # in the resources of pages that were read and not linked yet
 FREE_PAGES = 100
 
@@ -44,7 +44,7 @@ class RecentLinks:
         if url not in self._young:
             self._young.add(url)
             self._characters += len(url)
-        if len(self._young) >= self._kept or self._characters >= self._kept * MEAN_LENGTH:
+        if len(self._young) >= self._kept or self._characters >= self._kept * MEAN_URL_LENGTH:
             self._young, self._old, self._characters = set(), self._young, 0
 
 
