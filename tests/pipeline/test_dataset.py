@@ -510,7 +510,7 @@ def test_a_dataset_is_not_made_twice_nor_run_twice_at_once(tmp_path: Path) -> No
     folder = create(tmp_path, lines, source=tmp_path / "in")
     with pytest.raises(Conflict, match="already"):
         create(tmp_path, lines, source=tmp_path / "in")
-    with dataset_folder.running(folder.path):
+    with dataset_folder.lock_job(folder.path):
         assert folder.is_running()
         with pytest.raises(Conflict, match="another process"):
             run(folder)
@@ -617,7 +617,7 @@ def test_a_part_that_counts_is_not_replaced_and_one_that_does_not_is() -> None:
         assert storage.read("part.jsonl") == text + b"\n"
     counting.add("part.jsonl")
     sink.deliver("part", [SinkRow(None, b"whole")])
-    with pytest.raises(Conflict, match="chance"):
+    with pytest.raises(Conflict, match="other rows each time"):
         sink.deliver("part", [SinkRow(None, b"other")])
     assert storage.read("part.jsonl") == b"whole\n"
 
@@ -651,7 +651,7 @@ def test_a_worker_that_comes_late_does_not_replace_what_counts(tmp_path: Path, m
         return find(archives, path)
 
     monkeypatch.setattr(ArchiveLocator, "find", overtaken)
-    with closing(Worker(given)) as late, pytest.raises(Conflict, match="chance"):
+    with closing(Worker(given)) as late, pytest.raises(Conflict, match="other rows each time"):
         late.run(task)
     assert snapshot(folder) == first[0]
 

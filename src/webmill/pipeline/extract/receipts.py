@@ -135,9 +135,7 @@ class Receipts:
         except Conflict:
             there = _decode_receipt(self._storage.read(self._key(receipt.number)), source=self._key(receipt.number))
             if (there.output, there.errors, there.resume) != (receipt.output, receipt.errors, receipt.resume):
-                message = (
-                    f"part {receipt.number} is not the same when it is made twice: is your function not deterministic?"
-                )
+                message = f"part {receipt.number} was made otherwise: does your function return other rows each time?"
                 raise Conflict(message) from None
 
     def forget(self) -> None:
