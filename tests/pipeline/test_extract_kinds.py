@@ -231,7 +231,7 @@ def test_without_a_reader_pdf_files_are_counted(tmp_path: Path, monkeypatch: pyt
     ended = webmill("extract", tmp_path)
     assert ended.code == 0
     told = "0 documents of 2 captures; left out: 1 image, 1 pdf\n"
-    assert f"{told}1 PDF documents were not read: pip install 'webmill[pdf]'\n" in ended.err
+    assert f"{told}1 PDF file not read: pip install 'webmill[pdf]'\n" in ended.err
 
 
 # --- pages that are the same ---

@@ -25,7 +25,7 @@ def print_extract_report(report: ExtractReport) -> None:
     errors = f"; {format_count(report.errors, 'error')}" * bool(report.errors)
     note(f"{format_count(report.tasks, 'task')}: {made}{format_outcomes(report.outcomes, report.left_out)}{errors}")
     if unread := report.left_out.get("pdf"):
-        note(f"{unread:,} PDF documents were not read: pip install 'webmill[pdf]'")
+        note(f"{format_count(unread, 'PDF file')} not read: pip install 'webmill[pdf]'")
     for failure in report.failures[:10]:
         warn(f"failed: {failure.task}: {failure.reason[:500]}")
     if report.given_back:
