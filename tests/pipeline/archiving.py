@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -133,8 +134,17 @@ def append(out: WarcWriter, number: int, *, size: int = 0) -> WrittenCapture:
 def acknowledge(root: Path, places: list[WrittenCapture], *, sizes: dict[str, int] | None = None) -> None:
     """With the sizes that the files have now: all of it is durable."""
     if sizes is None:
-        sizes = {str(file): file.stat().st_size for file in (root / "crawl-data").rglob("*.warc.gz.open")}
+        sizes = open_sizes(root)
     print(json.dumps({"places": msgspec.to_builtins(places), "sizes": sizes}), flush=True)
+
+
+def open_sizes(root: Path) -> dict[str, int]:
+    """Return the sizes of open files. Another process may give its own their final names meanwhile."""
+    sizes: dict[str, int] = {}
+    for file in (root / "crawl-data").rglob("*.warc.gz.open"):
+        with suppress(FileNotFoundError):
+            sizes[str(file)] = file.stat().st_size
+    return sizes
 
 
 if __name__ == "__main__":
