@@ -111,9 +111,7 @@ def crawl_until(root: Path, setup: Setup, condition: Callable[[CrawlProgress], o
             coordinators[0].stop()
 
     watcher = RunWatcher(show=show, started=coordinators.append)
-    return start_crawl(
-        setup.options(root), setup.seeds, processes=setup.processes, watcher=watcher, start=ShardThread.start_shard
-    )
+    return start_crawl(setup.options(root), setup.seeds, processes=setup.processes, watcher=watcher, start=ShardThread)
 
 
 def crawl_here(root: Path, setup: Setup) -> CrawlRunReport:
@@ -132,10 +130,6 @@ class ShardThread:
         self.has_ended = False
         self._thread = threading.Thread(target=run_shard, args=(options, shard, shards, theirs), name=f"{shard:02d}")
         self._thread.start()
-
-    @classmethod
-    def start_shard(cls, options: CrawlOptions, shard: int, shards: int) -> ShardThread:
-        return cls(options, shard, shards)
 
     def waitables(self) -> list[Connection]:
         return [] if self.has_ended else [self._pipe]
