@@ -12,11 +12,16 @@ import importlib
 import re
 import sys
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))  # of the repository: the tests are not installed
 
 import click
 from fields import columns_table, fields_page, outcomes_table
+from tests.references.claim import table as claims_table
+from tests.references.documents import DOCUMENTS
 
 from webmill.cli.completion_table import make_table as completion_table
 from webmill.cli.main import webmill
@@ -114,7 +119,13 @@ def with_part(page: str, name: str, made: str) -> str:
     return f"{before}{begin}\n\n{made}\n\n{end}{after}"
 
 
-PAGES = {
+def how_to_page(module: str, page: str) -> str:
+    """The page as it is, with what the tests of its document claim."""
+    made = claims_table(importlib.import_module(f"tests.references.{module}"))
+    return with_part((ROOT / "docs" / "how-to" / page).read_text(), "claims", made)
+
+
+PAGES: dict[str, Callable[[], str]] = {
     "commands.md": commands_page,
     "settings.md": settings_page,
     "metrics.md": metrics_page,
@@ -122,6 +133,7 @@ PAGES = {
     "fields.md": lambda: MADE + fields_page(),
     "documents.md": documents_page,
     "../design/house.md": house_page,
+    **{f"../how-to/{page}": partial(how_to_page, module, page) for module, page in DOCUMENTS.items()},
 }
 
 

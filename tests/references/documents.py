@@ -1,0 +1,3 @@
+"""Which how-to shows the claims of which document."""
+
+DOCUMENTS: dict[str, str] = {}
