@@ -1,4 +1,4 @@
-"""`index/<facet>/<value>.json`: the items again, in one file for each value of a configured facet."""
+"""`index/FACET/VALUE.json`: the items again, in one file for each value of a configured facet."""
 
 from __future__ import annotations
 
@@ -46,8 +46,8 @@ def check_facets(facets: Iterable[str]) -> None:
             raise Misconfigured(f"{facet!r} cannot be the name of a facet; use lower-case letters, digits, '-' and '_'")
 
 
-def list_values(counts: Mapping[str, Mapping[str, int]]) -> dict[str, list[FacetValue]]:
-    """Return every value of every facet with the key of its file."""
+def list_values(counts: Mapping[str, Mapping[str, int]], *, folder: str) -> dict[str, list[FacetValue]]:
+    """Return every value of every facet with the key of its file in this folder of the version."""
     named: dict[str, list[FacetValue]] = {}
     for facet, values in counts.items():
         if len(values) > MOST_VALUES:
@@ -55,7 +55,9 @@ def list_values(counts: Mapping[str, Mapping[str, int]]) -> dict[str, list[Facet
                 f"the facet {facet!r} has {len(values)} values, more than {MOST_VALUES}: choose another facet"
             )
         names = file_names(sorted(values))
-        named[facet] = [FacetValue(value, values[value], f"index/{facet}/{name}.json") for value, name in names.items()]
+        named[facet] = [
+            FacetValue(value, values[value], f"{folder}{facet}/{name}.json") for value, name in names.items()
+        ]
     return named
 
 

@@ -34,7 +34,7 @@ from webmill.publish.keys import (
     trash_key,
     version_of_key,
 )
-from webmill.publish.manifest import read_entry, read_manifest
+from webmill.publish.manifest import items_folder, read_entry, read_manifest
 from webmill.publish.shards import read_index, read_shard
 from webmill.publish.types import Commit, IndexShard, PublishedItem, Version
 
@@ -126,8 +126,10 @@ def find_reachable(
     """
     marks: set[bytes] = set()
     for version in versions:
-        for entry in read_manifest(storage, version).files:
-            if entry.key.startswith("index/"):
+        manifest = read_manifest(storage, version)
+        folder = items_folder(manifest)
+        for entry in manifest.files:
+            if entry.key.startswith(folder):
                 between()
                 index = read_index(read_entry(storage, version, entry), source=entry.key)
                 marks.update(bytes.fromhex(item.hash) for item in index.items or ())

@@ -11,9 +11,11 @@ from webmill.infra.files import os_errors
 from webmill.infra.storage.base import Readable, Storage, chunks_of
 from webmill.publish.keys import MANIFEST, sha256, version_folder
 from webmill.publish.shards import read_index
-from webmill.publish.types import ItemIndex, ManifestEntry, Version, VersionManifest, decode, encode
+from webmill.publish.types import ItemIndex, Layout, ManifestEntry, Version, VersionManifest, decode, encode
 
-ALL_ITEMS = "index/all.json"
+# Where the indexes of items are. The layout "uring" has lists for its clients in `index/`, so ours are beside them.
+ITEM_FOLDERS: dict[Layout, str] = {"webmill": "index/", "uring": "items/"}
+ALL_ITEMS = "all.json"  # in that folder
 
 
 class VersionFiles:
@@ -62,8 +64,20 @@ def read_entry(storage: Readable, version: Version, entry: ManifestEntry) -> byt
     return _read_checked(storage, version_folder(version.version) + entry.key, sha=entry.sha256, size=entry.bytes)
 
 
-def read_version_index(storage: Readable, version: Version, key: str = ALL_ITEMS) -> ItemIndex:
-    return read_index(read_file(storage, version, key), source=version_folder(version.version) + key)
+def read_version_index(storage: Readable, version: Version, key: str = "") -> ItemIndex:
+    """Return an index of items: that of a facet's value, or of all items if no key is given."""
+    manifest = read_manifest(storage, version)
+    wanted = key or items_folder(manifest) + ALL_ITEMS
+    for entry in manifest.files:
+        if entry.key == wanted:
+            return read_index(read_entry(storage, version, entry), source=version_folder(version.version) + wanted)
+    raise NotFound(f"version {version.version} has no file {wanted}")
+
+
+def items_folder(manifest: VersionManifest) -> str:
+    """Return the folder whose files are all indexes of items (`ItemIndex`)."""
+    theirs = ITEM_FOLDERS["uring"]
+    return theirs if any(entry.key == theirs + ALL_ITEMS for entry in manifest.files) else ITEM_FOLDERS["webmill"]
 
 
 def _read_checked(storage: Readable, key: str, *, sha: str, size: int) -> bytes:

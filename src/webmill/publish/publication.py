@@ -38,7 +38,7 @@ from webmill.publish.keys import check_hash
 from webmill.publish.manifest import read_file, read_version_index
 from webmill.publish.rows import SortedRows
 from webmill.publish.shards import MAX_INLINE, read_items, read_items_ahead
-from webmill.publish.types import PublishedItem, PublishProblem, Version, decode, encode
+from webmill.publish.types import Layout, PublishedItem, PublishProblem, Version, decode, encode
 from webmill.publish.version import STATS, VersionDraft, VersionStats, write_version
 from webmill.publish.version_items import CarryOver, VersionItems
 
@@ -53,6 +53,7 @@ class PublishOptions(msgspec.Struct, frozen=True, kw_only=True):
     even_if_same: bool = True  # publish even if the live version holds the same
     most_lost: float = guard.MAX_LOSS
     inline: int = MAX_INLINE  # items that an index file holds itself
+    layout: Layout = "webmill"  # of the index files
     writers: int = 1  # shards written at once
     readers: int = 1  # shards read at once: more than one where the storage is far away
     sample: float = SAMPLE  # share of the known blobs that is read and checked
@@ -233,6 +234,7 @@ class Publication:
             failed=self._carry_over.sources,
             expected=self._expected,
             inline=self._options.inline,
+            layout=self._options.layout,
             even_if_same=self._options.even_if_same,
             run=self.run,
             sequence=last.commit.sequence + 1 if last else 1,

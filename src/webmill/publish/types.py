@@ -12,6 +12,7 @@ from webmill.errors import BadInput
 Scalar: TypeAlias = str | int | float | bool | None
 Sha256Hex: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}\Z")]
 CommitKind: TypeAlias = Literal["publish", "rollback", "retire"]
+Layout: TypeAlias = Literal["webmill", "uring"]  # of the index files of a version
 T = TypeVar("T")
 
 

@@ -12,7 +12,7 @@ from webmill.infra.storage.base import Readable, Storage, chunks_of
 from webmill.publish import history, pointer
 from webmill.publish.blobs import restore
 from webmill.publish.keys import BLOBS, HISTORY, LATEST, blob_key, hash_of_key, record_key, version_folder
-from webmill.publish.manifest import read_entry, read_manifest
+from webmill.publish.manifest import items_folder, read_entry, read_manifest
 from webmill.publish.shards import read_index, read_shard
 from webmill.publish.types import Commit, ItemIndex, ManifestEntry, Version
 
@@ -176,14 +176,15 @@ class _Verification:
             key = error.source or version.version
             self._add(key, error.reason, error.message, version=version.version, sha256=version.manifest_sha256)
             return
+        folder = items_folder(manifest)
         for entry in manifest.files:
             self.files += 1
-            self._entry(version, entry)
+            self._entry(version, entry, is_index=entry.key.startswith(folder))
 
-    def _entry(self, version: Version, entry: ManifestEntry) -> None:
+    def _entry(self, version: Version, entry: ManifestEntry, *, is_index: bool) -> None:
         key = version_folder(version.version) + entry.key
         whose = {"version": version.version, "sha256": entry.sha256}
-        if not entry.key.startswith("index/"):
+        if not is_index:
             found = _hash_of(self._storage, key)
             if found != entry.sha256:
                 reason = "corrupt_file" if found else "missing_file"
@@ -265,11 +266,12 @@ def _records_backwards(storage: Readable, last: history.HistoryRecord) -> Iterat
 def _references(storage: Readable, version: Version) -> Iterator[tuple[str, str]]:
     """Yield ("FILE", shard) and ("FILE ITEM", blob) of what can be read."""
     try:
-        entries: Iterable[ManifestEntry] = read_manifest(storage, version).files
+        manifest = read_manifest(storage, version)
     except BadInput:
         return
-    for entry in entries:
-        if entry.key.startswith("index/"):
+    folder = items_folder(manifest)
+    for entry in manifest.files:
+        if entry.key.startswith(folder):
             try:
                 index = read_index(read_entry(storage, version, entry), source=entry.key)
             except BadInput:

@@ -1,7 +1,7 @@
 """Writes all files of a version, up to its manifest. Nobody sees them before the commit record names the version.
 
-`index/all.json`, the files of `meta` and `aux/errors.json` are its content: two versions are the same if their hashes
-are. Files of facets are made of these; the rest (what changed, when, how much was written) is about the making.
+The index of all items, the files of `meta` and `aux/errors.json` are its content: two versions are the same if their
+hashes are. Files of facets are made of these; the rest (what changed, when, how much was written) is about the making.
 """
 
 from __future__ import annotations
@@ -23,9 +23,18 @@ from webmill.publish.blobs import BlobCounts
 from webmill.publish.diff import CHANGES, Change, Difference, diff_indexes, drop_shards
 from webmill.publish.facets import list_values, write_facets
 from webmill.publish.keys import version_name
-from webmill.publish.manifest import ALL_ITEMS, VersionFiles, hash_data, read_entry, read_manifest, read_version_index
+from webmill.publish.manifest import (
+    ALL_ITEMS,
+    ITEM_FOLDERS,
+    VersionFiles,
+    hash_data,
+    read_entry,
+    read_manifest,
+    read_version_index,
+)
 from webmill.publish.shards import read_index, write_index
-from webmill.publish.types import PublishProblem, Version, encode
+from webmill.publish.types import Layout, PublishProblem, Version, encode
+from webmill.publish.uring_index import write_uring_index
 from webmill.publish.version_items import VersionItems
 
 STATS, DIFF = "aux/stats.json", "aux/diff.json"
@@ -58,7 +67,7 @@ class VersionDraft(msgspec.Struct, frozen=True, kw_only=True):
     """What a version is made of.
 
     `failed` and `expected` are sources. `even_if_same`: write it also when `previous` holds the same. `inline`: items
-    that an index file holds itself. `counts`: what the publisher counted.
+    that an index file holds itself. `layout`: of the index files. `counts`: what the publisher counted.
     """
 
     items: VersionItems
@@ -69,6 +78,7 @@ class VersionDraft(msgspec.Struct, frozen=True, kw_only=True):
     failed: set[str]
     expected: set[str]
     inline: int
+    layout: Layout
     even_if_same: bool
     run: str
     sequence: int
@@ -85,10 +95,11 @@ def write_version(
     """
     items, previous = draft.items, draft.previous
     all_items = write_index(items.rows(), put=shards.put, inline=draft.inline)
-    values = list_values(items.facets)
+    items_in = ITEM_FOLDERS[draft.layout]
+    values = list_values(items.facets, folder=items_in)
     sources = items.sources(draft.failed, expected=draft.expected)
     contents: dict[str, bytes | Path] = {
-        ALL_ITEMS: all_items,
+        items_in + ALL_ITEMS: all_items,
         "meta/facets.json": encode(values),
         "meta/sources.json": _lines(sources),
         "aux/errors.json": _lines(draft.problems),
@@ -101,6 +112,9 @@ def write_version(
     files = VersionFiles(storage, version_name(draft.sequence, secrets.token_hex(4)))
     for key, facet_index in write_facets(items.rows(), values, put=shards.put, folder=folder, inline=draft.inline):
         files.write(key, facet_index)
+    if draft.layout == "uring":
+        for key, listed in write_uring_index(items.rows(), values, folder=folder, page=draft.inline):
+            files.write(key, listed)
     shards.flush()  # before they are read, and long before a record makes them matter
     for key, data in contents.items():
         files.write(key, data)
@@ -149,8 +163,10 @@ def with_totals(stats: VersionStats, blobs: BlobCounts, changes: Counter[Change]
 def has_same_files(storage: Storage, version: Version, files: Mapping[str, bytes | Path]) -> bool:
     """Whether the version holds these files and no others but facets, stats and diff, all of them undamaged."""
     known = {entry.key: entry for entry in read_manifest(storage, version).files}
-    others = {key for key in known if key not in (STATS, DIFF) and not key.startswith("index/")}
-    if others | {ALL_ITEMS} != files.keys() or any(known[key].sha256 != hash_data(data) for key, data in files.items()):
+    made_of_others = (*ITEM_FOLDERS.values(), STATS, DIFF)
+    if {key for key in known if not key.startswith(made_of_others)} - files.keys():
+        return False
+    if any(key not in known or known[key].sha256 != hash_data(data) for key, data in files.items()):
         return False
     try:
         for entry in known.values():  # also of facets: a damaged one is made again with the version

@@ -87,7 +87,7 @@ class ExtractSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PublishSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What `webmill publish documents` and `webmill run` publish."""
+    """What `webmill publish` and `webmill run` publish, and in which form."""
 
     facets: Annotated[
         Annotated[tuple[Literal["language", "domain"], ...], LIST_FORMAT],
@@ -99,6 +99,10 @@ class PublishSettings(msgspec.Struct, frozen=True, kw_only=True):
             "Refuse to publish if more than this share of documents would disappear.", least=0, most=1, metavar="SHARE"
         ),
     ] = 0.2
+    layout: Annotated[
+        Literal["webmill", "uring"],
+        setting("Form of the index files: uring writes the lists that clients of the uRing crawler read."),
+    ] = "webmill"
 
 
 class RunSettings(msgspec.Struct, frozen=True):

@@ -24,7 +24,7 @@ from webmill.boards.worker_process import WorkerProcess, WorkerProcessOptions
 from webmill.cli.cc.worker_flags import stop_on_signals
 from webmill.cli.context import Context, finish, note, pass_context, warn
 from webmill.cli.main import FAILED, INTERRUPTED
-from webmill.cli.options import SettingOption
+from webmill.cli.options import SettingOption, settings_options
 from webmill.cli.param_types import ANY_COUNT, DURATION
 from webmill.cli.progress import Progress as Bar
 from webmill.cli.publish.board_flags import ReadingFlags, reading_options, require_contact
@@ -50,6 +50,7 @@ from webmill.infra.user_agent import user_agent
 from webmill.publish.fragments import RunProgress
 from webmill.publish.guard import MAX_LOSS
 from webmill.publish.publication import PublishOptions
+from webmill.settings import Settings
 
 
 @click.command(
@@ -93,6 +94,7 @@ Exit code 3: published, but boards failed. 1: refused, nothing was published."""
 )
 @queue_option
 @storage_option
+@settings_options("publish.layout")
 @click.option(
     "--facet",
     "facets",
@@ -131,6 +133,7 @@ def run(
     most_lost: float,
     metrics_port: int | None,
     as_json: bool,
+    settings: Settings,
     **flags: Any,
 ) -> None:
     """Read all boards of a board list and publish their posts as a new version.
@@ -141,19 +144,19 @@ def run(
     reading = ReadingFlags(**flags)
     first = load_board_list(board_list)  # first: a typo in the path creates nothing
     place = publication_paths(root, create=True)
-    contact = require_contact(reading.contact, context.settings(place.root).http.contact)
-    settings = choose_queue(context, place, queue_url)
+    contact = require_contact(reading.contact, settings.http.contact)
+    queue_settings = choose_queue(context, place, queue_url)
     versions = open_for_writing(place, storage)
     metrics = Metrics(counters.OF_RUNS)
     with ExitStack() as stack:
         stop = stack.enter_context(stop_on_signals("boards"))
-        queue = stack.enter_context(open_job_queue(settings))
+        queue = stack.enter_context(open_job_queue(queue_settings))
         if metrics_port is not None:
-            host = context.settings(place.root).metrics.host
+            host = settings.metrics.host
             note(f"metrics: {stack.enter_context(metrics.serve(port=metrics_port, host=host))}")
         options = reading.options(place, user_agent=user_agent(contact))
         order = WorkerProcessOptions(
-            storage=storage or str(place.root), queue=settings, reading=options, threads=workers
+            storage=storage or str(place.root), queue=queue_settings, reading=options, threads=workers
         )
         runs = BoardRuns(
             context=context,
@@ -164,7 +167,7 @@ def run(
             around=RunContext(stop=stop, now=steady_now()),
             deadline=timedelta(seconds=deadline),
             publishing=lambda found: PublishOptions(
-                facets=facets or facet_names(found), force=force, most_lost=most_lost
+                facets=facets or facet_names(found), force=force, most_lost=most_lost, layout=settings.publish.layout
             ),
             metrics=metrics,
             as_json=as_json,

@@ -56,7 +56,12 @@ def publish_collection(
     readers = 1 if scheme_of(storage or "")[0] == "file" else WRITERS
     chosen = settings.publish
     options = PublishOptions(
-        facets=chosen.facets, force=force, most_lost=chosen.most_lost, writers=WRITERS, readers=readers
+        facets=chosen.facets,
+        force=force,
+        most_lost=chosen.most_lost,
+        layout=chosen.layout,
+        writers=WRITERS,
+        readers=readers,
     )
     refusal: VersionShrunk | None = None
     with progress("Publishing", unit="pages") as bar:

@@ -10,7 +10,6 @@ from webmill.errors import BadInput, NotFound
 from webmill.publish.blobs import read_blob
 from webmill.publish.facets import FacetValue
 from webmill.publish.keys import blob_key
-from webmill.publish.manifest import ALL_ITEMS
 from webmill.publish.shards import find_item
 from webmill.publish.types import PublishedItem, Version
 from webmill.serve.api.items import ItemLookup, id_ranges
@@ -97,7 +96,7 @@ def _part(items: ItemLookup, prefix: str) -> tuple[int, int]:
 
 def _key_of(facets: dict[str, list[FacetValue]], facet: str) -> str:
     if not facet:
-        return ALL_ITEMS
+        return ""
     name, _, value = facet.partition("=")
     for known in facets.get(name, ()):
         if known.value == value:

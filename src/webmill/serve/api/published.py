@@ -12,7 +12,7 @@ from webmill.infra.storage.base import Storage
 from webmill.publish import history
 from webmill.publish.facets import FacetValue
 from webmill.publish.keys import check_version
-from webmill.publish.manifest import ALL_ITEMS, read_file, read_manifest, read_version_index
+from webmill.publish.manifest import read_file, read_manifest, read_version_index
 from webmill.publish.types import ItemIndex, PublishProblem, Version, VersionManifest, decode
 from webmill.publish.version import STATS, VersionStats
 from webmill.publish.version_items import SourceStatus
@@ -61,8 +61,10 @@ class PublishedVersions:
     def manifest(self, version: Version) -> VersionManifest:
         return self._cached(version, "", lambda: read_manifest(self.storage, version), rows=lambda one: len(one.files))
 
-    def index(self, version: Version, key: str = ALL_ITEMS) -> ItemIndex:
-        return self._cached(version, key, lambda: read_version_index(self.storage, version, key), rows=_rows)
+    def index(self, version: Version, key: str = "") -> ItemIndex:
+        """Return an index of items; of all items if no key is given."""
+        name = key or "all items"
+        return self._cached(version, name, lambda: read_version_index(self.storage, version, key), rows=_rows)
 
     def counts(self, version: Version) -> VersionStats:
         return self._read_json(version, STATS, VersionStats)

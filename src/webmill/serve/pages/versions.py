@@ -11,6 +11,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from webmill.errors import BadInput, NotFound
+from webmill.publish.manifest import ITEM_FOLDERS
 from webmill.publish.types import ManifestEntry, Version
 from webmill.publish.version import VersionStats
 from webmill.serve.api import links
@@ -99,9 +100,9 @@ def version(reader: ContentReader, request: Request) -> Response:
 
 def _first_files(files: tuple[ManifestEntry, ...]) -> list[ManifestEntry]:
     """Return the first files; those of facets are many and come last."""
-    return sorted(files, key=lambda entry: (entry.key.startswith("index/") and entry.key.count("/") > 1, entry.key))[
-        :SHOWN
-    ]
+    folders = tuple(ITEM_FOLDERS.values())
+    ordered = sorted(files, key=lambda entry: (entry.key.startswith(folders) and entry.key.count("/") > 1, entry.key))
+    return ordered[:SHOWN]
 
 
 def file_address(version: Version, entry: ManifestEntry) -> str:
