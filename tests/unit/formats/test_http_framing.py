@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from webmill.errors import BadInput
 from webmill.formats.http import ChunkedReader, ResponseFramer
+from webmill.formats.http.chunked import MAX_SMALL_CHUNKS
 
 OK = b"HTTP/1.1 200 OK\r\n"
 CHUNKED = OK + b"Transfer-Encoding: chunked\r\n\r\n"
@@ -193,6 +194,33 @@ def test_a_bad_chunk_breaks_the_body_where_it_is(chunks: bytes) -> None:
     assert outcome.body.startswith(b"abc")
     assert (outcome.ended, outcome.broken, outcome.reusable) == (False, True, False)
     assert "bad_chunk" in outcome.flaws
+
+
+def test_a_live_body_of_bytes_in_chunks_of_their_own_ends_at_the_limit_f01() -> None:
+    framer = ResponseFramer(method="GET")
+    framer.feed(CHUNKED)
+    body = b"".join(framer.feed(b"1\r\na\r\n" * 10_000) for _ in range(10))
+    assert (len(body), framer.broken, framer.ended) == (MAX_SMALL_CHUNKS + MAX_SMALL_CHUNKS // 1024, True, False)
+    assert framer.flaws == ("too_many_chunks",)
+
+
+def test_an_archived_body_may_have_any_number_of_chunks() -> None:
+    reader = ChunkedReader()
+    body = reader.feed(b"1\r\na\r\n" * 100_000 + b"0\r\n\r\n")
+    assert (len(body), reader.ended) == (100_000, True)
+
+
+def test_large_chunks_are_not_counted_as_small_ones() -> None:
+    framer = ResponseFramer(method="GET")
+    framer.feed(CHUNKED)
+    chunk = b"400\r\n" + b"x" * 1024 + b"\r\n"
+    received = sum(len(framer.feed(chunk * 100)) for _ in range(1000))
+    assert (received, framer.broken) == (1024 * 100_000, False)
+
+
+@pytest.mark.parametrize("size", [b"0005", b"5 ", b"5;a=b", b"0" * 100 + b"5"])
+def test_a_size_may_have_zeros_in_front_and_an_extension_behind(size: bytes) -> None:
+    assert run(CHUNKED + size + b"\r\nhello\r\n0\r\n\r\n").body == b"hello"
 
 
 def test_bodiless_answers_end_with_their_heads() -> None:

@@ -355,7 +355,17 @@ def test_large_heads_are_as_large_as_they_say(web: TestWeb) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", ["/drip", "/endless", "/endless-chunks", "/endless-head", "/drip-head", "/endless-100"]
+    "path",
+    [
+        "/drip",
+        "/endless",
+        "/endless-chunks",
+        "/tiny-chunks",
+        "/chunk-extensions",
+        "/endless-head",
+        "/drip-head",
+        "/endless-100",
+    ],
 )
 def test_an_endless_answer_goes_on(web: TestWeb, path: str) -> None:
     with connect(web, SLOW) as sock:

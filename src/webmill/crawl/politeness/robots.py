@@ -36,7 +36,9 @@ State: TypeAlias = Literal["rules", "unavailable", "unreachable"]
 
 _MAX_AGE = re.compile(r"(?:^|[\s,])max-age\s*=\s*\"?([0-9]{1,12})", re.IGNORECASE)
 _NO_CACHE = re.compile(r"(?:^|[\s,])no-(?:cache|store)(?:$|[\s,=])", re.IGNORECASE)
-INCOMPLETE_FLAWS = frozenset({"truncated", "corrupt", "decode_limit", "bad_chunk"})  # of a payload that is not whole
+INCOMPLETE_FLAWS = frozenset(
+    {"truncated", "corrupt", "decode_limit", "bad_chunk", "too_many_chunks"}
+)  # of a payload that is not whole
 _AGENT_PREFIX = re.compile(r"\s*([a-z][a-z0-9_.*-]*|\*)\s*:(.*)", re.DOTALL)
 _WITH_VALUES = frozenset({"unavailable_after", "max-snippet", "max-image-preview", "max-video-preview"})
 

@@ -12,6 +12,7 @@ The end of a body is never guessed (RFC 9112, 6.3). The policy for Content-Lengt
 | Transfer-Encoding that does not end in `chunked` | until the connection closes, flaw `odd_transfer_encoding` |
 | a body announced for 204 | none read, flaw `body_not_allowed` |
 | bad chunk | flaw `bad_chunk` and `broken`; the body before it was returned |
+| more than 65,536 chunks and one for each KiB of the body | flaw `too_many_chunks` and `broken`, likewise |
 | bytes after the end | counted in `excess`, flaw `excess_bytes` |
 | more than 8 interim (1xx) responses | BadInput `header_limit` |
 | 101 (never requested) | BadInput `unexpected_upgrade` |
@@ -151,7 +152,7 @@ class ResponseFramer:
         if head.version != "HTTP/1.1":
             self._flaws.append("chunked_in_1_0")
         if codings[-1] == "chunked" and codings.count("chunked") == 1:
-            self._chunks = ChunkedReader()
+            self._chunks = ChunkedReader(limit_chunks=True)
 
     def _content_length(self, head: ResponseHead) -> int | None:
         values = [part.strip(OWS) for value in head.headers.get_all("content-length") for part in value.split(",")]
@@ -167,9 +168,7 @@ class ResponseFramer:
     def _feed_chunks(self, chunks: ChunkedReader, data: bytes) -> bytes:
         body = chunks.feed(data)
         self.taken += len(data) - len(chunks.unused)
-        if chunks.broken and not self.broken:
-            self.broken = True
-            self._flaws.append("bad_chunk")
+        self.broken = chunks.broken
         if chunks.ended:
             self.ended = True
             self._refuse_excess(chunks.unused)

@@ -27,6 +27,14 @@ def features() -> list[Feature]:
     )
     table.add("/endless-chunks", "chunks without end", _play(_endless_chunks))
     table.add(
+        "/tiny-chunks", "chunks of one byte, without end", _play(lambda: _endless(_CHUNKED, b"1\r\nz\r\n" * 10_000))
+    )
+    table.add(
+        "/chunk-extensions",
+        "chunks of one byte with 4,000 bytes of extension, without end",
+        _play(lambda: _endless(_CHUNKED, b"1;" + b"x" * 4000 + b"\r\nz\r\n")),
+    )
+    table.add(
         "/endless-head", "header fields without end", _play(lambda: _endless(_HEAD, b"X-More: and more\r\n" * 100))
     )
     table.add("/drip-head", "header fields without end, one per beat", _play(_drip_head))
@@ -41,6 +49,7 @@ def features() -> list[Feature]:
     return table.features
 
 
+_CHUNKED = _HEAD + b"Transfer-Encoding: chunked\r\n\r\n"
 _HINT = b"HTTP/1.1 103 Early Hints\r\nLink: </style.css>; rel=preload\r\n\r\n"
 _REST = _WHOLE.removeprefix(b"HTTP/1.1 200 OK\r\n")
 
@@ -77,7 +86,7 @@ def _endless_drip() -> Iterator[Step]:
 
 
 def _endless_chunks() -> Iterator[Step]:
-    return _endless(_HEAD + b"Transfer-Encoding: chunked\r\n\r\n", b"1000\r\n" + b"z" * 4096 + b"\r\n")
+    return _endless(_CHUNKED, b"1000\r\n" + b"z" * 4096 + b"\r\n")
 
 
 def _drip_head() -> Iterator[Step]:

@@ -117,13 +117,14 @@ def test_bombs_and_endless_answers_fit_into_little_memory(web: TestWeb) -> None:
     bombs = ["bomb-gzip", "bomb-deflate", "bomb-br", "bomb-zstd", "bomb-twice", "zstd-window"]
     urls = [f"http://packed.grain.example/{path}" for path in bombs]
     urls += [
-        f"http://slow.harvest.test/{path}" for path in ("endless", "endless-chunks", "endless-head", "endless-100")
+        f"http://slow.harvest.test/{path}"
+        for path in ("endless", "endless-chunks", "tiny-chunks", "chunk-extensions", "endless-head", "endless-100")
     ]
     fixed = {name: web.resolve[name] for name in ("packed.grain.example", "slow.harvest.test")}
     report = _child("memory", {"urls": urls, "fixed": fixed})
     assert report["limit_binds"]
     assert report["outcomes"][:6] == ["decode_limit"] * 6
-    assert report["outcomes"][6:] == ["length", "length", "header_limit", "header_limit"]
+    assert report["outcomes"][6:] == ["length", "length", "unspecified", "length", "header_limit", "header_limit"]
 
 
 def test_without_file_descriptors_nothing_is_lost(web: TestWeb) -> None:
