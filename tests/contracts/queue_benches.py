@@ -5,7 +5,7 @@ from __future__ import annotations
 import secrets
 from pathlib import Path
 
-from webmill.infra.queue.base import Consumer, Delivery, Message, Queue, QueueStats
+from webmill.infra.queue.base import BrokerQueueType, Consumer, Delivery, Message, Queue, QueueStats
 from webmill.infra.queue.memory import MemoryQueue
 from webmill.infra.queue.sqlite import SqliteQueue
 
@@ -79,16 +79,16 @@ class SqliteBench(Bench):
 class RabbitBench(Bench):
     """Real time; a lease ends with its channel. Every test has queues of its own name."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, *, kind: BrokerQueueType = "quorum") -> None:
         super().__init__()
-        self.url = url
+        self.url, self.kind = url, kind
         self.name = f"contract-{secrets.token_hex(6)}"
 
     def make(self, max_attempts: int, max_bytes: int) -> Queue:
         from webmill.infra.queue.rabbitmq import RabbitQueue
 
         limits = {"max_attempts": max_attempts, "max_bytes": max_bytes}
-        return RabbitQueue(self.url, name=self.name, new_queue_pause=0, **limits)
+        return RabbitQueue(self.url, name=self.name, new_queue_pause=0, type=self.kind, **limits)
 
     def take(self, consumer: Consumer) -> Delivery:
         delivery = consumer.receive(timeout=20)

@@ -12,10 +12,11 @@ from webmill.errors import BadInput, Conflict
 from webmill.infra.queue.base import Message
 
 RABBIT = pytest.param("rabbitmq", marks=pytest.mark.server("rabbitmq"))
+CLASSIC = pytest.param("classic", marks=pytest.mark.server("rabbitmq"))  # shared with other programs
 SQS = pytest.param("sqs", marks=[pytest.mark.server("aws"), pytest.mark.xdist_group("aws")])
 
 
-@pytest.fixture(params=["memory", "sqlite", RABBIT, SQS])
+@pytest.fixture(params=["memory", "sqlite", RABBIT, CLASSIC, SQS])
 def bench(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Bench]:
     match request.param:
         case "memory":
@@ -24,6 +25,8 @@ def bench(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Bench]:
             bench = SqliteBench(tmp_path)
         case "sqs":
             bench = SqsBench(request.getfixturevalue("aws_url"))
+        case "classic":
+            bench = RabbitBench(request.getfixturevalue("amqp_url"), kind="classic")
         case _:
             bench = RabbitBench(request.getfixturevalue("amqp_url"))
     yield bench

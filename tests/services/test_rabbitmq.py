@@ -69,17 +69,65 @@ def ask(url: str, question: Callable[[aiormq.abc.AbstractChannel], Any]) -> Any:
 @pytest.mark.parametrize(
     "weaker",
     [
-        {"durable": False},
-        {"durable": True},
+        {"durable": True, "arguments": {"x-max-length": 5}},
         {"durable": True, "arguments": {"x-queue-type": "quorum"}},
         {"durable": True, "arguments": {"x-queue-type": "quorum", "x-delivery-limit": 4, "x-dead-letter-exchange": ""}},
     ],
-    ids=["not durable", "classic", "no limit", "at-most-once dead letters"],
+    ids=["may drop messages", "no limit", "at-most-once dead letters"],
 )
 def test_a_queue_declared_with_weaker_promises_is_refused(amqp_url: str, name: str, weaker: dict[str, Any]) -> None:
     ask(amqp_url, lambda channel: channel.queue_declare(name, **weaker))
     with pytest.raises(Misconfigured, match=f"rabbitmqctl delete_queue {name}"):
         RabbitQueue(amqp_url, name=name)
+
+
+@pytest.mark.parametrize(
+    ("durable", "missing"),
+    [(False, "when RabbitMQ restarts, the queue and all its messages are lost"), (True, "it is not replicated")],
+)
+def test_a_classic_queue_of_another_program_is_joined_and_what_it_lacks_is_said(
+    amqp_url: str, name: str, durable: bool, missing: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    ask(amqp_url, lambda channel: channel.queue_declare(name, durable=durable))
+    with opened(amqp_url, name) as queue, queue.consume() as consumer:
+        queue.publish([Message("a", b"body")])
+        delivery = await_delivery(consumer)
+        assert (delivery.id, delivery.body) == ("a", b"body")
+        delivery.ack()
+    (warning,) = caplog.records
+    assert warning.levelname == "WARNING"
+    assert missing in vars(warning)["sentence"]
+    assert f"rabbitmqctl delete_queue {name}" in vars(warning)["sentence"]
+
+
+def test_a_queue_of_ours_is_opened_without_a_warning(
+    amqp_url: str, name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    for _ in range(2):
+        with opened(amqp_url, name):
+            assert not caplog.records
+
+
+def test_a_classic_queue_can_be_made_for_programs_that_come_later(amqp_url: str, name: str) -> None:
+    with opened(amqp_url, name, type="classic") as queue:
+        queue.publish([Message("a", b"")])
+        answer = ask(amqp_url, lambda channel: channel.queue_declare(name))
+        assert answer.message_count == 1
+    with opened(amqp_url, name + "2"), pytest.raises(Misconfigured, match=f"rabbitmqctl delete_queue {name}2"):
+        RabbitQueue(amqp_url, name=name + "2", type="classic")
+
+
+def test_a_classic_queue_counts_no_deliveries_but_what_nobody_survives_is_buried(amqp_url: str, name: str) -> None:
+    with opened(amqp_url, name, type="classic", max_attempts=2) as queue:
+        queue.publish([Message("poison", b"body")])
+        for attempt in (1, 2):
+            with opened(amqp_url, name, max_attempts=2) as worker:
+                assert await_delivery(worker.consume()).attempts == attempt
+        with queue.consume() as consumer:
+            assert consumer.receive(timeout=0.5) is None
+        (buried,) = eventually(lambda: list(queue.dead_letters()))
+        assert (buried.id, buried.body, buried.attempts) == ("poison", b"body", 2)
+        assert buried.reason == "lease expired 2 times: the worker died or hung"
 
 
 def test_publishing_to_a_queue_that_was_deleted_is_said(amqp_url: str, name: str) -> None:

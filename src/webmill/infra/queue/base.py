@@ -28,7 +28,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Protocol, Self, runtime_checkable
+from typing import Literal, Protocol, Self, TypeAlias, runtime_checkable
 
 import msgspec
 
@@ -39,18 +39,21 @@ LEASE = 60.0  # seconds
 MAX_BYTES = 16 * 1024 * 1024
 MAX_REASON = 4096  # characters kept of what a worker says about a failure
 MAX_ID = 255  # bytes; what AMQP can carry
+BrokerQueueType: TypeAlias = Literal["quorum", "classic"]
 
 
 class QueueOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What an address does not say. `name` tells the queues of one broker apart; a relative file is in `folder`.
 
-    `attempts` of a message before it is buried; `lease` seconds until a silent worker's is given to another.
+    `attempts` of a message before it is buried; `lease` seconds until a silent worker's is given to another. `type` is
+    that of a queue that RabbitMQ does not have yet.
     """
 
     name: str
     folder: Path = Path()
     attempts: int = MAX_ATTEMPTS
     lease: float = LEASE
+    type: BrokerQueueType = "quorum"
 
 
 class Message(msgspec.Struct, frozen=True):

@@ -18,6 +18,9 @@ An ack is fenced by an answer from the broker on the same channel. The broker do
 that dies in that moment may hand the message out again.
 Delays: a message waits in the smallest `delay` queue that covers it, with its own expiry. Only the head of a queue
 expires: behind a longer one it may be late, by less than its queue's parse_count of seconds.
+Classic queues: one that another program declared without arguments is joined, with a warning that says what is missing;
+`rabbitmq_declaration` has the rules. It does not count deliveries, so a message that is handed out again is published
+anew, with the count in it.
 Stats: AMQP does not tell what other connections hold, so `leased` counts only this object's consumers.
 """
 
@@ -31,6 +34,7 @@ from webmill.errors import Misconfigured
 from webmill.infra.queue.base import (
     MAX_ATTEMPTS,
     MAX_BYTES,
+    BrokerQueueType,
     DeadLetter,
     Message,
     QueueOptions,
@@ -51,7 +55,7 @@ def open_rabbitmq(url: str, options: QueueOptions) -> RabbitQueue:
         urlsplit(url).port  # noqa: B018 - reading it is the check
     except ValueError as error:
         raise Misconfigured(f"not the address of a queue ({error}): write amqp://USER:PASSWORD@HOST:PORT/") from error
-    return RabbitQueue(url, name=options.name, max_attempts=options.attempts)
+    return RabbitQueue(url, name=options.name, max_attempts=options.attempts, type=options.type)
 
 
 class RabbitQueue:
@@ -67,6 +71,7 @@ class RabbitQueue:
         patience: float = 60.0,
         heartbeat: int = 20,
         new_queue_pause: float = 2.0,
+        type: BrokerQueueType = "quorum",  # noqa: A002 - what RabbitMQ calls it
     ) -> None:
         self._max_bytes = max_bytes
         self._consumers: weakref.WeakSet[RabbitConsumer] = weakref.WeakSet()
@@ -77,6 +82,7 @@ class RabbitQueue:
             patience=patience,
             heartbeat=heartbeat,
             new_queue_pause=new_queue_pause,
+            type=type,
         )
         self._connection = self._publisher.connection
 

@@ -18,8 +18,10 @@ class RabbitDelivery:
         headers = message.header.properties.headers or {}
         self.id = message.header.properties.message_id or ""
         self.body = message.body
-        self.lost = parse_count(headers.get("x-delivery-count"))  # deliveries of this copy that nobody settled
-        self.attempts = parse_count(headers.get("webmill-attempts")) + self.lost + 1
+        counted = parse_count(headers.get("x-delivery-count"))  # deliveries of this copy that nobody settled
+        self.lost = parse_count(headers.get("webmill-lost")) + counted
+        self.attempts = parse_count(headers.get("webmill-attempts")) + counted + 1
+        self.redelivered = bool(message.redelivered)
         self.first_error = str(headers.get("webmill-first-error", ""))
         self.channel = message.channel
         self._tag = message.delivery_tag or 0
@@ -41,10 +43,19 @@ class RabbitDelivery:
     def extend(self) -> None:
         self._publisher.connection.call(self._assert_leased())
 
+    def count_delivery(self) -> None:
+        """Publish it anew with the delivery that nobody settled: a classic queue only says that there was one."""
+        copy = RabbitMessage(
+            self._publisher.name, self.id, self.body, self.attempts, self.first_error, lost=self.lost + 1
+        )
+        self._publisher.connection.call(self._replace(copy))
+
     async def give_back(self) -> None:
         """Publish it as it was: if its channel just closed, the broker would count an attempt."""
         attempts = self.attempts - 1
-        await self._replace(RabbitMessage(self._publisher.name, self.id, self.body, attempts, self.first_error))
+        await self._replace(
+            RabbitMessage(self._publisher.name, self.id, self.body, attempts, self.first_error, lost=self.lost)
+        )
 
     async def _retry(self, reason: str, *, delay: float) -> None:
         copy = self._failed_copy(self._publisher.name, reason)
@@ -110,7 +121,9 @@ class RabbitConsumer:
                     raise
                 continue
             lost = delivery is None
-            if delivery and delivery in self.leased and not self._bury_if_exhausted(delivery):
+            if not delivery or delivery not in self.leased or self._is_recounted(delivery):
+                continue
+            if not self._bury_if_exhausted(delivery):
                 return delivery
 
     def close(self) -> None:
@@ -124,6 +137,16 @@ class RabbitConsumer:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def _is_recounted(self, delivery: RabbitDelivery) -> bool:
+        """Return whether it goes round once more, because the broker does not count that it was handed out before."""
+        if self.publisher.counts_deliveries or not delivery.redelivered:
+            return False
+        try:
+            delivery.count_delivery()
+        except Conflict:
+            pass  # then whoever has it now counts it
+        return True
 
     def _bury_if_exhausted(self, delivery: RabbitDelivery) -> bool:
         """Bury it when its attempts are used up. Retries count too, of which the broker knows nothing."""

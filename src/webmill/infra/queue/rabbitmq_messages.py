@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
 import msgspec
 
-from webmill.errors import Misconfigured
 from webmill.infra.queue.base import DeadLetter, clip_reason, lease_expired
 from webmill.infra.queue.rabbitmq_connection import (
     ANSWER_TIMEOUT,
@@ -22,7 +20,6 @@ from webmill.infra.queue.rabbitmq_connection import (
 )
 
 PERSISTENT = 2
-Arguments = Mapping[str, str | int]
 
 
 class RabbitMessage(msgspec.Struct, frozen=True):
@@ -35,10 +32,12 @@ class RabbitMessage(msgspec.Struct, frozen=True):
     first_error: str = ""
     last_error: str = ""
     expires: float | None = None
+    lost: int = 0  # of the attempts, those that nobody settled
 
     def properties(self) -> aiormq.spec.Basic.Properties:
         headers: dict[str, int | str] = {
             "webmill-attempts": self.attempts,
+            "webmill-lost": self.lost,
             "webmill-first-error": self.first_error,
             "webmill-last-error": self.last_error,
         }
@@ -55,19 +54,6 @@ async def publish(channel: Channel, message: RabbitMessage, *, timeout: float) -
     await channel.basic_publish(
         message.body, routing_key=message.to, properties=message.properties(), mandatory=True, timeout=timeout
     )
-
-
-async def declare(connection: Connection, name: str, arguments: Arguments) -> None:
-    channel = await connection.channel(timeout=ANSWER_TIMEOUT)
-    try:
-        await channel.queue_declare(name, durable=True, arguments=dict(arguments), timeout=ANSWER_TIMEOUT)
-    except (aiormq.ChannelPreconditionFailed, aiormq.ChannelLockedResource) as error:
-        raise Misconfigured(
-            f"the queue {name} exists with other arguments than the promises of webmill need ({error}): empty it and "
-            f"delete it (rabbitmqctl delete_queue {name}), or choose another name"
-        ) from error
-    finally:
-        await close(channel)
 
 
 async def count(connection: Connection, name: str) -> int | None:

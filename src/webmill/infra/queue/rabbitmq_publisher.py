@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 import msgspec
 
 from webmill.errors import Misconfigured, Unavailable
+from webmill.infra.queue.base import BrokerQueueType
 from webmill.infra.queue.rabbitmq_connection import (
     ANSWER_TIMEOUT,
     BROKEN,
@@ -20,25 +21,34 @@ from webmill.infra.queue.rabbitmq_connection import (
     pause_after,
     unavailable,
 )
-from webmill.infra.queue.rabbitmq_messages import Arguments, RabbitMessage, close, count, declare, publish
+from webmill.infra.queue.rabbitmq_declaration import (
+    CLASSIC,
+    DEAD_LETTERS,
+    TRANSIENT,
+    QueueForm,
+    declare_or_join,
+    delay_form,
+    warn_of_missing,
+    work_form,
+)
+from webmill.infra.queue.rabbitmq_messages import RabbitMessage, close, count, publish
 
 DELAYS = (1, 10, 60, 600, 3600)
-# Listing a dead letter counts as a delivery; without a limit of its own RabbitMQ 4 loses it at the 21st.
-NO_LIMIT = 2**31 - 1
-QUORUM: dict[str, str | int] = {"x-queue-type": "quorum"}
-KEEP: dict[str, str | int] = {
-    **QUORUM,
-    "x-dead-letter-exchange": "",
-    "x-dead-letter-strategy": "at-least-once",
-    "x-overflow": "reject-publish",
-}
 
 
 class RabbitPublisher:
     """Publishes work, delayed work and dead letters. All but `connection` belongs to its event loop."""
 
     def __init__(
-        self, url: str, *, name: str, max_attempts: int, patience: float, heartbeat: int, new_queue_pause: float
+        self,
+        url: str,
+        *,
+        name: str,
+        max_attempts: int,
+        patience: float,
+        heartbeat: int,
+        new_queue_pause: float,
+        type: BrokerQueueType,  # noqa: A002 - what RabbitMQ calls it
     ) -> None:
         self.name = name
         self.dead_letter_queue = f"{name}.buried"
@@ -46,12 +56,22 @@ class RabbitPublisher:
         self._patience = patience
         self._new_queue_pause = new_queue_pause
         self._confirming: Channel | None = None
+        promised = work_form(max_attempts=max_attempts, dead_letter_queue=self.dead_letter_queue)
+        self._forms: tuple[QueueForm, ...] = (
+            (promised, TRANSIENT, CLASSIC) if type == "quorum" else (TRANSIENT, CLASSIC)
+        )
+        self._warned = False
         self.connection = RabbitConnection(url, heartbeat=heartbeat, prepare=self._declare)
         try:
             self.connection.call(self._confirming_channel())
         except BaseException:
             self.connection.close()
             raise
+
+    @property
+    def counts_deliveries(self) -> bool:
+        """Return whether the broker says how often a message was handed out: a classic queue does not."""
+        return not self._forms[0].missing
 
     def delay_queue(self, seconds: int) -> str:
         return f"{self.name}.delay.{seconds}"
@@ -73,9 +93,7 @@ class RabbitPublisher:
     async def with_delay(self, message: RabbitMessage, *, delay: float) -> RabbitMessage:
         seconds = next((step for step in DELAYS if step >= delay), DELAYS[-1])
         async with self.channel() as channel:
-            await self._declare_all(
-                channel.connection, {self.delay_queue(seconds): {"x-dead-letter-routing-key": self.name, **KEEP}}
-            )
+            await self._declare_all(channel.connection, {self.delay_queue(seconds): (delay_form(to=self.name),)})
         return msgspec.structs.replace(message, to=self.delay_queue(seconds), expires=delay)
 
     @asynccontextmanager
@@ -112,13 +130,17 @@ class RabbitPublisher:
         return self._confirming
 
     async def _declare(self, connection: Connection) -> None:
-        limit = self.max_attempts - 1  # the broker hands out once more than its limit
-        dead_letter_queue: Arguments = {**QUORUM, "x-delivery-limit": NO_LIMIT}
-        work: Arguments = {**KEEP, "x-delivery-limit": limit, "x-dead-letter-routing-key": self.dead_letter_queue}
-        await self._declare_all(connection, {self.dead_letter_queue: dead_letter_queue, self.name: work})
+        wanted = {self.dead_letter_queue: (DEAD_LETTERS,), self.name: self._forms}
+        form = (await self._declare_all(connection, wanted))[self.name]
+        self._forms = (form, *(other for other in self._forms if other != form))  # a broker that lost it gets it back
+        if form.missing and not self._warned:
+            self._warned = True
+            warn_of_missing(self.name, form)
 
-    async def _declare_all(self, connection: Connection, queues: Mapping[str, Arguments]) -> None:
+    async def _declare_all(
+        self, connection: Connection, queues: Mapping[str, Sequence[QueueForm]]
+    ) -> dict[str, QueueForm]:
         new = [name for name in queues if await count(connection, name) is None]
-        for name, arguments in queues.items():
-            await declare(connection, name, arguments)
+        found = {name: await declare_or_join(connection, name, forms) for name, forms in queues.items()}
         await asyncio.sleep(self._new_queue_pause if new else 0)
+        return found
