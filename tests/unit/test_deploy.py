@@ -145,7 +145,32 @@ def test_an_alert_is_promql_with_values_that_labels_have(rule: dict[str, Any]) -
         assert set(asked.split("|")) <= {value for metric in declared() for value in metric.labels.get(label, ())}
 
 
-def test_both_configurations_of_prometheus_have_the_alerts() -> None:
+def test_both_configurations_of_prometheus_have_the_alerts_and_the_names_of_the_reference() -> None:
     for path in (DEPLOY / "prometheus.yml", DEPLOY / "prometheus" / "compose.yml"):
-        (rules,) = yaml.safe_load(path.read_text())["rule_files"]
-        assert (path.parent / rules).is_file()
+        rules = yaml.safe_load(path.read_text())["rule_files"]
+        assert [Path(name).name for name in rules] == ["alerts.yml", "counters.yml"]
+        assert all((path.parent / name).is_file() for name in rules)
+
+
+def test_every_counter_of_batcher_and_workers_has_its_name_without_suffix() -> None:
+    (group,) = yaml.safe_load((DEPLOY / "prometheus" / "counters.yml").read_text())["groups"]
+    counters = {one.name for one in declared() if isinstance(one, Counter) and re.match("(batcher|worker)_", one.name)}
+    recorded = {rule["record"]: rule["expr"] for rule in group["rules"]}
+    assert recorded == {
+        name: f'{name}_total or 0 * up{{job="{name.partition("_")[0]}"}}'
+        for name in counters
+        if not name.endswith("_total")
+    }
+
+
+def test_rabbitmq_serves_the_metrics_that_prometheus_asks_for() -> None:
+    """`/metrics` adds up all queues; only `/metrics/per-object` has `rabbitmq_queue_messages{queue="batches"}`."""
+    plugins = (DEPLOY / "rabbitmq" / "enabled_plugins").read_text()
+    assert "rabbitmq_prometheus" in plugins
+    for name, mounted in (("docker-compose.yml", "compose.yml"), ("docker-compose.host.yml", "../prometheus.yml")):
+        service = yaml.safe_load((DEPLOY / name).read_text())["services"]["rabbitmq"]
+        assert "./rabbitmq/enabled_plugins:/etc/rabbitmq/enabled_plugins:ro" in service["volumes"]
+        jobs = yaml.safe_load((DEPLOY / "prometheus" / mounted).read_text())["scrape_configs"]
+        (job,) = (one for one in jobs if one["job_name"] == "rabbitmq")
+        assert job["metrics_path"] == "/metrics/per-object"
+        assert "15692" in str(job)

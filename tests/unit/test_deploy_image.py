@@ -197,7 +197,7 @@ def test_prometheus_asks_every_service_that_has_numbers_at_its_port() -> None:
     asked = {where["names"][0]: where["port"] for job in jobs for where in job["dns_sd_configs"]}
     assert {job["job_name"] for job in jobs} == set(asked)
     told = {name: port for name, service in OURS.items() if (port := metrics_port(service["command"]))}
-    assert asked == told | {"server": 8080}
+    assert asked == told | {"server": 8080, "rabbitmq": 15692}
 
 
 def metrics_port(words: list[str]) -> int | None:
