@@ -75,4 +75,4 @@ def open_job_queue(settings: QueueSettings) -> AbstractContextManager[Queue]:
 
 
 def queue_options(settings: QueueSettings) -> QueueOptions:
-    return QueueOptions(name=QUEUE, attempts=settings.attempts, lease=settings.lease)
+    return QueueOptions(name=QUEUE, attempts=settings.attempts, lease=settings.lease, type=settings.type)

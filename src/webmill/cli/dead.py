@@ -195,7 +195,7 @@ def require_named_queue(url: str, settings: QueueSettings, name: str) -> QueueLo
 
 
 def queue_options(settings: QueueSettings, name: str) -> QueueOptions:
-    return QueueOptions(name=name, attempts=settings.attempts, lease=settings.lease)
+    return QueueOptions(name=name, attempts=settings.attempts, lease=settings.lease, type=settings.type)
 
 
 def queue_files(folder: Path) -> Iterator[Path]:

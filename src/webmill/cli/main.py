@@ -31,7 +31,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "demo": ("webmill.cli.demo:demo", "Try webmill on a small built-in web."),
     "derive": ("webmill.cli.derive:derive", "Make WAT and WET files from WARC files."),
     "doctor": ("webmill.cli.doctor:doctor", "Check this machine and a collection; suggest repairs."),
-    "dropin": ("webmill.cli.dropin:dropin", "Commands of replay-cdxj-indexing-tools under their old names."),
+    "dropin": ("webmill.cli.dropin:dropin", "Commands of other systems under their old names, for existing scripts."),
     "export": ("webmill.cli.export:export", "Export a collection, or part of it, as a WACZ file."),
     "extract": ("webmill.cli.extract:extract", "Extract documents from a collection's new archives."),
     "frontier": ("webmill.cli.frontier:frontier", "Inspect, change, back up or import a crawl's frontier."),

@@ -17,6 +17,7 @@ files between processes: those of the dead stay, and half of a lost task stays c
 from __future__ import annotations
 
 import errno
+import threading
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import product
@@ -88,6 +89,7 @@ class Metrics:
     """The live numbers of this process. Every declared series is there from the start, at zero."""
 
     def __init__(self, declared: Iterable[Metric]) -> None:
+        self.reads = 0  # of the served report, each counted when it was sent
         self._registry = prometheus.CollectorRegistry()
         prometheus.ProcessCollector(registry=self._registry)
         self._live: dict[Series, Any] = {}
@@ -115,19 +117,41 @@ class Metrics:
         return prometheus.generate_latest(self._registry)
 
     @contextmanager
-    def serve(self, *, port: int, host: str = "127.0.0.1", flag: str = "--metrics-port") -> Iterator[str]:
-        """Serve the report from a thread while the block runs; yield its URL. Port 0 takes a free one."""
-        try:
-            server, thread = prometheus.start_http_server(port, addr=host, registry=self._registry)
-        except (OSError, OverflowError) as error:
-            why = "is taken" if getattr(error, "errno", None) == errno.EADDRINUSE else f"cannot be used ({error})"
-            raise Misconfigured(f"port {port} of {host} {why}: choose another with {flag}") from error
+    def serve(
+        self, *, port: int, host: str = "127.0.0.1", flag: str = "--metrics-port", ports: int = 1
+    ) -> Iterator[str]:
+        """Serve the report from a thread while the block runs; yield its URL. Port 0 takes a free one.
+
+        Of `ports` ports, from `port` on, the first that is free is taken.
+        """
+        server, thread = self._start(range(port, port + ports), host, flag)
+        server.set_app(self._count_reads(server.get_app()))
         try:
             yield f"http://{f'[{host}]' if ':' in host else host}:{server.server_port}/metrics"
         finally:
             server.shutdown()
             server.server_close()
             thread.join()
+
+    def _start(self, ports: range, host: str, flag: str) -> tuple[Any, threading.Thread]:
+        for port in ports:
+            try:
+                return prometheus.start_http_server(port, addr=host, registry=self._registry)
+            except (OSError, OverflowError) as error:
+                is_taken = getattr(error, "errno", None) == errno.EADDRINUSE
+                if is_taken and port != ports[-1]:
+                    continue
+                which = f"port {port}" if len(ports) == 1 else f"each port from {ports[0]} to {port}"
+                why = "is taken" if is_taken else f"cannot be used ({error})"
+                raise Misconfigured(f"{which} of {host} {why}: choose another with {flag}") from error
+        raise ValueError("no port to choose from")
+
+    def _count_reads(self, app: Any) -> Any:
+        def counted(environment: Any, start_response: Any) -> Iterator[bytes]:
+            yield from app(environment, start_response)
+            self.reads += 1  # the server has sent the last piece when it asks for another
+
+        return counted
 
     def _declare(self, metric: Metric) -> None:
         names, registry = list(metric.labels), self._registry

@@ -125,6 +125,14 @@ class QueueSettings(msgspec.Struct, frozen=True):
         str,
         setting("sqlite:FILE (relative to the collection), amqp://…, sqs://NAME.fifo or memory:", option="queue"),
     ] = "sqlite:queue.sqlite"
+    type: Annotated[
+        Literal["quorum", "classic"],
+        setting(
+            "Type of a new RabbitMQ queue. quorum: no batch is lost; classic: not durable, as commoncrawl-pipeline "
+            "declares it, for workers that share the queue.",
+            only="file",
+        ),
+    ] = "quorum"
     attempts: Annotated[int, setting("Attempts at a task before it becomes a dead letter.", only="file")] = 5
     lease: Annotated[
         float, setting("Seconds without a heartbeat until a task is given to another worker.", only="file")

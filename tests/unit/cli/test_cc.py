@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import gzip
 import json
+import urllib.request
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from tests.contracts.range_server import RangeServer, serving
 from tests.pipeline.dispatch_samples import captures, in_blocks, messages_of, read_plainly, write_index
+from tests.services.base import free_port
 from tests.unit.cli.command import Ended, webmill
+from tests.unit.cli.command import started as command_started
 from webmill.infra.queue.sqlite import SqliteQueue
 
 COLLINFO = [
@@ -44,8 +48,7 @@ def test_help_fits_80_columns(command: tuple[str, ...]) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((), "either --crawl NAME or --cluster-idx"),
-        (("--crawl", "a", "--cluster-idx", "b"), "either --crawl NAME or --cluster-idx"),
+        ((), "give --crawl NAME or --cluster-idx"),
         (("--crawl", "a", "--language", "en"), "three letters of ISO 639-3"),
         (("--crawl", "a", "--status", "ok"), "three digits"),
         (("--crawl", "a", "--sample", "0"), "above 0"),
@@ -268,3 +271,42 @@ def taken(path: Path) -> list[tuple[str, str, dict[str, str]]]:
 
 def put(server: RangeServer, key: str, value: bytes) -> None:
     server.values[key] = value
+
+
+def test_a_summary_that_was_downloaded_points_into_the_blocks_of_its_crawl(here: Path) -> None:
+    """As with `wget …/cluster.idx`: what is beside it are no blocks."""
+    indexes = here / "site" / "cc-index" / "collections" / "CC-MAIN-2024-30" / "indexes"
+    cluster = write_index(indexes, in_blocks(captures(60), 10))
+    copy = here / "cluster.idx"
+    copy.write_bytes(b"".join(cluster.read_bytes().splitlines(keepends=True)[:2]))
+    alone = batch("--cluster-idx", copy)
+    assert (alone.code, "2 rejected" in alone.err) == (3, True)
+    (here / "queue.sqlite").unlink()
+    done = batch("--cluster-idx", copy, "--crawl", "CC-MAIN-2024-30", "--base-url", here / "site")
+    assert done.code == 0, done.err
+    with closing(SqliteQueue(here / "queue.sqlite")) as queue, queue.consume(prefetch=9) as consumer:
+        bodies = [delivery.body for _ in range(1) if (delivery := consumer.receive(timeout=0))]
+    assert messages_of(bodies) == read_plainly(cluster)[:20]
+
+
+def test_the_variable_of_commoncrawl_pipeline_is_not_passed_over_in_silence(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = write_index(here / "index", in_blocks(captures(20), 10))
+    monkeypatch.setenv("RABBITMQ_CONNECTION_STRING", "amqp://localhost/")
+    done = batch("--cluster-idx", cluster)
+    assert done.code == 0
+    assert 'RABBITMQ_CONNECTION_STRING is not used: give --queue "$RABBITMQ_CONNECTION_STRING"' in done.err
+
+
+def test_a_command_waits_at_its_end_until_its_metrics_were_read(here: Path) -> None:
+    cluster = write_index(here / "index", in_blocks(captures(20), 10))
+    port = str(free_port())
+    flags = ("--cluster-idx", cluster, "--queue", "sqlite:q.sqlite", "--metrics-port", port, "--metrics-linger", "60s")
+    batcher = command_started("cc", "batch", *flags)
+    assert batcher.stderr
+    assert any(b"waiting up to 60s for Prometheus" in line for line in batcher.stderr)
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30) as answer:
+        assert b"batcher_batches_total 1.0" in answer.read()
+    assert batcher.wait(30) == 0
+    batcher.communicate()

@@ -218,7 +218,7 @@ def test_installed_commands_run_by_their_old_names(tmp_path: Path) -> None:
     import subprocess
 
     assert dropin("install", tmp_path / "bin").code == 0
-    assert len(list((tmp_path / "bin").iterdir())) == 12
+    assert len(list((tmp_path / "bin").iterdir())) == 14
     tool = tmp_path / "bin" / "cdxj-extract-field"
     done = subprocess.run([tool, "-f", "status", "-r"], input=LINES[0], capture_output=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, b"200\n", b"")

@@ -137,3 +137,23 @@ def test_a_taken_port_is_said_with_its_number_and_flag() -> None:
             Metrics(DECLARED).serve(port=port),
         ):
             pass
+
+
+def test_the_first_free_port_of_several_is_taken() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        with Metrics(DECLARED).serve(port=port, ports=50) as url, urllib.request.urlopen(url, timeout=30) as answer:
+            assert port < int(url.removesuffix("/metrics").rpartition(":")[2]) < port + 50
+            assert b"webmill_waiting" in answer.read()
+
+
+def test_a_read_is_counted_when_its_answer_was_sent() -> None:
+    metrics = Metrics(DECLARED)
+    with metrics.serve(port=0) as url:
+        assert metrics.reads == 0
+        for _ in range(2):
+            with urllib.request.urlopen(url, timeout=30) as answer:
+                answer.read()
+        while metrics.reads < 2:  # the limit of time is that of every test
+            threading.Event().wait(0.01)
+    assert metrics.reads == 2

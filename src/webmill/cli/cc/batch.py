@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import click
 import msgspec
 
-from webmill.cli.cc.queues import open_batch_queue, queue_option, use_queue
+from webmill.cli.cc.metrics_server import linger_for_scrape, linger_option, port_option, serve_metrics
+from webmill.cli.cc.queues import open_batch_queue, queue_option, queue_type_option, use_queue
 from webmill.cli.cc.selection_flags import SelectionFlags, open_chosen_executor, selection_options
-from webmill.cli.cc.server_flags import ServerFlags, base_url_of, note_missing_contact
+from webmill.cli.cc.server_flags import ServerFlags, note_missing_contact
 from webmill.cli.context import Context, finish, note, pass_context
 from webmill.cli.options import SettingOption, processes_option
 from webmill.cli.param_types import AT_LEAST_ONE
 from webmill.commoncrawl.selection import Selection
-from webmill.errors import Misconfigured, Unavailable
+from webmill.errors import Unavailable
 from webmill.infra.address import scheme_of
 from webmill.infra.metrics import Metrics
+from webmill.infra.queue.base import BrokerQueueType
 from webmill.pipeline.dispatch.batcher import (
     MAX_QUEUED,
     BatcherContext,
@@ -42,6 +43,7 @@ Examples:
   webmill cc batch --crawl latest --mime-detected application/pdf \\
     --sample 0.01 --queue amqp://localhost/
   webmill cc batch --cluster-idx index/cluster.idx --url 'example.com/a*'
+  webmill cc batch --crawl CC-MAIN-2024-30 --cluster-idx cluster.idx
 
 A message is a JSON array of {"surt_url", "timestamp", "metadata"}; metadata is the JSON of the index line.
 
@@ -52,6 +54,7 @@ Exit code 3: done, but lines or blocks of the index are damaged; the message nam
 )
 @selection_options
 @queue_option
+@queue_type_option
 @click.option(
     "--max-queued",
     type=AT_LEAST_ONE,
@@ -74,13 +77,8 @@ Exit code 3: done, but lines or blocks of the index are damaged; the message nam
     is_flag=True,
     help="Ignore the checkpoint and start over.",
 )
-@click.option(
-    "--metrics-port",
-    type=click.IntRange(0, 65535),
-    default=PORT,
-    metavar="N",
-    help="Serve Prometheus metrics on this port  [default: 9000]",
-)
+@port_option(str(PORT))
+@linger_option
 @click.option("--no-metrics", is_flag=True, help="Do not serve metrics.")
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON on stdout.")
 @pass_context
@@ -89,12 +87,14 @@ def batch(
     /,
     *,
     queue: str | None,
+    queue_type: BrokerQueueType | None,
     max_queued: int,
     concurrency: int,
     jobs: int | None,
     state: Path | None,
     restart: bool,
-    metrics_port: int,
+    metrics_port: int | None,
+    linger: float,
     no_metrics: bool,
     as_json: bool,
     **flags: Any,
@@ -105,29 +105,32 @@ def batch(
     and of --url, --domain and --prefix together, one is enough.
     """
     asked, wanted = ServerFlags.from_flags(flags), SelectionFlags.from_flags(flags)
-    settings = use_queue(asked.apply_to(context.settings()), queue)
+    settings = use_queue(asked.apply_to(context.settings()), queue, queue_type)
     if jobs:
         settings = msgspec.structs.replace(settings, executor=msgspec.structs.replace(settings.executor, jobs=jobs))
-    note_missing_contact(settings, wanted.cluster_idx or base_url_of(settings))
+    note_missing_contact(settings, wanted.blocks_at(settings))
     source = wanted.source(settings)
     with ExitStack() as stack:
         metrics = Metrics(ALL)
+        served: tuple[Metrics, ...] = ()
         if not no_metrics:
-            stack.enter_context(serve_metrics(metrics, settings, port=metrics_port))
-        progress = stack.enter_context(context.progress("blocks", unit="blocks"))
-        around = BatcherContext(
-            metrics, total=lambda total: setattr(progress, "total", total), advance=progress.advance
-        )
-        report = dispatch_batches(
-            source,
-            wanted.selection,
-            settings,
-            root=state or state_folder_beside(settings.queue.url),
-            options=wanted.options(max_queued=max_queued, concurrency=concurrency),
-            around=around,
-            restart=restart,
-        )
-    print_batch_report(report, as_json=as_json)
+            served = stack.enter_context(serve_metrics(metrics, settings, port=metrics_port, default=PORT))
+        with context.progress("blocks", unit="blocks") as progress:
+            around = BatcherContext(
+                metrics, total=lambda total: setattr(progress, "total", total), advance=progress.advance
+            )
+            report = dispatch_batches(
+                source,
+                wanted.selection,
+                settings,
+                root=state or state_folder_beside(settings.queue.url),
+                options=wanted.options(max_queued=max_queued, concurrency=concurrency),
+                around=around,
+                restart=restart,
+            )
+        print_batch_report(report, as_json=as_json)
+        linger_for_scrape(served, linger)
+    finish(rejected=report.counts.rejected, where=f"see {report.rejected_file}")
 
 
 def dispatch_batches(
@@ -154,17 +157,6 @@ def state_folder_beside(queue_url: str) -> Path:
     return (Path(rest).parent if scheme == "sqlite" else Path()) / ".webmill" / "batcher"
 
 
-@contextmanager
-def serve_metrics(metrics: Metrics, settings: Settings, *, port: int) -> Iterator[None]:
-    """Serve metrics, or note that the port is in use: the batcher runs without them."""
-    with ExitStack() as stack:
-        try:
-            stack.enter_context(metrics.serve(port=port, host=settings.metrics.host))
-        except Misconfigured as error:
-            note(f"no metrics: {error}, or turn them off with --no-metrics")
-        yield
-
-
 def print_batch_report(report: BatcherReport, *, as_json: bool) -> None:
     counts = report.counts
     if as_json:
@@ -179,4 +171,3 @@ def print_batch_report(report: BatcherReport, *, as_json: bool) -> None:
         )
     if not report.batches:
         note("no captures match: check --crawl and the filters")
-    finish(rejected=counts.rejected, where=f"see {report.rejected_file}")

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from typing import TypeVar
 
 import click
 import msgspec
 
+from webmill.cli.context import note_once
 from webmill.commoncrawl.batch import QUEUE
 from webmill.errors import Misconfigured, NotFound
 from webmill.infra.address import hide_secrets, scheme_of
 from webmill.infra.queue import backends
-from webmill.infra.queue.base import Queue, QueueOptions
+from webmill.infra.queue.base import BrokerQueueType, Queue, QueueOptions
 from webmill.infra.queue.leases import BROKER
 from webmill.settings import Settings
 
 F = TypeVar("F", bound=Callable[..., object])
+CONNECTION_VARIABLE = "RABBITMQ_CONNECTION_STRING"  # of commoncrawl-pipeline
 IN_MEMORY = "a queue in memory is lost when this command ends: use sqlite:FILE or amqp://…"
 
 
@@ -35,10 +38,27 @@ def queue_option(command: F) -> F:
     return click.option("--queue", metavar="URL", callback=check_queue_url, help=help_)(command)
 
 
-def use_queue(settings: Settings, url: str | None) -> Settings:
-    """Return the settings with the queue of the flag, if it is given."""
+def queue_type_option(command: F) -> F:
+    help_ = (
+        "Type of a new RabbitMQ queue; classic is not durable, for workers of commoncrawl-pipeline  [default: quorum]"
+    )
+    return click.option("--queue-type", type=click.Choice(["quorum", "classic"]), help=help_)(command)
+
+
+def use_queue(settings: Settings, url: str | None, kind: BrokerQueueType | None = None) -> Settings:
+    """Return the settings with the queue of the flags, if they are given."""
     replace = msgspec.structs.replace
-    return replace(settings, queue=replace(settings.queue, url=url or settings.queue.url))
+    given = settings.queue
+    note_unused_connection(url or given.url, os.environ)
+    return replace(settings, queue=replace(given, url=url or given.url, type=kind or given.type))
+
+
+def note_unused_connection(url: str, environment: Mapping[str, str]) -> None:
+    """Note that the variable of commoncrawl-pipeline is set, but not used."""
+    if environment.get(CONNECTION_VARIABLE) not in (None, "", url):
+        note_once(
+            f'{CONNECTION_VARIABLE} is not used: give --queue "${CONNECTION_VARIABLE}", or use cc-batcher and cc-worker'
+        )
 
 
 def open_batch_queue(settings: Settings) -> AbstractContextManager[Queue]:
@@ -48,7 +68,8 @@ def open_batch_queue(settings: Settings) -> AbstractContextManager[Queue]:
 
 
 def batch_queue_options(settings: Settings) -> QueueOptions:
-    return QueueOptions(name=QUEUE, attempts=settings.queue.attempts, lease=settings.queue.lease)
+    given = settings.queue
+    return QueueOptions(name=QUEUE, attempts=given.attempts, lease=given.lease, type=given.type)
 
 
 def require_batch_queue(settings: Settings) -> None:

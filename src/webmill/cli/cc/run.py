@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import shutil
 import threading
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
 import click
 import msgspec
 
-from webmill.cli.cc.batch import RUN_AGAIN, serve_metrics, state_folder_beside
+from webmill.cli.cc.batch import RUN_AGAIN, state_folder_beside
 from webmill.cli.cc.filters import language_option
+from webmill.cli.cc.metrics_server import WORKER_PORTS, linger_for_scrape, serve_metrics
 from webmill.cli.cc.queues import open_batch_queue, use_queue
 from webmill.cli.cc.selection_flags import SelectionFlags, open_chosen_executor, selection_options
 from webmill.cli.cc.server_flags import ServerFlags, base_url_of, note_missing_contact
@@ -75,17 +76,17 @@ def run(context: Context, /, *, detected: tuple[str, ...], as_json: bool, **flag
     suggest_extractor(shape.recipe.extractor)
     settings = use_own_queue(asked.apply_to(context.settings()), choice)
     base = base_url_of(settings)
-    note_missing_contact(settings, base, wanted.cluster_idx or base)
+    note_missing_contact(settings, base, wanted.blocks_at(settings))
     source = wanted.source(settings)  # before the output is created: its settings would bind the next attempt
     options = wanted.options(concurrency=choice.concurrency)
     with ExitStack() as stack:
         stop = stack.enter_context(stop_on_signals())
         output = open_output(choice.out, shape)
         queue = stack.enter_context(open_batch_queue(settings))
+        served: tuple[Metrics, ...] = ()
         batcher_metrics, metrics = Metrics(dispatch_metrics.ALL), Metrics(extract_metrics.ALL)
         if not choice.no_metrics:
-            stack.enter_context(serve_metrics(batcher_metrics, settings, port=dispatch_metrics.PORT))
-            stack.enter_context(serve_metrics(metrics, settings, port=extract_metrics.PORT))
+            served = stack.enter_context(serve_run_metrics(batcher_metrics, metrics, settings))
         progress = stack.enter_context(context.progress("captures", unit="captures"))
 
         def batch(check: Callable[[], None]) -> BatcherReport:
@@ -104,16 +105,28 @@ def run(context: Context, /, *, detected: tuple[str, ...], as_json: bool, **flag
         summary = run_and_summarise(batch, engine, queue, output, stop)
         if summary and (folder := output.folder()):
             shutil.rmtree(folder / "files", ignore_errors=True)
+        if summary:
+            linger_for_scrape(served, choice.linger)
     if summary is None:
         note("stopped: run the same command again to continue")
         raise click.exceptions.Exit(INTERRUPTED)
     print_summary(summary, choice, settings, as_json=as_json)
 
 
+@contextmanager
+def serve_run_metrics(batcher: Metrics, worker: Metrics, settings: Settings) -> Iterator[tuple[Metrics, ...]]:
+    """Serve the metrics of both; yield those that are served."""
+    with ExitStack() as stack:
+        port, workers = dispatch_metrics.PORT, extract_metrics.PORT
+        batcher_served = stack.enter_context(serve_metrics(batcher, settings, port=None, default=port))
+        serving = serve_metrics(worker, settings, port=None, default=workers, ports=WORKER_PORTS)
+        yield (*batcher_served, *stack.enter_context(serving))
+
+
 def use_own_queue(settings: Settings, choice: WorkerFlags) -> Settings:
     """Return the settings with the queue of the flag, else with a file in the output."""
     if choice.queue:
-        return use_queue(settings, choice.queue)
+        return use_queue(settings, choice.queue, choice.queue_type)
     scheme, rest = scheme_of(choice.out)
     if scheme != "file":
         raise click.UsageError("an output in an object store needs --queue sqlite:FILE or amqp://…")

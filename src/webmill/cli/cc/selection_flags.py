@@ -38,7 +38,7 @@ selection_options = together(
     click.option(
         "--cluster-idx",
         metavar="FILE|URL",
-        help="Read this ZipNum index instead: its cluster.idx, with the blocks beside it.",
+        help="Read this cluster.idx. Its blocks are beside it or, with --crawl, those of the crawl.",
     ),
     server_options,
     filter_options,
@@ -62,8 +62,8 @@ class SelectionFlags(msgspec.Struct, frozen=True, kw_only=True):
     def from_flags(cls, flags: dict[str, Any]) -> SelectionFlags:
         """Read the flags, which must be these and no others; wrong use is an error."""
         own = {name: flags.pop(name) for name in cls.__struct_fields__ if name in flags}
-        if bool(own["crawl"]) == bool(own["cluster_idx"]):
-            raise click.UsageError("give either --crawl NAME or --cluster-idx FILE|URL")
+        if not own["crawl"] and not own["cluster_idx"]:
+            raise click.UsageError("give --crawl NAME or --cluster-idx FILE|URL")
         if own["crawl"]:
             check_crawl_name(own["crawl"])
         return cls(**own, selection=parse_selection(**flags))
@@ -76,16 +76,31 @@ class SelectionFlags(msgspec.Struct, frozen=True, kw_only=True):
         scheme, folder = scheme_of(base_url_of(settings))
         if self.crawl and scheme == "file" and not Path(folder).is_dir():
             raise NotFound(f"no folder {folder}: check --base-url")
-        source = locate_index(self.cluster_idx, settings) if self.cluster_idx else self._of_crawl(settings)
+        match self.crawl, self.cluster_idx:
+            case None, str(place):
+                source = locate_index(place, settings)
+            case _, str(place):
+                source = self._of_copy(place, settings)
+            case _:
+                source = self._of_crawl(settings)
         with explain_missing_index():
             source.storage.stat(source.summary)
         return source
+
+    def blocks_at(self, settings: Settings) -> str:
+        """Return the server or folder that the blocks are read from."""
+        return base_url_of(settings) if self.crawl else self.cluster_idx or ""
 
     def _of_crawl(self, settings: Settings) -> IndexSource:
         base = base_url_of(settings)
         key = cluster_key(resolve_crawl(self.crawl or "", base, settings))
         storage = open_base_url(base, settings)
         return IndexSource(f"{absolute_place(base)}/{key}", storage, key, AdjacentBlocks(storage, key))
+
+    def _of_copy(self, cluster_idx: str, settings: Settings) -> IndexSource:
+        """Return the index of a crawl, with a summary that was downloaded before."""
+        crawl, summary = self._of_crawl(settings), locate_index(cluster_idx, settings)
+        return IndexSource(f"{summary.name} of {crawl.name}", summary.storage, summary.summary, crawl.shards)
 
 
 class AdjacentBlocks:

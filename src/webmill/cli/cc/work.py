@@ -10,8 +10,8 @@ from typing import Any
 import click
 import msgspec
 
-from webmill.cli.cc.batch import serve_metrics
 from webmill.cli.cc.filters import language_option
+from webmill.cli.cc.metrics_server import WORKER_PORTS, linger_for_scrape, port_option, serve_metrics
 from webmill.cli.cc.queues import open_batch_queue, queue_option, require_batch_queue, use_queue
 from webmill.cli.cc.server_flags import ServerFlags, base_url_of, note_missing_contact, server_options
 from webmill.cli.cc.worker_flags import (
@@ -63,17 +63,10 @@ or more than half of the captures could not be read (their rows say why)."""
     help_="Keep only pages detected to be in this language; repeatable.",
 )
 @click.option("--until-empty", is_flag=True, help="Stop when the queue is empty, and write all documents to files.")
-@click.option(
-    "--metrics-port",
-    type=click.IntRange(0, 65535),
-    default=PORT,
-    show_default=True,
-    metavar="N",
-    help="Serve Prometheus metrics on this port.",
-)
+@port_option(f"{PORT}, or the next that is free")
 @click.option("--json", "as_json", is_flag=True, help="Print what this worker did as JSON on stdout.")
 @pass_context
-def work(context: Context, /, *, until_empty: bool, metrics_port: int, as_json: bool, **flags: Any) -> None:
+def work(context: Context, /, *, until_empty: bool, metrics_port: int | None, as_json: bool, **flags: Any) -> None:
     """Fetch the captures of queued batches and extract documents from them.
 
     Without --until-empty it waits for more batches until it is stopped.
@@ -81,10 +74,11 @@ def work(context: Context, /, *, until_empty: bool, metrics_port: int, as_json: 
     asked = ServerFlags.from_flags(flags)
     choice = WorkerFlags(**flags)
     shape = choice.shape()
-    settings = use_queue(asked.apply_to(context.settings()), choice.queue)
+    settings = use_queue(asked.apply_to(context.settings()), choice.queue, choice.queue_type)
     base = base_url_of(settings)
     note_missing_contact(settings, base)
     metrics = Metrics(ALL)
+    served: tuple[Metrics, ...] = ()
     with ExitStack() as stack:
         stop = stack.enter_context(stop_on_signals())
         if until_empty:
@@ -93,7 +87,8 @@ def work(context: Context, /, *, until_empty: bool, metrics_port: int, as_json: 
         queue = stack.enter_context(open_batch_queue(settings))
         output = open_output(choice.out, shape)
         if not choice.no_metrics:
-            stack.enter_context(serve_metrics(metrics, settings, port=metrics_port))
+            serving = serve_metrics(metrics, settings, port=metrics_port, default=PORT, ports=WORKER_PORTS)
+            served = stack.enter_context(serving)
         countdown = BatchProgress(context, queue)
         stack.enter_context(countdown.progress)
         plan = make_plan(base, settings, choice, output, stop=stop)
@@ -101,6 +96,7 @@ def work(context: Context, /, *, until_empty: bool, metrics_port: int, as_json: 
         report = engine.run(stop=stop, is_over=lambda: until_empty and is_drained(queue))
         if not stop.is_set():
             print_seal_report(seal_finished(output, queue))
+            linger_for_scrape(served, choice.linger)
         stopped = stop.is_set()
         failed = len(report.failures) if stopped else queue.stats().buried
     if as_json:

@@ -14,7 +14,8 @@ from typing import Any
 import click
 import msgspec
 
-from webmill.cli.cc.queues import queue_option
+from webmill.cli.cc.metrics_server import linger_option
+from webmill.cli.cc.queues import queue_option, queue_type_option
 from webmill.cli.main import INTERRUPTED
 from webmill.cli.options import SettingOption, together
 from webmill.cli.param_types import ANY_COUNT, AT_LEAST_ONE
@@ -28,7 +29,7 @@ from webmill.infra.executor.backends import open_executor
 from webmill.infra.executor.pool import available_cores
 from webmill.infra.interrupts import StopFile
 from webmill.infra.metrics import Metrics
-from webmill.infra.queue.base import Queue
+from webmill.infra.queue.base import BrokerQueueType, Queue
 from webmill.infra.queue.sqlite import SqliteQueue
 from webmill.pipeline.extract.batches import PeriodicSealer
 from webmill.pipeline.extract.engine import EngineTimes, ExtractEngine
@@ -62,6 +63,7 @@ worker_options = together(
         help="Where to write documents: a folder or s3://BUCKET/PREFIX.",
     ),
     queue_option,
+    queue_type_option,
     click.option(
         "--extractor",
         default="auto",
@@ -104,6 +106,7 @@ worker_options = together(
         metavar="MIB",
         help="Disk space for WARC files that are downloaded whole; 0 to never do that.",
     ),
+    linger_option,
     click.option("--no-metrics", is_flag=True, help="Do not serve metrics."),
 )
 
@@ -113,6 +116,7 @@ class WorkerFlags(msgspec.Struct, frozen=True, kw_only=True):
 
     out: str
     queue: str | None
+    queue_type: BrokerQueueType | None
     extractor: str
     function: str | None
     links: bool
@@ -125,6 +129,7 @@ class WorkerFlags(msgspec.Struct, frozen=True, kw_only=True):
     processes: int | None
     concurrency: int
     cache_size: int
+    linger: float
     no_metrics: bool
 
     def shape(self) -> OutputShape:

@@ -1,7 +1,8 @@
-"""`webmill dropin`: the twelve commands of replay-cdxj-indexing-tools by their old names, flags and output.
+"""`webmill dropin`: commands of other systems by their old names, flags and output.
 
-For existing scripts. Each is a thin wrapper of `webmill cdxj` and `webmill index`; where it differs from the original,
-docs/how-to/from-replay-cdxj-indexing-tools.md says how and why.
+For existing scripts. Twelve are of replay-cdxj-indexing-tools, thin wrappers of `webmill cdxj` and `webmill index`; two
+are of commoncrawl-pipeline, of `webmill cc`. Where they differ from the originals, docs/how-to/from-*.md say how and
+why.
 """
 
 from __future__ import annotations
@@ -23,6 +24,8 @@ OLD_NAMES = {
     "path-index-to-redis": ("webmill.cli.dropin.paths:load_redis", "webmill cdxj paths redis"),
     "arclist-index-to-redis": ("webmill.cli.dropin.paths:make_and_load", "the two above together"),
     "cdxj-index-collection": ("webmill.cli.dropin.collection:index", "webmill index"),
+    "cc-batcher": ("webmill.cli.dropin.pipeline:batcher", "webmill cc batch"),
+    "cc-worker": ("webmill.cli.dropin.pipeline:worker", "webmill cc work"),
 }
 COMMANDS = {
     "install": ("webmill.cli.dropin.install:install", "Install the old commands into a folder."),
@@ -39,7 +42,7 @@ Example: let existing scripts find them
   export PATH=~/bin/replay-tools:$PATH""",
 )
 def dropin() -> None:
-    """The commands of replay-cdxj-indexing-tools, for existing scripts.
+    """The commands of replay-cdxj-indexing-tools and commoncrawl-pipeline, for existing scripts.
 
     Names, flags, defaults, output and exit codes are the old ones; bugs of the originals are fixed. In new scripts use
     the commands on the right.
