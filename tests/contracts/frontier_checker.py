@@ -7,15 +7,21 @@ import json
 import struct
 import zlib
 from collections import Counter
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import apsw
 
+from tests.contracts.sqlite_copy import copy_of
+
 
 class Found:
     def __init__(self, folder: Path) -> None:
-        connection = apsw.Connection(str(folder / "state.sqlite"))
+        with copy_of(folder / "state.sqlite") as copy, closing(apsw.Connection(str(copy))) as connection:
+            self._read(folder, connection)
+
+    def _read(self, folder: Path, connection: apsw.Connection) -> None:
         rows = connection.execute("SELECT id, name, token, lanes FROM domain").fetchall()
         journal = [part for (blob,) in connection.execute("SELECT lines FROM journal") for part in unpack(blob)]
         waiting: list[str] = []
@@ -34,7 +40,6 @@ class Found:
         self.held = {id_: token for id_, _, token, _ in rows if token}
         self.turns = {domain: token for token, domain, _ in turns}
         self.tally: dict[str, Any] = dict(connection.execute("SELECT name, value FROM tally").fetchall())
-        connection.close()
 
     def check(self) -> set[str]:
         """Nothing is in two states, nothing is known but nowhere, nothing is somewhere but not known. All URLs."""

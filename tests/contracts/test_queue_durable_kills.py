@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from tests.contracts.queue_life import AGAIN, BATCH, COUNT
+from tests.contracts.sqlite_copy import copy_of
 from tests.faults import Stage, needs_killer
 from tests.faults.matrix import record, seed
 from webmill.infra.queue.sqlite import SqliteQueue
@@ -43,7 +44,7 @@ def said(log: Path) -> dict[str, str]:
 
 
 def found(path: Path) -> dict[str, str]:
-    with closing(sqlite3.connect(path)) as file:
+    with copy_of(path) as copy, closing(sqlite3.connect(copy)) as file:
         assert file.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
         tables = file.execute("SELECT 1 FROM sqlite_schema WHERE name = 'message'").fetchall()
         rows = file.execute("SELECT id, state FROM message JOIN body USING (seq)").fetchall() if tables else []

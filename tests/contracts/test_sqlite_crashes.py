@@ -17,6 +17,7 @@ from typing import Literal
 
 import pytest
 
+from tests.contracts.sqlite_copy import copy_of
 from tests.contracts.sqlite_program import BATCH, FILE, ROUNDS
 from tests.faults import Stage, needs_killer
 from tests.faults.matrix import record, seed
@@ -72,7 +73,7 @@ def contents(file: Path) -> tuple[set[str], set[str]]:
     """What waits or is in somebody's hands, and what is done: with its result, or it does not count."""
     if not file.exists():
         return set(), set()
-    with closing(sqlite3.connect(file)) as connection:
+    with copy_of(file) as copy, closing(sqlite3.connect(copy)) as connection:
         assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
         if not connection.execute("SELECT 1 FROM sqlite_schema").fetchall():
             return set(), set()

@@ -6,6 +6,7 @@ import hashlib
 import json
 import struct
 from collections import Counter
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import apsw
 import redis
 
 from tests.contracts.frontier_checker import Found, lane_bytes, lines, unpack
+from tests.contracts.sqlite_copy import copy_of
 
 
 class RedisFound(Found):
@@ -49,9 +51,8 @@ class RedisFound(Found):
 
     def known(self, journal: list[Any], folder: Path) -> set[bytes]:
         """In a run, or in the journal; in both only between a checkpoint and the end of the journal."""
-        connection = apsw.Connection(str(folder / "seen.sqlite"))
-        runs = Counter(run_hashes(folder, connection))
-        connection.close()
+        with copy_of(folder / "seen.sqlite") as copy, closing(apsw.Connection(str(copy))) as connection:
+            runs = Counter(run_hashes(folder, connection))
         assert set(runs.values()) <= {1}
         found = set(runs)
         for *_, data in journal:

@@ -4,6 +4,8 @@ We go through apsw because it brings its own SQLite: the one of the operating sy
 corrupts a file that several processes write and checkpoint (https://sqlite.org/wal.html#the_wal_reset_bug). The linked
 version is looked at when a file is opened; an affected one gets the rollback journal, slower but sound.
 
+Every page carries a checksum (`sqlite_checksums.py`), which is compared when the page is read.
+
 Errors of SQLite leave as ours: busy, full and failing disks are `Unavailable`, a damaged file is `BadInput` (corrupt),
 a file of another program or a newer webmill is `Misconfigured`.
 """
@@ -27,6 +29,7 @@ import apsw
 import msgspec
 
 from webmill.errors import BadInput, Misconfigured, NotFound, Unavailable, WebmillError
+from webmill.infra.sqlite_checksums import CHECKSUMMED, add_checksums, checksum_vfs, has_checksums, reserve_checksums
 
 log = logging.getLogger(__name__)
 
@@ -75,7 +78,7 @@ class Database:
             refuse_network_file_system(path)
             refuse_inherited(path)
         with self._translate_errors():
-            self._connection = apsw.Connection(os.fspath(self.path))
+            self._connection = apsw.Connection(os.fspath(self.path), vfs=checksum_vfs())
         self.inode = inode(path) if path else None
         self._closed = False
         _live.add(self)
@@ -127,7 +130,7 @@ class Database:
     def copy_to(self, path: Path) -> None:
         """All that is committed, as a file of its own; not synced yet."""
         with self._mine(), self._translate_errors():
-            target = apsw.Connection(os.fspath(path))
+            target = apsw.Connection(os.fspath(path), vfs=checksum_vfs())
             try:
                 with target.backup("main", self._connection, "main") as copying:
                     copying.step()
@@ -175,9 +178,24 @@ class Database:
     def _set_up(self, schema: Schema) -> None:
         self._connection.set_busy_timeout(int(self._patience * 1000))
         with self._mine(), self._translate_errors():
+            self._prepare_checksums(schema)
             self._choose_journal()
             self._run("PRAGMA foreign_keys=ON")
         self._migrate(schema)
+
+    def _prepare_checksums(self, schema: Schema) -> None:
+        """Give a new file checksums, and one that an earlier webmill has made."""
+        if self.inode is None:
+            return
+        if checksum_vfs() is None:
+            if has_checksums(self.path):
+                raise Misconfigured(
+                    f"{self.path} has checksums, which this apsw cannot keep: pip install --upgrade apsw"
+                )
+        elif not self.path.stat().st_size:
+            reserve_checksums(self._connection)
+        elif not has_checksums(self.path) and self._tag() == schema.tag:
+            add_checksums(self._connection, self.path)
 
     def _choose_journal(self) -> None:
         """Changing the journal needs the file alone and does not wait for it: openers of one moment take turns."""
@@ -196,14 +214,15 @@ class Database:
             raise Misconfigured(f"{self.path}: the file system cannot carry journal_mode={self.journal} ({answer})")
 
     def _migrate(self, schema: Schema) -> None:
-        if self.read("PRAGMA user_version")[0][0] == len(schema.steps) and self._tag() == schema.tag:
+        wanted = len(schema.steps) + (CHECKSUMMED if self.inode and has_checksums(self.path) else 0)
+        if self.read("PRAGMA user_version")[0][0] == wanted and self._tag() == schema.tag:
             return
         with self.write() as run:
-            version = run("PRAGMA user_version")[0][0]
+            version = run("PRAGMA user_version")[0][0] % CHECKSUMMED
             self._refuse_foreign(schema, version=version)
             for step in schema.steps[version:]:
                 run(step)
-            run(f"PRAGMA user_version={len(schema.steps)}")
+            run(f"PRAGMA user_version={wanted}")
             run(f"PRAGMA application_id={schema.tag}")
 
     def _refuse_foreign(self, schema: Schema, *, version: int) -> None:
@@ -241,6 +260,8 @@ def translate_error(error: apsw.Error, path: Path) -> WebmillError:
             return Unavailable(f"{path} is held by another process")
         case apsw.FullError():
             return Unavailable(f"{path}: the disk is full")
+        case apsw.IOError() if getattr(error, "extendedresult", 0) == apsw.SQLITE_IOERR_DATA:
+            return BadInput("a page does not have its checksum", reason="corrupt", source=str(path))
         case apsw.IOError():
             return Unavailable(f"{path}: {error}")
         case apsw.CorruptError() | apsw.NotADBError():
@@ -279,7 +300,8 @@ def open_read_only(path: Path) -> Iterator[Run]:
     connection: apsw.Connection | None = None
     try:
         address = f"file:{quote(os.fsencode(path.resolve()))}?{mode}"
-        connection = apsw.Connection(address, flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
+        flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
+        connection = apsw.Connection(address, flags=flags, vfs=checksum_vfs())
         connection.set_busy_timeout(READ_PATIENCE)
         opened = connection
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import resource
-import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
+import apsw
 import pytest
 
 from webmill.crawl.frontier.base import ClaimRequest, CommitResult, FrontierUpdate, LastVisit, TurnOutcomes, VisitDone
@@ -314,10 +314,10 @@ def test_visits_of_an_older_frontier_keep_their_places(tmp_path: Path) -> None:
     last = LastVisit(url=url, time=NOW, error=',"file":"', filename="x.warc.gz", offset=5, length=7, digest="sha1:A")
     with LocalFrontier(tmp_path / "f") as frontier:
         frontier.commit(FrontierUpdate(visited=[VisitDone(last, revisit_due=NOW)]), now=NOW)
-    with closing(sqlite3.connect(tmp_path / "f" / STATE_FILE)) as database:
-        assert database.execute("""UPDATE visit SET body = replace(body, '"filename":', '"file":')""").rowcount == 1
-        assert '"file":"x.warc.gz"' in database.execute("SELECT body FROM visit").fetchone()[0]
-        database.commit()
+    with closing(apsw.Connection(str(tmp_path / "f" / STATE_FILE))) as database:
+        database.execute("""UPDATE visit SET body = replace(body, '"filename":', '"file":')""")
+        assert database.total_changes() == 1
+        assert '"file":"x.warc.gz"' in database.execute("SELECT body FROM visit").fetchall()[0][0]
     with LocalFrontier(tmp_path / "f") as frontier:
         assert frontier.visit(url) == last
         assert list(frontier.visits()) == [last]

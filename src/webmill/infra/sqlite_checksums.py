@@ -1,0 +1,71 @@
+"""Checksums of the pages of our SQLite files, by SQLite's own `cksumvfs` (https://sqlite.org/cksumvfs.html).
+
+Eight bytes at the end of each page hold a checksum, written with the page and compared whenever it is read: a flipped
+bit is an error instead of another answer. The extension comes with apsw. Any SQLite can read such a file; one that
+writes without the extension leaves wrong checksums behind. So that an earlier webmill does not, the version in the file
+is `CHECKSUMMED` higher, which it takes for a newer one.
+
+Files that were made without checksums are used as they are, and get them when they are opened alone and are not large.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import logging
+from functools import lru_cache
+from pathlib import Path
+
+import apsw
+import apsw.sqlite_extra
+
+log = logging.getLogger(__name__)
+
+CHECKSUMMED = 1000  # is added to the version of a file with checksums
+CHECKSUM_SIZE = 8  # bytes of each page
+MAX_CONVERTED = 64 << 20  # bytes of a file that gets checksums when it is opened
+_RESERVED_AT = 20  # where the head of a file says how many bytes of a page are not SQLite's
+
+
+@lru_cache(maxsize=1)
+def checksum_vfs() -> str | None:
+    """Return the name of the layer that checks pages, loaded once for a process; None if this apsw has none."""
+    connection = apsw.Connection(":memory:")
+    try:
+        apsw.sqlite_extra.load(connection, "cksumvfs")
+    except (apsw.sqlite_extra.NotAvailable, LookupError, apsw.Error) as error:
+        log.warning("sqlite_without_checksums", extra={"why": str(error)})
+        return None
+    finally:
+        connection.close()
+    return "cksmvfs"
+
+
+def has_checksums(path: Path) -> bool:
+    """Return whether the pages of this file carry checksums, as its head says."""
+    with path.open("rb") as file:
+        head = file.read(_RESERVED_AT + 1)
+    return head[_RESERVED_AT:] == bytes([CHECKSUM_SIZE])
+
+
+def reserve_checksums(connection: apsw.Connection) -> None:
+    """Have room for a checksum in each page: of a file that is still empty, or by the next VACUUM."""
+    size = ctypes.c_int(CHECKSUM_SIZE)
+    connection.file_control("main", apsw.SQLITE_FCNTL_RESERVE_BYTES, ctypes.addressof(size))
+
+
+def add_checksums(connection: apsw.Connection, path: Path) -> bool:
+    """Write a file anew with checksums, if nobody else has it open and it is not large; tell whether that was done.
+
+    The write-ahead log is left for it, which only works alone: a process that has the file open would go on writing
+    pages without checksums.
+    """
+    if path.stat().st_size > MAX_CONVERTED:
+        return False
+    try:
+        if connection.execute("PRAGMA journal_mode=delete").fetchall() != [("delete",)]:
+            return False
+        reserve_checksums(connection)
+        connection.execute("VACUUM")
+    except (apsw.BusyError, apsw.LockedError, apsw.FullError):
+        return False
+    return True
