@@ -54,9 +54,14 @@ class FilterCounts:
         return self.removed / self.total if self.total else 0.0
 
 
-def read_batches(source: Path | ByteReader, *, name: str | None = None, max_line: int = MAX_LINE) -> Iterator[Batch]:
-    """Yield the lines of a file, or of an open stream called `name` in errors; plain or gzip."""
-    size = min(BLOCK, max_line)
+def read_batches(
+    source: Path | ByteReader, *, name: str | None = None, block: int | None = None, max_line: int = MAX_LINE
+) -> Iterator[Batch]:
+    """Yield the lines of a file, or of an open stream called `name` in errors; plain or gzip.
+
+    `block` bytes are read at once, but never more than a line may have: `split_lines` relies on it.
+    """
+    size = min(block or BLOCK, max_line)
     blocks = file_blocks(source, size=size) if isinstance(source, Path) else stream_blocks(source, size=size)
     label = name or (str(source) if isinstance(source, Path) else "input")
     return split_lines(inflate(blocks, source=label), source=label, max_line=max_line)

@@ -42,6 +42,25 @@ def writing(path: Path) -> Iterator[BinaryIO]:
         draft.replace(path.name)
 
 
+@contextmanager
+def writing_unnamed(path: Path) -> Iterator[BinaryIO]:
+    """Do the same with a file that has no name before it is complete: a killed writer leaves nothing behind.
+
+    Where the file system has no such files it is `writing`.
+    """
+    with open_folder(path.parent) as folder:
+        try:
+            draft: Draft = UnnamedDraft(folder, what=str(path))
+        except OSError:
+            draft = Draft(folder, what=str(path))
+        try:
+            yield draft.file
+            draft.sync()
+            draft.replace(path.name)
+        finally:
+            draft.close()
+
+
 def create_exclusive(path: Path, data: bytes) -> None:
     """Create a file; `Conflict` when the name exists. Whoever sees the name sees all of the data."""
     with open_folder(path.parent) as folder, drafting(folder, what=str(path)) as draft:
@@ -152,16 +171,19 @@ class Draft:
         self.folder = folder
         self.what = what
         self.name = f"{RESERVED}tmp-{os.getpid()}-{secrets.token_hex(8)}"
-        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
-        with os_errors(what):
-            # 0o666 and the umask, as for any file: the readers may be other users.
-            self.fd = os.open(self.name, flags, 0o666, dir_fd=folder)
+        self.fd = self._open()
         self._raw = _Raw(self.fd, what=what)
         self.file = io.BufferedWriter(self._raw, 1 << 16)
         try:
             try_lock(self.fd)  # tells remove_stale_temps that we live
         except OSError:
             pass  # a file system without locks: remove_stale_temps will leave its files alone
+
+    def _open(self) -> int:
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+        with os_errors(self.what):
+            # 0o666 and the umask, as for any file: the readers may be other users.
+            return os.open(self.name, flags, 0o666, dir_fd=self.folder)
 
     def sync(self) -> None:
         """After an error here the kernel may have forgotten the pages: the draft is lost, never synced again."""
@@ -202,6 +224,20 @@ class Draft:
     def close(self) -> None:
         self._raw.close()  # not the buffer: what was not flushed is not wanted
         self.discard()
+
+
+class UnnamedDraft(Draft):
+    """A draft that gets its temporary name only to be renamed. `OSError`: this file system has none."""
+
+    def _open(self) -> int:
+        if not hasattr(os, "O_TMPFILE"):
+            raise OSError(errno.ENOTSUP, "no unnamed files")
+        return os.open(".", os.O_RDWR | os.O_TMPFILE, 0o666, dir_fd=self.folder)
+
+    def replace(self, name: str) -> None:
+        with os_errors(self.what):
+            os.link(f"/proc/self/fd/{self.fd}", self.name, dst_dir_fd=self.folder, follow_symlinks=True)
+        super().replace(name)
 
 
 @contextmanager

@@ -10,7 +10,6 @@ stays in place until the new one is complete.
 from __future__ import annotations
 
 import logging
-import shutil
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -75,6 +74,11 @@ class IndexReport(msgspec.Struct, kw_only=True):
     published: bool = False
     rejects: list[ArchiveReject] = []
     place: str = ""  # of the index
+
+    @property
+    def lines(self) -> int:
+        """Return how many captures are in the index: all but those that its filters left out."""
+        return self.captures - self.blocked - self.excessive
 
 
 class PendingWarc(msgspec.Struct, frozen=True):
@@ -184,8 +188,6 @@ def remove_leftovers(collection: Collection) -> None:
         if folder.is_dir():
             atomic.remove_stale_temps(folder)
     swap.remove_unfinished(collection.table, beside=collection.unfinished_tables)
-    for sorting in collection.cdxj.glob("webmill-sort-*"):
-        shutil.rmtree(sorting, ignore_errors=True)
 
 
 def report_published(report: IndexReport, made: PublishedIndex) -> None:

@@ -36,7 +36,6 @@ from tests.unit.cli.command import webmill
         (("dropin", "addfield-to-flat-cdxj", "-i", "-"), "either -f KEY=VALUE or --function"),
         (("dropin", "cdxj-search", "x"), "either --url URL or --surt KEY"),
         (("dropin", "flat-cdxj-to-zipnum", "-i", "-", "-o", "x", "--base", "../up"), "not the plain name"),
-        (("dropin", "flat-cdxj-to-zipnum", "-i", "-", "-o", "x", "-n", "3000", "--compress"), "No such option"),
         (("dropin", "arclist-to-path-index"), "either -i FILE or -d DIR"),
         (("dropin", "path-index-to-redis", "-k", "x"), "Missing option '-i'"),
         (("dropin", "cdxj-index-collection", "../up"), "not the plain name"),

@@ -11,6 +11,7 @@ import pytest
 
 from tests.unit.cli.command import PROGRAM, started, webmill
 from tests.unit.index.samples import capture, write
+from webmill.cli.cdxj.pipes import pipe_end
 from webmill.cli.cdxj.streams import BROKEN
 
 LINES = [capture(f"com,h{number:05d})/", status="200") for number in range(20_000)]
@@ -117,3 +118,55 @@ def test_what_a_killed_run_left_is_cleared_by_the_next(tmp_path: Path) -> None:
     assert len(list(tmp_path.glob(".webmill-tmp-*"))) == 1
     assert webmill("cdxj", "zipnum", "-o", tmp_path, stdin=b"".join(LINES)).code == 0
     assert list(tmp_path.glob(".webmill-tmp-*")) == []
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux lets a pipe say how its writer ended")
+@pytest.mark.parametrize("stage", [["merge", "/dev/stdin"], ["block", "-b", "/dev/null"], ["sort"]], ids=lambda s: s[0])
+def test_a_stage_that_is_killed_leaves_no_index(flat: Path, tmp_path: Path, stage: list[str]) -> None:
+    """Whether it has written something (merge, block) or not (sort)."""
+    with started("cdxj", *stage, stdin=subprocess.PIPE) as first:
+        assert first.stdin is not None
+        assert first.stdout is not None
+        with started("cdxj", "zipnum", "-o", tmp_path / "index", stdin=first.stdout) as last:
+            first.stdin.write(flat.read_bytes()[: 1 << 20])
+            while pipe_end(first.stdout) != "writing":
+                assert first.poll() is None
+            first.stdout.close()
+            first.kill()
+            _, errors = last.communicate(timeout=60)
+    assert last.returncode == 1
+    assert b"failed or was killed" in errors
+    assert [path.name for path in (tmp_path / "index").iterdir() if not path.name.startswith(".")] == []
+
+
+def test_a_pipe_that_never_said_anything_is_no_index(tmp_path: Path) -> None:
+    """A command may be killed before it begins, and a foreign one says nothing."""
+    done = shell("sh -c 'kill -9 $$' | webmill cdxj block -b /dev/null | webmill cdxj zipnum -o index", tmp_path)
+    assert done.returncode != 0
+    assert "the command before" in done.stderr
+    assert not (tmp_path / "index" / "cluster.idx").exists()
+    assert shell("true | webmill cdxj sort -o out.cdxj", tmp_path).returncode == 1
+    assert not (tmp_path / "out.cdxj").exists()
+
+
+def test_an_empty_result_of_ours_is_an_empty_index(flat: Path, tmp_path: Path) -> None:
+    write(tmp_path / "rules", [b"^com,\n"])
+    stages = f"webmill cdxj merge {flat} | webmill cdxj block -b rules | webmill cdxj zipnum -o index"
+    assert shell(stages, tmp_path).returncode == 0
+    assert (tmp_path / "index" / "cluster.idx").read_bytes() == b""
+
+
+def test_a_killed_sort_leaves_nothing_behind(flat: Path, tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    work.mkdir()
+    with started(
+        "cdxj", "sort", "--memory", "1", "--temp-dir", work, "-o", work / "out", stdin=subprocess.PIPE
+    ) as process:
+        assert process.stdin is not None
+        process.stdin.write(flat.read_bytes())
+        process.stdin.flush()
+        while not [link for link in Path(f"/proc/{process.pid}/fd").iterdir() if str(work) in str(link.readlink())]:
+            assert process.poll() is None
+        process.kill()
+        process.communicate(timeout=60)
+    assert list(work.iterdir()) == []

@@ -59,8 +59,34 @@ def test_the_blocklist_and_the_threshold_are_kept_to(data: Path) -> None:
     rules = write(data / "rules", [b"^pt,spam\n", b"\n"])
     many = [member("http://b.pt/", f"2024-02-03T04:05:{second:02d}Z") for second in range(10)]
     write(data / "collections" / "AWP" / "many.warc.gz", many)
-    assert index(data, "--blocklist", rules, "--threshold", "10").code == 0
+    done = index(data, "--blocklist", rules, "--threshold", "10")
+    assert done.code == 0
     assert keys(data) == ["pt,a)/", "pt,z)/"]
+    assert b"2 in the index, of 14 in the WARC files" in done.out
+    flat = index(data, "--blocklist", rules, "--threshold", "10", "--no-compress")
+    assert b"2 in the index, of 14 in the WARC files" in flat.out
+
+
+def test_more_fields_can_be_added_to_every_line(data: Path) -> None:
+    function = write(data / "year.py", [b"def addfield(key, at, data): return data | {'year': at[:4]}\n"])
+    assert index(data, "--addfield", "source=web", "--addfield", "by=me", "--addfield-func", function).code == 0
+    lines = webmill("cdxj", "flatten", data / "output" / "AWP").lines
+    added = [json.loads(line.split(b" ", 2)[2]) for line in lines]
+    assert {(one["collection"], one["source"], one["by"], one["year"]) for one in added} == {
+        ("AWP", "web", "me", "2024")
+    }
+
+
+def test_a_wrong_use_ends_with_code_1_as_a_shell_script_does() -> None:
+    for arguments, message in (
+        ([], "required"),
+        (["A", "B"], "Too many arguments"),
+        (["A", "--x"], "Unknown option: --x"),
+    ):
+        done = dropin("cdxj-index-collection", *arguments)
+        assert done.code == 1
+        assert message in done.err
+        assert "Usage:" in done.err
 
 
 def test_incremental_runs_keep_their_work_and_give_what_a_full_run_gives(data: Path) -> None:
@@ -103,7 +129,7 @@ def test_what_is_missing_is_a_sentence_and_code_1(data: Path, tmp_path: Path) ->
     assert "Collection directory not found" in none.err
     listless = index(data, "--blocklist", tmp_path / "nowhere")
     assert listless.code == 1
-    assert "no blocklist" in listless.err
+    assert "Blocklist not found" in listless.err
     for file in (data / "collections").rglob("*.warc.gz"):
         file.unlink()
     empty = index(data)

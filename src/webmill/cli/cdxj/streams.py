@@ -1,14 +1,12 @@
 """Input and output of the commands: files or pipes.
 
-The reader of a pipe cannot know whether its writer has failed. So a command that fails writes a last line that is not
-CDXJ, and the next one refuses it: `merge … | zipnum -o index/` does not replace a good index by half of one. (A writer
-that is killed writes nothing: use `set -o pipefail`, or one command for everything, `webmill index`.)
+A command that fails or is killed must not leave half of an index: `merge … | zipnum -o index/` does not replace a good
+index by half of one. The next command knows by the pipe itself (`pipes`); where pipes cannot say it (macOS), a command
+that fails writes a last line that is not CDXJ.
 """
 
 from __future__ import annotations
 
-import os
-import stat
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -17,11 +15,13 @@ from typing import BinaryIO
 
 import click
 
+from webmill.cli.cdxj.pipes import begin_writing, end_writing, is_pipe, pipe_end
 from webmill.errors import BadInput
 from webmill.index.lines import Batch, read_batches
 from webmill.infra import atomic
 
 STDIN = STDOUT = Path("-")
+SILENT = "webmill.silent_pipe"  # of a command's context: stdin was an empty pipe that nobody vouched for
 BROKEN = b"\0webmill: the command that wrote this has failed: the lines above are not all\n"
 
 INPUT = click.argument("source", default="-", type=click.Path(dir_okay=False, path_type=Path, allow_dash=True))
@@ -34,19 +34,44 @@ OUTPUT = click.option(
 )
 
 
-def read_source(source: Path) -> Iterator[Batch]:
-    """Read batches of lines from a file, or from stdin for `-`; plain or gzip."""
+def read_source(source: Path, *, block: int | None = None) -> Iterator[Batch]:
+    """Read batches of lines from a file, or from stdin for `-`; plain or gzip. `block`: bytes to read at once."""
     if source == STDIN:
-        return refuse_broken_pipe(read_batches(sys.stdin.buffer, name="stdin"))
-    return read_batches(source)
+        return refuse_broken_pipe(read_batches(sys.stdin.buffer, name="stdin", block=block))
+    return read_batches(source, block=block)
+
+
+def read_whole(source: Path) -> Iterator[Batch]:
+    """Read a source that an index is made of: one that ends too early, or may have, is `BadInput` at its end."""
+    yield from read_source(source)
+    refuse_silent_pipe()
 
 
 def refuse_broken_pipe(batches: Iterable[Batch]) -> Iterator[Batch]:
+    """Pass the lines of stdin on; `BadInput` when the command that wrote them did not end well."""
+    is_empty = True
     for batch in batches:
+        is_empty = False
         if batch[-1] == BROKEN:
-            message = "the command before this one in the pipe failed; see its message"
-            raise BadInput(message, reason="broken_pipe", source="stdin")
+            raise broken_pipe_error("the command before this one in the pipe failed; see its message")
         yield batch
+    end = pipe_end(sys.stdin)
+    if end == "writing":
+        raise broken_pipe_error("the command before this one in the pipe failed or was killed: this is not all of it")
+    if is_empty and end == "unknown":
+        click.get_current_context().meta[SILENT] = True
+
+
+def refuse_silent_pipe() -> None:
+    """Raise `BadInput` if nothing came through stdin, and nobody said that this is all."""
+    if click.get_current_context().meta.get(SILENT):
+        raise broken_pipe_error(
+            "nothing came through the pipe: the command before may have been killed; for an empty input use /dev/null"
+        )
+
+
+def broken_pipe_error(message: str) -> BadInput:
+    return BadInput(message, reason="broken_pipe", source="stdin")
 
 
 def source_name(source: Path) -> str:
@@ -59,9 +84,11 @@ def open_output(target: Path) -> Iterator[BinaryIO]:
     if target != STDOUT:
         target = target.resolve()  # a symlink stays; its target is written
         special = target.exists() and not target.is_file()  # a device or a pipe is written to, never replaced
-        with target.open("wb") if special else atomic.writing(target) as out:
+        with target.open("wb") if special else atomic.writing_unnamed(target) as out:
             yield out
+            refuse_silent_pipe()
         return
+    begin_writing(sys.stdout.buffer)
     try:
         yield sys.stdout.buffer
     except BrokenPipeError:
@@ -70,12 +97,15 @@ def open_output(target: Path) -> Iterator[BinaryIO]:
         mark_pipe_broken()
         raise
     sys.stdout.buffer.flush()
+    if not click.get_current_context().meta.get(SILENT):  # else the next command should not believe us, either
+        end_writing(sys.stdout.buffer)
 
 
 def mark_pipe_broken() -> None:
+    if not is_pipe(sys.stdout):
+        return
     try:
-        if stat.S_ISFIFO(os.fstat(sys.stdout.fileno()).st_mode):
-            sys.stdout.buffer.write(BROKEN)
-            sys.stdout.buffer.flush()
+        sys.stdout.buffer.write(BROKEN)
+        sys.stdout.buffer.flush()
     except OSError:
-        pass  # the reader is gone, or stdout is not a file
+        pass  # the reader is gone

@@ -10,7 +10,7 @@ import click
 import msgspec
 
 from webmill.cli.cdxj.indexes import open_zipnum
-from webmill.cli.cdxj.streams import INPUT, OUTPUT, STDIN, open_output, read_source, source_name
+from webmill.cli.cdxj.streams import INPUT, OUTPUT, STDIN, open_output, read_whole, source_name
 from webmill.cli.context import REJECTED, Context, finish, note, pass_context
 from webmill.cli.dry_run import dry_run_option, format_amount
 from webmill.cli.options import processes_option
@@ -100,7 +100,7 @@ def zipnum(
                 )
             else:
                 size = (shard_size << 20) if shard_size else SHARD_SIZE
-                batches, name = read_source(source), source_name(source)
+                batches, name = read_whole(source), source_name(source)
                 written = list(
                     write_shards(batches, target, lines=lines, shard_size=size, threads=threads, source=name)
                 )
@@ -126,7 +126,7 @@ def as_plain_file(source: Path, folder: Path) -> Iterator[Path]:
         yield source
         return
     with open_folder(folder) as fd, drafting(fd, what=str(folder)) as draft:
-        write_batches(read_source(source), draft.file)
+        write_batches(read_whole(source), draft.file)
         draft.file.flush()
         yield folder / draft.name
 
@@ -232,6 +232,6 @@ def parquet(*, source: Path, output: Path) -> None:
         if named <= REPORTED:
             note(f"{error}: {line[:80]!r}")
 
-    table = write_parquet(read_source(source), output, on_reject=reject, source=source_name(source))
+    table = write_parquet(read_whole(source), output, on_reject=reject, source=source_name(source))
     note(f"# {output}: {format_count(table.rows, 'row')}")
     finish(rejected=sum(table.rejected.values()), where="lines that are not captures were left out")

@@ -8,7 +8,7 @@ import click
 
 from webmill.cli.cdxj.streams import STDOUT, open_output, read_source, source_name
 from webmill.cli.context import note, warn
-from webmill.cli.dropin.lines import FILE, INPUT, OUTPUT, VERBOSE
+from webmill.cli.dropin.lines import BUFFER, FILE, INPUT, INPUT_OR_ARGUMENT, OUTPUT, VERBOSE, VERSION, choose_source
 from webmill.cli.param_types import ANY_COUNT
 from webmill.index.cdxj.blocklist import block, load_blocklist
 from webmill.index.cdxj.excessive import drop_excessive, find_excessive, load_excessive, remove_urlkeys
@@ -31,6 +31,7 @@ THRESHOLD = click.option(
 )
 @OUTPUT
 @VERBOSE
+@VERSION
 def blocklist(*, source: Path, listed: Path, output: Path, verbose: bool) -> None:
     """Drop the lines that match a rule of the blocklist."""
     rules = load_blocklist(listed)
@@ -44,11 +45,21 @@ def blocklist(*, source: Path, listed: Path, output: Path, verbose: bool) -> Non
     note(f"# Kept {tally.kept} lines, blocked {tally.removed} lines ({tally.removed_share:.1%})")
 
 
+class AutoByDefaultGroup(click.Group):
+    """Runs `auto` if no command is named: `filter-excessive-urls all.cdxj -o fewer.cdxj`."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        known = {*self.commands, *(name for option in self.get_params(ctx) for name in option.opts)}
+        return super().parse_args(ctx, args if not args or args[0] in known else ["auto", *args])
+
+
 @click.group(
     "filter-excessive-urls",
+    cls=AutoByDefaultGroup,
     invoke_without_command=True,
     epilog="Example: filter-excessive-urls auto -i all.cdxj -n 500 -o fewer.cdxj",
 )
+@VERSION
 @click.pass_context
 def excessive(ctx: click.Context) -> None:
     """Find or drop URLs with too many captures. The input must be sorted."""
@@ -83,19 +94,22 @@ def remove(*, source: Path, listed: Path, output: Path) -> None:
 
 
 @excessive.command(epilog="Example: filter-excessive-urls auto -i all.cdxj -n 500 -o fewer.cdxj")
-@INPUT
+@INPUT_OR_ARGUMENT
 @OUTPUT
 @THRESHOLD
+@BUFFER
 @VERBOSE
-def auto(*, source: Path, output: Path, threshold: int, verbose: bool) -> None:
+def auto(
+    *, named: Path | None, source: Path | None, output: Path, threshold: int, buffer: int | None, verbose: bool
+) -> None:
     """Find URLs with too many captures and drop them."""
+    source = choose_source(named, source)
     tally = FilterCounts()
     if verbose:
         note(f"# Dropping URLs with > {threshold} occurrences")
     with open_output(output) as out:
-        write_batches(
-            drop_excessive(read_source(source), limit=threshold, tally=tally, source=source_name(source)), out
-        )
+        lines = read_source(source, block=buffer)
+        write_batches(drop_excessive(lines, limit=threshold, tally=tally, source=source_name(source)), out)
     print_filter_counts(tally)
 
 

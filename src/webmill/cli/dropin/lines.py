@@ -8,9 +8,12 @@ from pathlib import Path
 
 import click
 
+from webmill import __version__
 from webmill.cli.cdxj.lines import add_chosen_fields
 from webmill.cli.cdxj.streams import STDIN, STDOUT, open_output, read_source
 from webmill.cli.context import note, warn
+from webmill.cli.options import together
+from webmill.cli.param_types import AT_LEAST_ONE
 from webmill.errors import NotFound
 from webmill.index.cdxj.add_fields import AddFieldCounts
 from webmill.index.cdxj.extract_field import FieldCounts, field_as_json, field_as_text
@@ -21,6 +24,14 @@ from webmill.index.lines import Batch, write_batches
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
 FILE_OR_DASH = click.Path(dir_okay=False, path_type=Path, allow_dash=True)
 INPUT = click.option("-i", "--input", "source", required=True, type=FILE_OR_DASH, help="CDXJ file, or - for stdin.")
+INPUT_OR_ARGUMENT = together(
+    click.argument("named", metavar="[INPUT]", required=False, type=FILE_OR_DASH),
+    click.option("-i", "--input", "source", type=FILE_OR_DASH, help="CDXJ file, or - for stdin; instead of INPUT."),
+)
+BUFFER = click.option(
+    "--buffer-size", "buffer", type=AT_LEAST_ONE, metavar="BYTES", help="Read so much at once, up to 1 MiB."
+)
+VERSION = click.version_option(__version__, package_name="webmill", message="%(prog)s (webmill %(version)s)")
 OUTPUT = click.option(
     "-o", "--output", type=FILE_OR_DASH, default=STDOUT, help="File to write, or - for stdout  [default: stdout]"
 )
@@ -28,16 +39,29 @@ VERBOSE = click.option("-v", "--verbose", is_flag=True, help="Print more on stde
 
 
 @click.command("merge-flat-cdxj", epilog="Example: merge-flat-cdxj all.cdxj cdxj/ --exclude '*.tmp'")
-@click.argument("output", type=FILE_OR_DASH)
-@click.argument("paths", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.argument("paths", nargs=-1, required=True, metavar="OUTPUT PATH...", type=click.Path(path_type=Path))
+@click.option("-o", "--output", type=FILE_OR_DASH, help="File to write; then all arguments are files to read.")
 @click.option("--exclude", multiple=True, metavar="GLOB", help="Skip files whose names match; repeatable.")
+@BUFFER
 @VERBOSE
 @click.option("-q", "--quiet", is_flag=True, help="Print nothing; overrides --verbose.")
-def merge(*, output: Path, paths: tuple[Path, ...], exclude: tuple[str, ...], verbose: bool, quiet: bool) -> None:
+@VERSION
+def merge(
+    *,
+    paths: tuple[Path, ...],
+    output: Path | None,
+    exclude: tuple[str, ...],
+    buffer: int | None,
+    verbose: bool,
+    quiet: bool,
+) -> None:
     """Merge sorted files into OUTPUT (- is stdout). A folder stands for all files in it."""
     tell = note if verbose and not quiet else silence
+    output, sources = (output, paths) if output else (paths[0], paths[1:])
+    if not sources:
+        raise click.UsageError("Missing argument 'PATH...'")
     files, left_out = [], 0
-    for path in paths:
+    for path in sources:
         kept, excluded = choose_files(path, exclude, tell=tell)
         files += kept
         left_out += excluded
@@ -46,7 +70,7 @@ def merge(*, output: Path, paths: tuple[Path, ...], exclude: tuple[str, ...], ve
     tell(f"[SUMMARY] Total: {len(files) + left_out} found, {left_out} excluded, {len(files)} included")
     tell(f"[MERGE] Starting merge of {len(files)} files...")
     with open_output(output) as out:
-        count = write_batches(merge_files(files), out)
+        count = write_batches(merge_files(files, block=buffer), out)
     tell(f"[MERGE] Complete: {count} lines written")
 
 
@@ -75,16 +99,34 @@ def silence(message: str) -> None:
     pass
 
 
+def choose_source(named: Path | None, source: Path | None) -> Path:
+    """Return the input, which is given by its option or as an argument."""
+    if (named is None) == (source is None):
+        raise click.UsageError("give one input: -i FILE, or - for stdin")
+    return source or named or STDIN
+
+
 @click.command("addfield-to-flat-cdxj", epilog="Example: addfield-to-flat-cdxj -i a.cdxj -o b.cdxj -f collection=X")
 @INPUT
 @OUTPUT
 @click.option("-f", "--field", "fields", multiple=True, metavar="KEY=VALUE", help="Field to add; repeatable.")
 @click.option("--function", type=FILE, help="Python file with addfield(surt_key, timestamp, json_data) -> dict.")
+@BUFFER
 @VERBOSE
-def add_field(*, source: Path, output: Path, fields: tuple[str, ...], function: Path | None, verbose: bool) -> None:
+@VERSION
+def add_field(
+    *,
+    source: Path,
+    output: Path,
+    fields: tuple[str, ...],
+    function: Path | None,
+    buffer: int | None,
+    verbose: bool,
+) -> None:
     """Add fields to the JSON of every line."""
     counts = AddFieldCounts()
-    added = add_chosen_fields(read_source(source), fields, function, read_pair=key_and_value, counts=counts)
+    lines = read_source(source, block=buffer)
+    added = add_chosen_fields(lines, fields, function, read_pair=key_and_value, counts=counts)
     if verbose:
         note(f"Adding {len(fields)} fields to CDXJ records" if fields else "Adding fields to CDXJ records...")
     with open_output(output) as out:
@@ -112,6 +154,7 @@ def key_and_value(text: str) -> tuple[str, str]:
     "-s", "--skip-missing", is_flag=True, help="Print nothing where the field is missing; overrides --default."
 )
 @VERBOSE
+@VERSION
 def extract_field(
     *, source: Path, name: str, raw: bool, default: str | None, skip_missing: bool, verbose: bool
 ) -> None:

@@ -12,7 +12,7 @@ import click
 from webmill.cli.cdxj.paths import read_path_index, read_path_lists
 from webmill.cli.cdxj.streams import STDOUT, open_output
 from webmill.cli.context import note, warn
-from webmill.cli.dropin.lines import FILE_OR_DASH, VERBOSE
+from webmill.cli.dropin.lines import FILE_OR_DASH, VERBOSE, VERSION
 from webmill.cli.options import together
 from webmill.cli.param_types import ANY_COUNT, AT_LEAST_ONE
 from webmill.errors import NotFound
@@ -28,7 +28,8 @@ HERE = ("localhost", "127.0.0.1", "::1")
 
 def redis_options(command: Callable[..., None]) -> Callable[..., None]:
     options = [
-        click.option("-k", "--redis-key", "key", required=True, metavar="NAME", help="Name of the Redis hash."),
+        click.option("-k", "--redis-key", "key", metavar="NAME", help="Name of the Redis hash."),
+        click.option("--collection", metavar="NAME", help="Same as -k pathindex:NAME."),
         click.option("--host", default="localhost", show_default=True, help="Host of Redis."),
         click.option("--port", default=6379, show_default=True, type=AT_LEAST_ONE, help="Port of Redis."),
         click.option("--db", default=0, show_default=True, type=ANY_COUNT, help="Number of the database."),
@@ -50,6 +51,7 @@ def redis_options(command: Callable[..., None]) -> Callable[..., None]:
         click.option("--timeout", default=10, show_default=True, type=AT_LEAST_ONE, help="Seconds to wait for Redis."),
         click.option("--clear", is_flag=True, help="Replace the hash, atomically, when everything is loaded."),
         VERBOSE,
+        VERSION,
     ]
     return together(*options)(command)
 
@@ -61,6 +63,7 @@ def redis_options(command: Callable[..., None]) -> Callable[..., None]:
 @click.option("-d", "--folder", type=FOLDER, help="Folder of lists (*.txt), instead of -i.")
 @click.option("--output-separator", "separator", default="\t", help="Separator between name and path  [default: TAB]")
 @VERBOSE
+@VERSION
 def make_path_index(*, sources: tuple[Path, ...], folder: Path | None, separator: str, verbose: bool) -> None:
     """Turn lists of paths or URLs into lines of file name and path, in the same order."""
     if bool(sources) == bool(folder):
@@ -78,14 +81,19 @@ def make_path_index(*, sources: tuple[Path, ...], folder: Path | None, separator
 
 
 @click.command("path-index-to-redis", epilog="Example: path-index-to-redis -i path-index.txt -k pathindex:AWP")
+@click.argument("named", nargs=-1, metavar="[INPUT]...", type=FILE_OR_DASH)
 @INPUTS
 @redis_options
 @click.option("--dry-run", is_flag=True, help="Read and check the input, but change nothing.")
-def load_redis(*, sources: tuple[Path, ...], dry_run: bool, verbose: bool, **place: Any) -> None:
+def load_redis(
+    *, named: tuple[Path, ...], sources: tuple[Path, ...], dry_run: bool, verbose: bool, **place: Any
+) -> None:
     """Load lines of file name and path into a Redis hash. Of several paths, the first is used, as pywb reads one."""
+    sources += named
     if not sources:
         raise click.UsageError("Missing option '-i'")
     pairs = first_paths(read_path_index(sources))
+    choose_hash(place)
     if dry_run:
         note("# DRY RUN MODE - No data will be written to Redis")
         count = sum(1 for _ in pairs)
@@ -100,8 +108,17 @@ def load_redis(*, sources: tuple[Path, ...], dry_run: bool, verbose: bool, **pla
 @redis_options
 def make_and_load(*, folder: Path, verbose: bool, **place: Any) -> None:
     """Load lists of paths or URLs into a Redis hash."""
+    choose_hash(place)
     count = fill_redis(first_paths(read_path_lists(find_lists(folder))), **place)
     note(f"[SUCCESS] {count} entries" if verbose else f"# Entries submitted: {count}")
+
+
+def choose_hash(place: dict[str, Any]) -> None:
+    """Put the name of the hash into `place`, where it may be given in two ways."""
+    collection = place.pop("collection")
+    if (place["key"] is None) == (collection is None):
+        raise click.UsageError("Missing option '-k' / '--redis-key'.")
+    place["key"] = place["key"] or f"pathindex:{collection}"
 
 
 def first_paths(entries: Iterable[WarcLocation]) -> Iterator[tuple[bytes, bytes]]:

@@ -9,6 +9,7 @@ import click
 
 from webmill.cli.cdxj.streams import STDOUT, open_output
 from webmill.cli.context import note, warn
+from webmill.cli.dropin.lines import VERSION
 from webmill.cli.param_types import ANY_COUNT
 from webmill.compat.replay.search import (
     AnyIndexFile,
@@ -61,6 +62,7 @@ Filters:
 @click.option("--skip-errors", is_flag=True, help="Skip files that cannot be read.")
 @click.option("-v", "--verbose", is_flag=True, help="Print more on stderr.")
 @click.option("--progress", is_flag=True, help="Print the name of each file on stderr.")
+@VERSION
 def search(
     *,
     files: tuple[str, ...],

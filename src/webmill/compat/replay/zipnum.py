@@ -50,8 +50,8 @@ def write_named_index(
     shard_size: int,
     threads: int,
     source: str,
-) -> int:
-    """Write sorted lines as an index into the folder, in place of one of these names; return the number of shards."""
+) -> list[ZipNumShard]:
+    """Write sorted lines as an index into the folder, in place of one of these names; return its shards."""
     atomic.make_folder(folder)
     with TemporaryDirectory(dir=folder, prefix=RESERVED) as aside:
         shards = write_index(batches, Path(aside), lines=lines, shard_size=shard_size, threads=threads, source=source)
@@ -61,7 +61,7 @@ def write_named_index(
     with atomic.writing(folder / names.idx) as file:
         file.writelines(map(format_summary_line, number_blocks(shards, written)))
     remove_old_shards(folder, names.base, kept=set(written))
-    return len(written)
+    return shards
 
 
 def move_shards(shards: list[ZipNumShard], aside: Path, folder: Path, *, base: str) -> list[str]:

@@ -45,13 +45,13 @@ class MergeRange:
     high: bytes | None = None
 
 
-def merge(paths: Iterable[Path]) -> Iterator[Batch]:
-    """Yield all lines of sorted files in order, with repeats."""
-    return merge_range(MergeRange(pieces=tuple(FileRange(Path(path)) for path in paths)))
+def merge(paths: Iterable[Path], *, block: int | None = None) -> Iterator[Batch]:
+    """Yield all lines of sorted files in order, with repeats. `block`: bytes to read of a file at once."""
+    return merge_range(MergeRange(pieces=tuple(FileRange(Path(path)) for path in paths)), block=block)
 
 
-def merge_range(part: MergeRange) -> Iterator[Batch]:
-    block = max(SMALLEST_BLOCK, min(BLOCK, HELD // max(1, len(part.pieces))))
+def merge_range(part: MergeRange, *, block: int | None = None) -> Iterator[Batch]:
+    block = min(block or max(SMALLEST_BLOCK, min(BLOCK, HELD // max(1, len(part.pieces)))), MAX_LINE)
     return merge_batches([_lines_of(piece, part, block=block) for piece in part.pieces])
 
 
