@@ -1,26 +1,33 @@
-"""The template as a stack in MiniStack, with IAM enforced: one cycle from the board list to `latest.json`."""
+"""The template as a stack in MiniStack, with IAM enforced: a cycle from the board list to `latest.json` and search."""
 
 from __future__ import annotations
 
 import io
 import json
+import secrets
 import shutil
 import tempfile
 import time
 import zipfile
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import boto3
 import pytest
 from botocore.config import Config
+from botocore.exceptions import ClientError
 
 from tests.aws.site import serving
 from tests.services import CannotStart, ministack
+from webmill.errors import Misconfigured, NotFound
 from webmill.infra.queue.sqs import SqsQueue
+from webmill.search.backends import open_search
+from webmill.search.base import SearchRequest
+from webmill.search.query import parse
 
-pytestmark = [pytest.mark.server("aws"), pytest.mark.slow]
+pytestmark = [pytest.mark.server("aws"), pytest.mark.server("meilisearch"), pytest.mark.slow]
 
 ROOT = Path(__file__).parent.parent.parent
 TEMPLATE = ROOT / "deploy" / "aws" / "template.yaml"
@@ -32,24 +39,30 @@ BATCHES = {"Effect": "Allow", "Action": ["sqs:SendMessageBatch", "sqs:ChangeMess
 
 
 class Stack:
-    def __init__(self, endpoint: str) -> None:
+    def __init__(self, endpoint: str, *, region: str = "us-east-1") -> None:
         self.endpoint = endpoint
+        keys = {**KEYS, "region_name": region}
         session, config = (
             boto3.session.Session(),
             Config(proxies={}, read_timeout=LONG, retries={"total_max_attempts": 1}),
         )
         self._clients: dict[str, Any] = {
-            name: session.client(name, endpoint_url=endpoint, config=config, **KEYS)
-            for name in ("s3", "cloudformation", "lambda", "iam")
+            name: session.client(name, endpoint_url=endpoint, config=config, **keys)
+            for name in ("s3", "cloudformation", "lambda", "iam", "events")
         }
         self.s3 = self._clients["s3"]
         self.outputs: dict[str, str] = {}
 
-    def deploy(self) -> None:
+    def in_region(self, region: str) -> Stack:
+        return Stack(self.endpoint, region=region)
+
+    def upload_code(self) -> None:
         self.s3.create_bucket(Bucket="code")
         self.s3.put_object(Bucket="code", Key="webmill.zip", Body=package())
+
+    def deploy(self, **parameters: str) -> None:
         given = {"Contact": "test@example.org", "CodeBucket": "code", "DelaySeconds": "0", "Attempts": "2"}
-        given["Schedule"] = "rate(1 day)"
+        given |= {"Schedule": "rate(1 day)", **parameters}
         cloud = self._clients["cloudformation"]
         cloud.create_stack(
             StackName=STACK,
@@ -93,8 +106,13 @@ class Stack:
     def get(self, key: str) -> Any:
         return json.loads(self.s3.get_object(Bucket=self.bucket, Key=key)["Body"].read())
 
+    def stop_schedules(self) -> None:
+        """From now on the storage's events alone call the functions."""
+        events = self._clients["events"]
+        for rule in events.list_rules()["Rules"]:
+            events.disable_rule(Name=rule["Name"])
+
     def published(self) -> dict[str, Any] | None:
-        self.call("aggregator")
         found = self.s3.list_objects_v2(Bucket=self.bucket, Prefix="latest.json").get("Contents")
         return dict(self.get("latest.json")) if found else None
 
@@ -116,6 +134,19 @@ def package() -> bytes:
             if file.is_file() and "__pycache__" not in file.parts:
                 archive.write(file, file.relative_to(ROOT / "src"))
     return data.getvalue()
+
+
+def indexed(url: str) -> dict[str, Any] | None:
+    """Return the titles of what is found by a word of all texts; None before the indexer has filled the index."""
+    try:
+        engine = open_search(url, create=False)
+    except (NotFound, Misconfigured):  # not there, or being made
+        return None
+    with closing(engine):
+        if ">" in (engine.cursor() or ">"):
+            return None
+        found = engine.search(SearchRequest(query=parse("about"), limit=100))
+        return {hit.id: hit.document.title for hit in found.hits}
 
 
 def wait_for(look: Callable[[], dict[str, Any] | None]) -> dict[str, Any]:
@@ -144,8 +175,19 @@ def stack() -> Iterator[Stack]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def test_the_stack_is_made_and_a_cycle_ends_in_a_version(stack: Stack) -> None:
-    stack.deploy()
+@pytest.fixture
+def search_url(meilisearch_url: str) -> str:
+    return f"{meilisearch_url}/{STACK}{secrets.token_hex(4)}"
+
+
+def test_the_stack_is_made_and_a_cycle_ends_in_a_version_and_in_the_search_index(stack: Stack, search_url: str) -> None:
+    stack.upload_code()
+    with pytest.raises(ClientError, match="TlsPolicy=cloudfront-default"):
+        stack.deploy()
+    with pytest.raises(ClientError, match=r"web-acl\.yaml"):
+        stack.in_region("eu-central-1").deploy(TlsPolicy="cloudfront-default")
+    stack.deploy(TlsPolicy="cloudfront-default", SearchUrl=search_url, Layout="uring")
+    stack.stop_schedules()
     with pytest.raises(AssertionError, match=r"(?i)forbidden|privileges"):
         stack.call("orchestrator")  # the bucket refuses what is not encrypted
     stack.loosen()
@@ -154,11 +196,12 @@ def test_the_stack_is_made_and_a_cycle_ends_in_a_version(stack: Stack) -> None:
         site.broken = {"c-board"}
         stack.s3.put_object(Bucket=stack.bucket, Key="config/siteMap.json", Body=site.site_map())
         assert stack.call("orchestrator")["jobs"] == 3
-        pointer = wait_for(stack.published)  # the workers are called by the queue, the aggregator by its schedule, too
+        pointer = wait_for(stack.published)  # workers are called by the queue, the aggregator by the end of the batch
     version = f"snapshots/{pointer['version']}"
-    titles = {item["metadata"]["title"] for item in stack.get(f"{version}/index/all.json")["items"]}
-    assert titles == {f"{campus} {at}" for campus in "ab" for at in range(1, 5)}
+    listed = stack.get(f"{version}/index/all.json")
+    assert {item["title"] for item in listed} == {f"{campus} {at}" for campus in "ab" for at in range(1, 5)}
     assert {error["source"] for error in stack.get(f"{version}/aux/errors.json")} == {"c-board"}
+    assert wait_for(lambda: indexed(search_url)) == {item["id"]: item["title"] for item in listed}
     queue = stack.queue()
     try:
         assert ["503" in buried.reason for buried in queue.dead_letters()] == [True]

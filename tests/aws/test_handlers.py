@@ -13,6 +13,7 @@ import boto3
 import pytest
 from botocore.config import Config
 
+from tests.aws.bucket_policy import enforcing_policy
 from tests.aws.site import Site, serving
 from tests.services.sqs_bench import event_of
 from webmill.aws import handlers, settings
@@ -187,6 +188,63 @@ def test_a_message_that_came_before_its_time_is_left_alone(amazon: Amazon, site:
     assert handlers.open_resources().queue.stats().delayed == 1
 
 
+def test_the_last_worker_announces_the_end_of_the_batch(amazon: Amazon, site: Site) -> None:
+    run = handlers.orchestrate({}, Minutes())["run"]
+    end = f"snapshots/_runs/{run}/end-of-batch.json"
+    deadline = time.monotonic() + LONG
+    while end not in amazon.keys("snapshots/_runs/"):
+        amazon.deliver()
+        assert time.monotonic() < deadline
+    record = {"messageId": "1", "body": json.dumps({"Records": [{"s3": {"object": {"key": end}}}]})}
+    (outcome,) = handlers.aggregate({"Records": [record]}, Minutes())["ended"]  # as the queue of ends calls it
+    assert (outcome["run"], outcome["missing"]) == (run, 0)
+    assert not amazon.keys("snapshots/_runs/")
+
+
+def test_the_age_of_the_pointer_is_a_metric_and_an_unchanged_run_makes_it_young(
+    amazon: Amazon, site: Site, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("WEBMILL_AWS_STACK", "notices")
+    handlers.aggregate({}, Minutes())
+    assert ages(capfd) == []  # nothing is published
+    amazon.cycle()
+    assert [age < LONG for age in ages(capfd)] == [True]
+    pointer = amazon.get("latest.json")
+    amazon.put("latest.json", json.dumps({**pointer, "updated_at": "2026-01-01T00:00:00Z"}).encode())
+    handlers.aggregate({}, Minutes())
+    assert [age > 1000 for age in ages(capfd)] == [True]
+    outcome = amazon.cycle()
+    assert (outcome["is_new"], outcome["version"]) == (False, pointer["version"])
+    assert ages(capfd)[-1] < LONG
+
+
+def ages(capfd: pytest.CaptureFixture[str]) -> list[float]:
+    """Return the values that CloudWatch would take from the log since the last call."""
+    events = [json.loads(line) for line in capfd.readouterr().err.splitlines() if line.startswith("{")]
+    metrics = [event for event in events if "_aws" in event]
+    for event in metrics:
+        (metric,) = event["_aws"]["CloudWatchMetrics"]
+        assert (metric["Namespace"], metric["Dimensions"]) == (handlers.METRICS, [["Stack"]])
+        assert event["Stack"] == "notices"
+    return [event[metric["Name"]] for event in metrics for metric in event["_aws"]["CloudWatchMetrics"][0]["Metrics"]]
+
+
+def test_a_cycle_works_where_a_blob_may_be_written_only_if_it_is_absent(
+    amazon: Amazon, site: Site, aws_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with enforcing_policy(aws_url) as front:
+        monkeypatch.setenv("WEBMILL_AWS_STORAGE", f"s3://{amazon.name}?region=us-east-1&endpoint={front.url}")
+        assert amazon.cycle()["counts"]["blobs_written"] == 15
+        assert (len(set(front.blobs)), front.denied) == (15, [])
+        hash_ = amazon.index()["items"][0]["hash"]
+        trashed = amazon.s3.get_object(Bucket=amazon.name, Key=f"blobs/sha256/{hash_}.json")["Body"].read()
+        amazon.put(f"snapshots/_trash/{hash_}.json", trashed)
+        amazon.s3.delete_object(Bucket=amazon.name, Key=f"blobs/sha256/{hash_}.json")
+        amazon.cycle()  # it is taken from the trash
+        assert front.denied == []
+    assert f"blobs/sha256/{hash_}.json" in amazon.keys("blobs/")
+
+
 @pytest.mark.soak
 def test_a_drop_is_refused_unless_it_is_forced(amazon: Amazon, site: Site) -> None:
     amazon.cycle()
@@ -219,9 +277,15 @@ def test_an_environment_that_cannot_work_is_refused(wrong: dict[str, str], told:
         "WEBMILL_HTTP_CONTACT": "me@example.org",
         "WEBMILL_AWS_STORAGE": "s3://b",
     }
-    assert settings.read_environment(right).settings.storage == "s3://b"
+    assert settings.check_publisher(settings.read_environment(right)).settings.storage == "s3://b"
     with pytest.raises(Misconfigured, match=told):
-        settings.read_environment({**right, **wrong})
+        settings.check_publisher(settings.read_environment({**right, **wrong}))
+
+
+def test_an_indexer_without_a_search_server_is_refused() -> None:
+    around = settings.read_environment({"WEBMILL_AWS_STORAGE": "s3://b", "WEBMILL_SEARCH_URL": "search"})
+    with pytest.raises(Misconfigured, match="WEBMILL_SEARCH_URL"):
+        settings.check_indexer(around)
 
 
 def test_another_endpoint_is_for_both_unless_they_name_their_own() -> None:

@@ -1,6 +1,10 @@
-"""The three functions of a publisher on Lambda, as deploy/aws/template.yaml calls them.
+"""The functions of a publisher on Lambda, as deploy/aws/template.yaml calls them.
 
-    schedule ─▶ orchestrate ─▶ SQS ─▶ work ─▶ fragments in S3 ─▶ aggregate ◀─ every minute
+    schedule ─▶ orchestrate ─▶ SQS ─▶ work ─▶ fragments in S3 ─▶ aggregate ─▶ latest.json ─▶ index ─▶ search server
+                                               end-of-batch.json ─┘ └─ every minute
+
+S3 tells of two files: the last worker of a run writes `end-of-batch.json`, which calls the aggregator, and
+`latest.json` calls the indexer. The aggregator is called every minute as well: a run may end by its deadline.
 
 Boards of one host are one group of the queue, so that two environments never read one host at the same time: between
 requests to a host there is its delay, here by the gates in /tmp, and from one environment to the next by a pause.
@@ -40,13 +44,17 @@ from webmill.infra.queue.sqs_consumer import SqsConsumer
 from webmill.infra.storage.backends import open_versions
 from webmill.infra.storage.base import Storage
 from webmill.infra.user_agent import user_agent
-from webmill.publish.fragments import open_runs
-from webmill.publish.publication import PublishOptions
+from webmill.pipeline.progress import progress_to
+from webmill.pipeline.publish.due import confirmed_at, record_check
+from webmill.pipeline.search.collection import update_index
+from webmill.publish.fragments import announce_end, open_runs
+from webmill.publish.publication import PublishOptions, utc_now
 
 log = logging.getLogger(__name__)
 
 Event = Mapping[str, Any]
 Answer = dict[str, Any]
+METRICS = "webmill"  # the namespace in CloudWatch
 LAST_SECONDS = 30.0  # of an invocation, to settle what is at hand
 
 
@@ -87,7 +95,7 @@ class LambdaResources(NamedTuple):
 @cache
 def open_resources() -> LambdaResources:
     logs.configure(verbosity=1, form="json")
-    around = environment.read_environment(os.environ)
+    around = environment.check_publisher(environment.read_environment(os.environ))
     queue = SqsQueue(
         around.queue.url, max_attempts=around.queue.attempts, lease=around.queue.lease, group_of=host_of_job
     )
@@ -127,7 +135,20 @@ def work(event: Event, context: LambdaContext) -> Answer:
         workers = BoardWorkers(storage, handed, reader, labour)
         results = workers.run(stop=threading.Event(), is_over=lambda: True)
     log.info("boards were read", extra=dict(results))
+    announce_ends(storage, queue)
     return {"batchItemFailures": [{"itemIdentifier": id_} for id_ in handed.unsettled()]}
+
+
+def announce_ends(storage: Storage, queue: SqsQueue) -> None:
+    """Announce runs whose jobs are all done. Looked for once the queue seems empty: listing fragments costs money."""
+    waiting = queue.stats()
+    if waiting.ready or waiting.delayed:
+        return
+    for run in open_runs(storage):
+        try:
+            announce_end(storage, run)
+        except (NotFound, Conflict):  # published meanwhile; or its end was announced already
+            continue
 
 
 def aggregate(event: Event, context: LambdaContext) -> Answer:  # noqa: ARG001
@@ -149,8 +170,35 @@ def aggregate(event: Event, context: LambdaContext) -> Answer:  # noqa: ARG001
             waiting.append(run)
         else:
             ended.append(msgspec.json.decode(msgspec.json.encode(outcome)))
+            if outcome.version and not outcome.is_new:
+                record_check(storage, utc_now())
             log.info("a run has ended", extra={"run": run, "version": outcome.version, "refused": outcome.refused})
+    report_age(storage, stack=around.settings.stack)
     return {"ended": ended, "waiting": waiting}
+
+
+def report_age(storage: Storage, *, stack: str) -> None:
+    """Log the seconds since `latest.json` was written or found up to date, as a metric of CloudWatch (EMF)."""
+    now, confirmed = utc_now(), confirmed_at(storage)
+    if not stack or confirmed is None:
+        return
+    metric = {"Namespace": METRICS, "Dimensions": [["Stack"]], "Metrics": [{"Name": "LatestAge", "Unit": "Seconds"}]}
+    about = {"Timestamp": int(now.timestamp() * 1000), "CloudWatchMetrics": [metric]}
+    age = max(0.0, (now - confirmed).total_seconds())
+    log.info("age of latest.json", extra={"_aws": about, "Stack": stack, "LatestAge": age})
+
+
+def index(event: Event, context: LambdaContext) -> Answer:  # noqa: ARG001
+    """Brings the search index to the live version: what changed since the version that it has is sent."""
+    logs.configure(verbosity=1, form="json")
+    around = environment.check_indexer(environment.read_environment(os.environ))
+    scratch = Path(around.settings.scratch)
+    scratch.mkdir(parents=True, exist_ok=True)
+    done = update_index(scratch, around.search, progress=progress_to(None), storage=around.settings.storage)
+    fed = done.fed
+    log.info("the search index is up to date", extra={"version": fed.version, "documents": done.documents})
+    told = {"version": fed.version, "changed": fed.changed, "removed": fed.removed, "skipped": len(fed.skipped)}
+    return {**told, "documents": done.documents}
 
 
 def read_boards(around: environment.LambdaEnvironment, storage: Storage) -> BoardList:
@@ -161,7 +209,10 @@ def read_boards(around: environment.LambdaEnvironment, storage: Storage) -> Boar
 def publish_options(around: environment.LambdaEnvironment, found: BoardList, event: Event) -> PublishOptions:
     """Indexed by all that boards have in common; there are too many boards to be worth a file each."""
     return PublishOptions(
-        facets=facet_names(found), force=event.get("force") is True, most_lost=around.settings.most_lost
+        facets=facet_names(found),
+        force=event.get("force") is True,
+        most_lost=around.settings.most_lost,
+        layout=around.layout,
     )
 
 

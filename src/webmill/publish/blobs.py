@@ -177,7 +177,10 @@ def restore(storage: Storage, hash_: str, *, mirrors: Sequence[Readable] = ()) -
             data = _checked(source.read(key), hash_, key=key)
         except (NotFound, BadInput):
             continue
-        storage.write(blob_key(hash_), data)
+        try:
+            storage.write(blob_key(hash_), data, condition=Absent())
+        except Conflict:  # a damaged one is there
+            storage.write(blob_key(hash_), data)
         return True
     return False
 

@@ -33,6 +33,7 @@ from webmill.publish.types import PublishedItem, PublishProblem, decode, encode
 from webmill.publish.write_once import write_once
 
 NOTES = "meta/notes.json"
+END_OF_BATCH = "end-of-batch.json"
 _MAX_PROBLEMS = 20  # in a summary; all are in `aux/errors.json`
 _FRAGMENTS, _GIVEN_UP = "fragments", "given-up"
 
@@ -156,6 +157,18 @@ def read_progress(storage: Storage, plan: RunPlan) -> RunProgress:
     missing = tuple(job for job in plan.jobs if _name(job.id) not in over)
     failed = sum(_name(job.id) in over and _name(job.id) not in done for job in plan.jobs)
     return RunProgress(len(plan.jobs), missing, failed)
+
+
+def announce_end(storage: Storage, run: str) -> bool:
+    """Write `end-of-batch.json` of a run if no job of it is missing. Return whether it has ended.
+
+    For storages that tell of new files: whoever publishes runs need not ask again and again.
+    """
+    plan = read_plan(storage, run)
+    if not read_progress(storage, plan).is_complete:
+        return False
+    write_once(storage, f"{RUNS}{check_run(run)}/{END_OF_BATCH}", encode({"run": run}))
+    return True
 
 
 def read_fragments(storage: Readable, plan: RunPlan) -> Iterator[tuple[RunJob, Fragment | None]]:

@@ -20,6 +20,7 @@ from webmill.pipeline.documents import is_document_file
 from webmill.publish import history
 from webmill.publish.keys import LAST_CHECK
 from webmill.publish.manifest import read_file
+from webmill.publish.pointer import read_pointer
 from webmill.publish.types import Version, decode, encode
 from webmill.publish.version import STATS, VersionStats
 
@@ -70,6 +71,15 @@ def last_checked_at(storage: Storage, *, now: datetime) -> datetime | None:
         return max((at for at in [version_counts(storage, newest).started_at, *looks] if at <= now), default=None)
     except WebmillError:  # publishing tells what is wrong
         return None
+
+
+def confirmed_at(storage: Storage) -> datetime | None:
+    """Return when the live version was published, or last found to hold everything; None before the first."""
+    try:
+        published = read_pointer(storage).updated_at
+    except NotFound:
+        return None
+    return max([published, *_recorded_checks(storage)])
 
 
 def record_check(storage: Storage, at: datetime) -> None:
