@@ -22,7 +22,8 @@ from webmill.collection import Collection
 from webmill.crawl.page.tags import attributes_of, read_tags
 from webmill.errors import BadInput
 from webmill.formats.cdx.cdxj import parse
-from webmill.formats.html.charset import decode_as, decode_page
+from webmill.formats.encodings import decode_as
+from webmill.formats.html.charset import decode_page
 from webmill.formats.url import normalise as urls
 from webmill.index.zipnum.writer import write_index
 from webmill.serve.api.search_params import read_search_params

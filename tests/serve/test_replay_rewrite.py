@@ -6,6 +6,7 @@ import re
 from itertools import islice
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -133,10 +134,20 @@ def test_a_style_sheet_leads_into_the_archive(sheet: str, rewritten: str) -> Non
 
 def test_bytes_of_any_encoding_stay_and_links_mean_what_they_mean_in_it() -> None:
     page = "<p>한글\xff</p><a href='/길?말=말#말'>".encode("euc-kr", "ignore") + b"\x80\xff<b>"
-    written = rewrite_html(page.decode("latin-1"), LINKS, encoding=PageEncoding("euc-kr")).encode("latin-1")
+    links = msgspec.structs.replace(LINKS, encoding="euc-kr")
+    written = rewrite_html(page.decode("latin-1"), links, encoding=PageEncoding("euc-kr")).encode("latin-1")
     path, query = "%EA%B8%B8", "".join(f"%{byte:02X}" for byte in "말".encode("euc-kr"))
-    link = f'<a href="{SITE}/{path}?{query}={query}#{query}">'.encode()
+    link = f'<a href="{SITE}/{path}?{query}={query}#%EB%A7%90">'.encode()
     assert written == "<p>한글</p>".encode("euc-kr") + link + b"\x80\xff<b>"
+
+
+@pytest.mark.parametrize(
+    ("encoding", "href", "query"),
+    [("euc-jp", "?q=&#9312;", "%AD%A1"), ("iso-2022-jp", "?q=①", "%1B$B-!%1B(B"), ("utf-8", "?q=é", "%C3%A9")],
+)
+def test_a_query_is_the_one_that_the_browser_sent(encoding: str, href: str, query: str) -> None:
+    links = msgspec.structs.replace(LINKS, encoding=encoding)
+    assert f'?q={query}"' in rewrite_html(f"<a href='{href}'>", links)
 
 
 @pytest.mark.parametrize("between", [",", " ", ", "])

@@ -17,7 +17,8 @@ import msgspec
 
 from webmill.archive.identify import HTML, XHTML
 from webmill.archive.language_detection import LanguageDetector
-from webmill.formats.html.charset import decode_page, iana_name
+from webmill.formats.encodings import iana_name
+from webmill.formats.html.charset import decode_page
 
 MAX_PAGE_BYTES = 1 << 17
 PAGES = frozenset({HTML, XHTML})

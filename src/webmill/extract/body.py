@@ -20,7 +20,8 @@ from webmill.extract.content import (
 from webmill.extract.extractors import WITHOUT_HTML, extract_text
 from webmill.extract.kinds import ContentKind
 from webmill.extract.recipe import Recipe
-from webmill.formats.html.charset import decode_page, iana_name
+from webmill.formats.encodings import iana_name
+from webmill.formats.html.charset import decode_page
 from webmill.formats.html.head import read_head
 from webmill.formats.html.page import HtmlPage, read_html
 from webmill.formats.html.published_date import find_published_date

@@ -17,7 +17,8 @@ import msgspec
 from webmill.errors import BadInput
 from webmill.extract.cleaning import clean_text
 from webmill.extract.kinds import ContentKind
-from webmill.formats.html.charset import decode_page, decode_plain, iana_name
+from webmill.formats.encodings import iana_name
+from webmill.formats.html.charset import decode_page, decode_plain
 from webmill.formats.html.links import HtmlLink
 from webmill.formats.html.page import MAX_PAGE
 from webmill.formats.html.plain_text import PlainText

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from webmill.archive.identify import identify_media_type
-from webmill.formats.html.charset import _ENCODINGS, iana_name
+from webmill.formats.encodings import _ENCODINGS, iana_name
 from webmill.formats.warc.http_records import read_response
 from webmill.formats.warc.reader import read_records
 from webmill.model import Record

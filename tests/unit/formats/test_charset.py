@@ -6,7 +6,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from webmill.formats.html.charset import charset_label, decode_as, decode_page, lookup_encoding
+from tests.unit.formats.meta_pages import PAGES
+from webmill.formats.encodings import decode_as, lookup_encoding
+from webmill.formats.html.charset import charset_label, decode_page
 
 HTML = "text/html; charset="
 
@@ -98,8 +100,9 @@ def test_a_declaration_in_the_page_is_found(meta: bytes) -> None:
     assert (page.text[-3:], page.encoding, page.source) == ("мир", "koi8-r", "meta")
 
 
-def test_a_declaration_after_1024_bytes_is_not_read() -> None:
-    assert decode_page(b" " * 1024 + b"<meta charset=koi8-r>").source == "fallback"
+@pytest.mark.parametrize("page", PAGES)
+def test_a_declaration_counts_where_it_does_in_browsers(page: bytes) -> None:
+    assert decode_page(page, content_type="text/html").encoding == PAGES[page]
 
 
 def test_a_page_that_calls_itself_utf16_in_ascii_is_utf8() -> None:

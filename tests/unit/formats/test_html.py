@@ -205,6 +205,7 @@ def test_an_open_reference_in_an_attribute_is_left_alone_before_a_letter_or_an_e
 
 
 def test_numbers_that_are_no_characters_become_the_replacement_character() -> None:
+    assert decode_text("&#x81;&#x8d;&#143;&#x80;") == "\x81\x8d\x8f€"  # five that windows-1252 lacks stay
     assert decode_text("&#xD800;&#x110000;&#99999999999999999999;&#0;") == "\ufffd" * 4
 
 

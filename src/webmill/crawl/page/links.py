@@ -14,16 +14,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from urllib.parse import quote
 
 import msgspec
 
 from webmill.crawl.page.tags import attributes_of, href_of, read_tags
 from webmill.crawl.page.url_joining import Joiner, join_or_none, normalise, without_user
 from webmill.errors import BadInput
-from webmill.formats.html.charset import decode_page, encode_as
+from webmill.formats.html.charset import decode_page
 from webmill.formats.html.entities import decode_text
-from webmill.formats.url.normalise import MAX_URL
+from webmill.formats.url.query_encoding import encode_query
 
 MAX_LINKS = 10_000
 MAX_PAGE = 8 << 20  # bytes that are looked at
@@ -221,32 +220,7 @@ def joiner_of(own: Joiner, base: str | None, flaws: list[str]) -> Joiner:
 
 
 def join_written(join: Joiner, href: str, encoding: str) -> str | None:
-    if not href.isascii():
-        href = _with_encoded_query(href, encoding)
-    return join_or_none(join, href)
-
-
-def _with_encoded_query(href: str, encoding: str) -> str:
-    """A query is sent in the encoding of its page (URL standard, percent-encode after encoding): old servers expect it.
-
-    What the encoding lacks becomes `&#NNN;`, and that escaped. The path is always UTF-8.
-    """
-    if encoding.startswith(("utf", "replacement", "x-user-defined")) or len(href) > MAX_URL:
-        return href
-    address, hash_mark, fragment = href.partition("#")
-    path, mark, query = address.partition("?")
-    if query.isascii():
-        return href
-    return path + mark + "".join(_escaped(letter, encoding) for letter in query) + hash_mark + fragment
-
-
-def _escaped(letter: str, encoding: str) -> str:
-    if letter.isascii():
-        return letter
-    try:
-        return quote(encode_as(letter, encoding))
-    except UnicodeEncodeError:
-        return f"%26%23{ord(letter)}%3B"
+    return join_or_none(join, encode_query(href, encoding))
 
 
 def links_of_field(value: str, relations: Iterable[str]) -> Iterator[str]:

@@ -14,8 +14,8 @@ _NAMED = {name[:-1]: text for name, text in html5.items() if name.endswith(";")}
 _OLD = {name: text for name, text in html5.items() if not name.endswith(";")}
 _MAX_OLD = max(map(len, _OLD))
 _GLUE = frozenset("=-_")
-# 80 to 9F are control characters that nobody means: browsers read them as windows-1252.
-_WINDOWS = {byte: bytes((byte,)).decode("cp1252", "replace") for byte in range(0x80, 0xA0)}
+# 80 to 9F are control characters that nobody means: browsers read them as windows-1252, which lacks five of them.
+_WINDOWS = {byte: bytes((byte,)).decode("cp1252", "ignore") for byte in range(0x80, 0xA0)}
 _MAX_DIGITS = 7  # 0x10FFFF has six and 1114111 has seven
 
 

@@ -22,7 +22,8 @@ import msgspec
 
 from webmill.errors import BadInput
 from webmill.formats.compression import content_coding
-from webmill.formats.html.charset import decode_as, decode_page, lookup_encoding
+from webmill.formats.encodings import decode_as, lookup_encoding
+from webmill.formats.html.charset import decode_page
 from webmill.formats.url.normalise import MAX_URL
 
 _GZIP = b"\x1f\x8b"

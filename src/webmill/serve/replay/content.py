@@ -8,11 +8,13 @@ import re
 from collections.abc import Iterator
 from itertools import chain
 
+import msgspec
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from webmill.errors import BadInput
-from webmill.formats.html.charset import decode_page, lookup_encoding
+from webmill.formats.encodings import NOT_ASCII, lookup_encoding
+from webmill.formats.html.charset import decode_page
 from webmill.pipeline.capture_reader import CaptureReader
 from webmill.serve.capture_address import CaptureAddress, web_address
 from webmill.serve.capture_response import (
@@ -53,8 +55,6 @@ _SHOWN = re.compile(
     r"|application/(?:(?:.*\+)?(?:json|xml)|(?:x-)?(?:java|ecma)script)"
 )
 MOST_PASSED = 1000  # characters
-# Not ASCII-compatible: such pages are decoded first and sent as UTF-8.
-_NOT_ASCII = ("utf-16le", "utf-16be", "iso-2022-jp", "replacement")
 _LOOKS_LIKE_HTML = re.compile(rb"\s*+(?:\xef\xbb\xbf)?<(?:!doctype\s++html|html|head|body|title)\b", re.IGNORECASE)
 
 
@@ -139,7 +139,8 @@ def _type(kind: str, label: str | None) -> str:
 
 def _rewrite_page(held: bytes, archived: CaptureReader, links: LinkRewriter, *, first: str) -> tuple[bytes, str]:
     decoded = decode_page(held, content_type=archived.content_type)
-    if decoded.encoding in _NOT_ASCII:
+    links = msgspec.structs.replace(links, encoding=decoded.encoding)
+    if decoded.encoding in NOT_ASCII:  # decoded first and sent as UTF-8
         return rewrite_html(decoded.text, links, first=first).encode("utf-8", "replace"), "utf-8"
     encoding = PageEncoding(decoded.encoding)
     page = rewrite_html(held.decode("latin-1"), links, encoding=encoding, first=first)
@@ -148,7 +149,7 @@ def _rewrite_page(held: bytes, archived: CaptureReader, links: LinkRewriter, *, 
 
 def _rewrite_sheet(held: bytes, links: LinkRewriter, label: str | None) -> bytes:
     encoding = (label and lookup_encoding(label)) or "utf-8"
-    if encoding in _NOT_ASCII:
+    if encoding in NOT_ASCII:
         return held
     return rewrite_css(held.decode("latin-1"), links, encoding=PageEncoding(encoding)).encode("latin-1")
 

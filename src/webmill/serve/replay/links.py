@@ -8,8 +8,9 @@ from urllib.parse import quote
 import msgspec
 
 from webmill.errors import BadInput
-from webmill.formats.html.charset import decode_as
+from webmill.formats.encodings import decode_as
 from webmill.formats.url.normalise import join
+from webmill.formats.url.query_encoding import encode_query
 from webmill.serve.capture_address import web_address
 
 SPACE = "\t\n\f\r "
@@ -17,7 +18,6 @@ _FRAGMENT = "!#$%&()*+,-./:;=?@[]^_{|}~"
 _REFRESH = re.compile(r"\s*+([0-9.]++)\s*+[;,]?\s*+(?:url\s*+=\s*+)?+(['\"]?)(.*)", re.IGNORECASE | re.DOTALL)
 _BETWEEN = f"{SPACE},"
 _CANDIDATE = re.compile(rf"([{_BETWEEN}]*+)([^{SPACE}]++)([^,]*+)")
-_NOT_ASCII = re.compile("[^\x00-\x7f]")
 
 
 class RewriteBudget:
@@ -37,6 +37,7 @@ class LinkRewriter(msgspec.Struct, frozen=True):
 
     timestamp_part: str  # timestamp and modifier of the page, which its links keep
     base: str
+    encoding: str = "utf-8"  # of the page, in which browsers send queries
     budget: RewriteBudget = msgspec.field(default_factory=RewriteBudget)
 
     def rewrite(self, href: str) -> str | None:
@@ -48,7 +49,7 @@ class LinkRewriter(msgspec.Struct, frozen=True):
         if not href or href.startswith("#"):
             return None
         try:
-            there = web_address(self.timestamp_part, join(self.base, href))
+            there = web_address(self.timestamp_part, join(self.base, encode_query(href, self.encoding)))
         except BadInput:
             return None
         self.budget.spend(len(there))
@@ -57,7 +58,7 @@ class LinkRewriter(msgspec.Struct, frozen=True):
     def with_base(self, base: str) -> LinkRewriter:
         """Return a rewriter with the base URL that the page declares."""
         try:
-            return LinkRewriter(self.timestamp_part, join(self.base, base), self.budget)
+            return msgspec.structs.replace(self, base=join(self.base, base))
         except BadInput:
             return self
 
@@ -103,10 +104,3 @@ class PageEncoding(msgspec.Struct, frozen=True):
 
     def decode(self, raw: str) -> str:
         return decode_as(raw.encode("latin-1"), self.encoding) if self.encoding and not raw.isascii() else raw
-
-    def decode_url(self, raw: str) -> str:
-        """Decode a URL: browsers send the query in the encoding of the page and the rest in UTF-8."""
-        if self.encoding in ("", "utf-8") or raw.isascii():
-            return self.decode(raw)
-        path, mark, query = raw.partition("?")
-        return self.decode(path) + mark + _NOT_ASCII.sub(lambda found: f"%{ord(found[0]):02X}", query)

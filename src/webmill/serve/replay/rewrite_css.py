@@ -24,7 +24,7 @@ TEXT = PageEncoding()
 def rewrite_css(sheet: str, links: LinkRewriter, *, encoding: PageEncoding = TEXT) -> str:
     def rewrite(found: re.Match[str]) -> str:
         value = found["url"] or found["imported"]
-        there = links.rewrite(encoding.decode_url(_ESCAPE.sub(_unescape, value[1:-1] if value[0] in "\"'" else value)))
+        there = links.rewrite(encoding.decode(_ESCAPE.sub(_unescape, value[1:-1] if value[0] in "\"'" else value)))
         if there is None:
             return found[0]
         quoted = '"' + there.replace("\\", "%5C").replace('"', "%22") + '"'

@@ -135,9 +135,9 @@ class _HtmlRewriter:
         """Return the new value, or None to keep it."""
         if name in _URLS:
             links = self._own if tag == "base" else self._links
-            return links.rewrite(decode_attribute(self._encoding.decode_url(_unquote(value))))
+            return links.rewrite(self._decode_value(value))
         if name in _SETS:
-            return self._links.rewrite_srcset(decode_attribute(self._encoding.decode_url(_unquote(value))))
+            return self._links.rewrite_srcset(self._decode_value(value))
         if name == "style" and "(" in value:
             return rewrite_css(self._decode_value(value), self._links)
         if name == "target" and self._decode_value(value).lower() in _OUTWARD:
@@ -147,7 +147,7 @@ class _HtmlRewriter:
         if name == "srcdoc" and self._depth < _DEEPEST:
             return rewrite_html(self._decode_value(value), self._links, depth=self._depth + 1)
         if name.startswith("data-") and _unquote(value).startswith(("http://", "https://")):  # lazy images
-            return self._links.rewrite(decode_attribute(self._encoding.decode_url(_unquote(value))))
+            return self._links.rewrite(self._decode_value(value))
         return None
 
     def _meta(self, named: dict[str, str]) -> str | None:
