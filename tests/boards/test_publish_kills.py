@@ -234,7 +234,7 @@ def kill_at_random(root: Path, *, kills: int, dice: random.Random) -> None:
             wait_for(lambda count=before: len(crew.published()) > count)
             told[fault].update(crew.published()[before:])
             read_on(storage, known)
-        crew.next_due()
+        crew.wake()
         wait_for(lambda: closure(storage) == known[-1])
     finally:
         crew.close()

@@ -354,6 +354,36 @@ def test_a_job_that_nobody_survives_is_final_without_waiting_for_the_deadline(
     assert closure(storage) == town.content()
 
 
+def test_while_a_job_that_may_kill_the_process_is_read_no_other_job_is_taken(storage: Storage, queue: Queue) -> None:
+    """A job that is taken has lost an attempt if the process dies, even if it has only waited for its turn."""
+    town = Town(boards(2))
+    plan = start_run(storage, queue, town.boards)
+    for _ in town.boards:
+        with queue.consume() as consumer:
+            delivery = consumer.receive(timeout=60)
+            assert delivery
+            delivery.retry("the process died")  # every attempt after the first is made alone
+    wait_until(lambda: queue.stats().ready == 2)
+    left = []
+
+    def read_alone(_: Board) -> None:
+        ready = len(town.boards) - len(left) - 1
+        wait_until(lambda: queue.stats().ready < ready, seconds=1.0)  # time enough for another thread to take it
+        left.append(queue.stats().ready)
+
+    town.before = read_alone
+    with working(storage, queue, town):
+        wait_until(lambda: check_progress(storage, queue, plan).is_complete)
+    assert left == [1, 0]
+
+
+def wait_until(condition: Callable[[], bool], *, seconds: float = 60.0) -> None:
+    for _ in range(int(seconds / 0.05)):
+        if condition():
+            return
+        threading.Event().wait(0.05)
+
+
 def test_a_job_that_is_requeued_counts_as_long_as_its_run_is_open(storage: Storage, queue: Queue, take: Take) -> None:
     town = Town(boards(2))
     town.failing = {D(1): True}

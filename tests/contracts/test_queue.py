@@ -89,6 +89,16 @@ def test_prefetch_holds_no_more_than_it_says(bench: Bench) -> None:
     assert bench.reaches(queue)
 
 
+def test_nothing_is_fetched_ahead_with_a_prefetch_of_one(bench: Bench) -> None:
+    queue = bench.open()
+    queue.publish(messages(2))
+    with queue.consume() as idle, queue.consume() as first, bench.open().consume() as second:
+        bench.take(first).ack()
+        bench.take(second).ack()
+        assert bench.finds_nothing(idle)
+    assert bench.reaches(queue)
+
+
 def test_what_was_fetched_ahead_goes_back_without_costing_an_attempt(bench: Bench) -> None:
     queue = bench.open(max_attempts=2)
     queue.publish(messages(6))

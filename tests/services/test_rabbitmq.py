@@ -211,7 +211,7 @@ def test_what_a_full_queue_refuses_is_said_and_taken_when_there_is_room(broker: 
 
 @pytest.mark.slow
 def test_a_hung_broker_is_noticed_and_consumed_from_once_it_is_back(broker: Running, name: str) -> None:
-    with opened(broker.url, name, heartbeat=1) as queue, queue.consume() as consumer:
+    with opened(broker.url, name, heartbeat=1) as queue, queue.consume(prefetch=2) as consumer:
         queue.publish([Message("a", b"")])
         held = await_delivery(consumer)
         with hung(broker):

@@ -20,7 +20,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, Self
 
 import msgspec
 
@@ -38,9 +38,8 @@ from webmill.crawl.options import NetworkAccess
 from webmill.errors import BadInput, Conflict, NotFound
 from webmill.formats.url.normalise import host_of
 from webmill.infra import log as logs
-from webmill.infra.queue.base import Message
+from webmill.infra.queue.base import Delivery, Message
 from webmill.infra.queue.sqs import SqsQueue
-from webmill.infra.queue.sqs_consumer import SqsConsumer
 from webmill.infra.storage.backends import open_versions
 from webmill.infra.storage.base import Storage
 from webmill.infra.user_agent import user_agent
@@ -59,19 +58,27 @@ LAST_SECONDS = 30.0  # of an invocation, to settle what is at hand
 
 
 class EventQueue:
-    """The messages of one Lambda event as a queue: each consumer gets one message, and then there are none."""
+    """The messages of one Lambda event as a queue, and its consumer. For one thread at a time, as in a worker pool."""
 
     def __init__(self, queue: SqsQueue, records: Sequence[Event]) -> None:
-        self._queue = queue
         self._records = records
-        self._left = iter(records)
         self._done: set[str] = set()
-        self._lock = threading.Lock()
+        self._consumer = queue.consume_event(records, deleted=self._done.add)
 
-    def consume(self, *, prefetch: int = 1) -> SqsConsumer:  # noqa: ARG002 - it has one message
-        with self._lock:
-            record = next(self._left, None)
-        return self._queue.consume_event([record] if record else [], deleted=self._done.add)
+    def consume(self) -> Self:
+        return self
+
+    def receive(self, *, timeout: float) -> Delivery | None:
+        return self._consumer.receive(timeout=timeout)
+
+    def close(self) -> None:
+        """Do nothing: Lambda itself returns to the queue what is unsettled at the end."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def unsettled(self) -> Iterator[str]:
         """Yield the ids of messages that Lambda must not delete: they came too early, were lost, or failed."""

@@ -1,8 +1,8 @@
 """Workers: jobs from a queue, several boards at once, each in a thread.
 
 A board that cannot be read now is retried with a growing delay, until its attempts or the run's time are used up; then
-the job becomes a dead letter, and is abandoned in its run. The last two attempts of a job are made alone: if it kills
-this process, it costs no attempt of other jobs, which would be delivered again with it every time.
+the job becomes a dead letter, and is abandoned in its run. The last two attempts of a job are made alone, as the worker
+pool does with suspect messages: if the job kills this process, that costs no attempt of other jobs.
 """
 
 from __future__ import annotations
@@ -11,11 +11,8 @@ import logging
 import threading
 import traceback
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from datetime import datetime, timedelta
-from functools import partial
-from typing import Protocol
 
 import msgspec
 
@@ -24,9 +21,9 @@ from webmill.boards.jobs import BoardJob, parse_job
 from webmill.boards.process_job import AnyBoardReader, JobOutcome, PreviousVersion, process_job
 from webmill.errors import BadInput, Conflict, Misconfigured, Unavailable
 from webmill.infra.metrics import Metrics
-from webmill.infra.queue.base import MAX_ATTEMPTS, Consumer, Delivery
+from webmill.infra.queue.base import MAX_ATTEMPTS, Delivery
 from webmill.infra.queue.leases import LeasedMessage, settle
-from webmill.infra.queue.worker_pool import WorkerPool
+from webmill.infra.queue.worker_pool import MessageSource, WorkerPool
 from webmill.infra.storage.base import Storage
 from webmill.publish.publication import utc_now
 
@@ -44,17 +41,11 @@ class BoardWorkerOptions(msgspec.Struct, frozen=True, kw_only=True):
     longest_delay: float = 60.0
 
 
-class JobSource(Protocol):
-    """A queue, or what a queue has handed out."""
-
-    def consume(self) -> Consumer: ...
-
-
 class BoardWorkers:
     def __init__(
         self,
         storage: Storage,
-        queue: JobSource,
+        queue: MessageSource,
         reader: AnyBoardReader,
         options: BoardWorkerOptions,
         *,
@@ -62,36 +53,33 @@ class BoardWorkers:
         now: Callable[[], datetime] = utc_now,
         on_done: Callable[[JobOutcome], None] = lambda _: None,
     ) -> None:
-        self._storage, self._queue, self._reader, self._options, self._now = storage, queue, reader, options, now
+        self._storage, self._reader, self._options, self._now = storage, reader, options, now
         self._metrics = metrics or Metrics(counters.OF_WORKERS)
         self._on_done = on_done
         self._previous = PreviousVersion(storage)
-        self._pool = WorkerPool(heartbeat=options.heartbeat_interval)
-        self._isolation = ReadersWriterLock()
+        self._pool = WorkerPool(
+            queue,
+            self._handle,
+            threads=options.threads,
+            heartbeat=options.heartbeat_interval,
+            is_suspect=self._may_kill,
+        )
         self._mutex = threading.Lock()
         self.results: Counter[str] = Counter()
 
     def run(self, *, stop: threading.Event, is_over: Callable[[], bool] = lambda: False) -> Counter[str]:
         """Work until `stop` is set (boards under way are finished), or the queue is empty and `is_over` is true."""
-        work = partial(self._work, stop=stop, is_over=is_over)
-        self._pool.run([work] * self._options.threads)
+        self._pool.run(stop=stop, is_over=is_over)
         return self.results
 
-    def _work(self, *, stop: threading.Event, is_over: Callable[[], bool]) -> None:
-        with self._queue.consume() as consumer:
-            for delivery in self._pool.deliveries(consumer, stop=stop, is_over=is_over):
-                self._handle(delivery)
-
-    def _handle(self, delivery: Delivery) -> None:
+    def _handle(self, message: LeasedMessage) -> None:
         try:
-            job = parse_job(delivery.body)
+            job = parse_job(message.delivery.body)
         except BadInput as error:
             reason = str(error)
-            settle(lambda: delivery.bury(reason))
-            return
-        isolation = self._isolation.exclusive if self._may_kill(delivery) else self._isolation.shared
-        with self._pool.lease(delivery) as held, isolation():
-            self._process(held, job)
+            settle(lambda: message.delivery.bury(reason))
+        else:
+            self._process(message, job)
 
     def _may_kill(self, delivery: Delivery) -> bool:
         return delivery.attempts > max(1, self._options.attempts - 2)
@@ -143,38 +131,3 @@ class BoardWorkers:
         with self._mutex:
             self.results[outcome.result] += 1
             self._on_done(outcome)
-
-
-class ReadersWriterLock:
-    """Many threads share it, or one has it exclusively: that one waits until the others have left, and none enters."""
-
-    def __init__(self) -> None:
-        self._changed = threading.Condition()
-        self._inside = 0
-        self._wanted = 0
-
-    @contextmanager
-    def shared(self) -> Iterator[None]:
-        with self._changed:
-            self._changed.wait_for(lambda: not self._wanted)
-            self._inside += 1
-        try:
-            yield
-        finally:
-            with self._changed:
-                self._inside -= 1
-                self._changed.notify_all()
-
-    @contextmanager
-    def exclusive(self) -> Iterator[None]:
-        with self._changed:
-            self._wanted += 1
-            self._changed.wait_for(lambda: not self._inside)
-            self._inside += 1
-        try:
-            yield
-        finally:
-            with self._changed:
-                self._inside -= 1
-                self._wanted -= 1
-                self._changed.notify_all()

@@ -21,7 +21,7 @@ What differs is said in each backend's module: whether a duplicate id is suppres
 message is in the queue; RabbitMQ cannot), and what ends a lease (a clock, or the loss of the connection).
 
 With `prefetch` above 1 a worker that dies takes an attempt from every message it held, worked on or not; with 1 only
-from the one that killed it.
+from the one that it had received: nothing is fetched ahead, neither before `receive` is called nor after it.
 """
 
 from __future__ import annotations

@@ -98,6 +98,8 @@ class RabbitDelivery:
 
 
 class RabbitConsumer:
+    """Has nothing ahead with a `prefetch` of 1: it is then subscribed only until `receive` has a message."""
+
     def __init__(self, publisher: RabbitPublisher, *, prefetch: int) -> None:
         self.publisher = publisher
         self.leased: set[RabbitDelivery] = set()
@@ -105,13 +107,15 @@ class RabbitConsumer:
         self._inbox: queue.SimpleQueue[RabbitDelivery | None] = queue.SimpleQueue()  # None: the channel is gone
         self._channel: Channel | None = None
         self._tag: str | None = None
-        self.publisher.connection.call(self._subscribe())
+        self.publisher.connection.call(self._open_channel())
 
     def receive(self, *, timeout: float) -> RabbitDelivery | None:
-        deadline, lost = time.monotonic() + timeout, self._channel is None
+        deadline, lost = time.monotonic() + timeout, False
         while True:
             try:
-                if lost:
+                if lost or self._channel is None:
+                    self.publisher.connection.call(self._open_channel())
+                if self._tag is None:
                     self.publisher.connection.call(self._subscribe())
                 delivery = self._inbox.get(timeout=max(0.0, deadline - time.monotonic()))
             except queue.Empty:
@@ -124,6 +128,7 @@ class RabbitConsumer:
             if not delivery or delivery not in self.leased or self._is_recounted(delivery):
                 continue
             if not self._bury_if_exhausted(delivery):
+                self._end_subscription()
                 return delivery
 
     def close(self) -> None:
@@ -159,19 +164,14 @@ class RabbitConsumer:
             pass  # then whoever has it now buries it
         return True
 
-    async def _subscribe(self) -> None:
+    async def _open_channel(self) -> None:
         if self._channel is not None:
             await close(self._channel)
-            self._channel = None
+        self._channel = self._tag = None
         channel = await self.publisher.connection.channel(confirms=False)
         inbox: queue.SimpleQueue[RabbitDelivery | None] = queue.SimpleQueue()
         leased: set[RabbitDelivery] = set()
         self._inbox, self.leased = inbox, leased
-
-        async def on_message(message: DeliveredMessage) -> None:
-            delivery = RabbitDelivery(self, message)
-            leased.add(delivery)
-            inbox.put(delivery)
 
         def on_close(*_: object) -> None:
             leased.clear()
@@ -181,16 +181,48 @@ class RabbitConsumer:
         channel.on_consumer_cancel_callbacks.add(on_close)  # the queue was deleted, or lost its leader
         try:
             await channel.basic_qos(prefetch_count=self._prefetch, timeout=ANSWER_TIMEOUT)
-            answer = await channel.basic_consume(self.publisher.name, on_message, timeout=ANSWER_TIMEOUT)
         except BROKEN as error:
             raise unavailable(error) from error
-        self._channel, self._tag = channel, answer.consumer_tag
+        self._channel = channel
+
+    async def _subscribe(self) -> None:
+        assert self._channel
+        inbox, leased = self._inbox, self.leased
+
+        async def on_message(message: DeliveredMessage) -> None:
+            delivery = RabbitDelivery(self, message)
+            leased.add(delivery)
+            inbox.put(delivery)
+
+        try:
+            answer = await self._channel.basic_consume(self.publisher.name, on_message, timeout=ANSWER_TIMEOUT)
+        except BROKEN as error:
+            self._channel = None
+            raise unavailable(error) from error
+        self._tag = answer.consumer_tag
+
+    def _end_subscription(self) -> None:
+        """End the subscription of one message while that is unsettled, so that nothing else is on its way to us."""
+        if self._prefetch == 1:
+            try:
+                self.publisher.connection.call(self._cancel())
+            except Unavailable:
+                pass  # the channel is gone, and the message's next call tells its worker
+
+    async def _cancel(self) -> None:
+        if self._channel is None or self._tag is None:
+            return
+        tag, self._tag = self._tag, None
+        try:
+            await self._channel.basic_cancel(tag, timeout=ANSWER_TIMEOUT)
+        except BROKEN as error:
+            raise unavailable(error) from error
 
     async def _unsubscribe(self) -> None:
-        if self._channel is None or self._channel.is_closed or self._tag is None:
+        if self._channel is None or self._channel.is_closed:
             return
         try:
-            await self._channel.basic_cancel(self._tag, timeout=ANSWER_TIMEOUT)
+            await self._cancel()
             while not self._inbox.empty():
                 if delivery := self._inbox.get_nowait():
                     await delivery.give_back()
