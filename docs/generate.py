@@ -60,6 +60,14 @@ def every_command(command: click.Command, path: tuple[str, ...]) -> Iterator[tup
                 yield from every_command(found, (*path, name))
 
 
+TRUST = {
+    "path": " *trust, if it leads out*",
+    "address": " *trust, if it leads out*",
+    "lower": " *trust, if lower*",
+    "other": " *trust*",
+}
+
+
 def settings_page() -> str:
     lines = [
         f"{MADE}# Settings\n",
@@ -68,6 +76,8 @@ def settings_page() -> str:
         "A setting `key` of `[section]` is the variable `WEBMILL_SECTION_KEY`, and a keyword [from Python](python.md).",
         "Times are written `90s`, `20m`, `8h`, `7d`, sizes `500K`, `64M`, `20G`, lists as lists or text with commas;",
         'an empty text (`""`) is no limit. The option is of the commands that the section is about.\n',
+        "*trust*: in the file of a collection that you did not make here, this counts only if you trust the collection",
+        "([trust](../design/trust.md)); flags and variables always count.\n",
     ]
     section = ""
     for setting in file_settings():
@@ -75,10 +85,11 @@ def settings_page() -> str:
             section = setting.section
             about = " ".join((SECTIONS[section].__doc__ or "").split())
             lines += [f"\n## [{section}]\n", about, "", "| setting | option | default | |", "|---|---|---|---|"]
+        needs_trust = "" if setting.declared.reach == "inside" else TRUST[setting.declared.reach]
         default = f"`{text}`" if (text := setting.text(setting.default)) else setting.declared.none
         about = setting.description.replace("|", "\\|")
         option = f"`{setting.flag}`" if setting.declared.only != "file" else ""
-        lines.append(f"| `{setting.key}` | {option} | {default} | {about} |")
+        lines.append(f"| `{setting.key}` | {option} | {default} | {about}{needs_trust} |")
     return "\n".join(lines) + "\n"
 
 

@@ -27,6 +27,12 @@ if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
 
 gc.disable()  # until all tests are collected, see below
 
+# The user's own configuration is not touched, and what tests put together by hand is trusted: tests of trust say
+# otherwise (tests/trust). Commands inherit it.
+CONFIGURATION = tempfile.TemporaryDirectory(prefix="webmill-test-configuration-")
+os.environ["XDG_CONFIG_HOME"] = CONFIGURATION.name
+os.environ["WEBMILL_TRUST"] = os.pathsep.join([tempfile.gettempdir(), "/dev/shm", "/var/tmp"])
+
 LOGGERS = logging.root, logging.getLogger("webmill")
 LEVELS = [logger.level for logger in LOGGERS]
 

@@ -160,7 +160,7 @@ def take_settings(data: bytes) -> None:
     with tempfile.NamedTemporaryFile(suffix=".toml") as file:
         file.write(data)
         file.flush()
-        load_settings(Path(file.name), collection=None, environment={}, flags={})
+        load_settings(Path(file.name), collection=None, environment={}, is_trusted=lambda _: True, flags={})
 
 
 def take_coding(data: bytes) -> None:

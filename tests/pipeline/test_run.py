@@ -36,11 +36,13 @@ def test_the_settings_file_says_what_every_default_is(tmp_path: Path) -> None:
     file = tmp_path / "news" / "webmill.toml"
     lines = file.read_text().splitlines()
     assert max(map(len, lines)) <= 120
-    before = load_settings(file, collection=None, environment={}, flags={})
+    before = load_settings(file, collection=None, environment={}, is_trusted=lambda _: True, flags={})
     assert before.http.contact == 'me "and" you@example.org'
     values = [line for line in lines if re.match(r"# \w+ = ", line)]
     file.write_text("\n".join(line.removeprefix("# ") if re.match(r"# \w+ = ", line) else line for line in lines))
-    assert load_settings(file, collection=None, environment={}, flags={}) == before, "every line may be uncommented"
+    assert load_settings(file, collection=None, environment={}, is_trusted=lambda _: True, flags={}) == before, (
+        "every line may be uncommented"
+    )
     assert len(values) > 25
     assert (tmp_path / "news" / "seeds.txt").read_text().endswith("\nhttps://example.org/\n")
 

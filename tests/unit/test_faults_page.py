@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "reference" / "faults.md"
 TESTS = sorted((ROOT / "tests").rglob("*.py"))
 TEST = re.compile(r"\[`(tests/[\w/]+\.py)::(\w+)`\]\(\.\./\.\./(tests/[\w/]+\.py)\)")
-ID = r"[A-Z]\d\d"
+ID = r"(?:R-)?[A-Z]\d\d"  # R-: of the second list, some of whose ids are those of other rows
 IN_A_NAME = re.compile(r"(?<![a-zA-Z0-9])[fnrpwiqtcsvhod]\d\d(?![a-zA-Z0-9])")
 GAPS = "## Not shown by a test"
 SEVERITIES = {"C", "H", "M", "L"}
@@ -48,7 +48,7 @@ def mentioned(source: str) -> Iterator[str]:
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.type == tokenize.COMMENT or (token.type == tokenize.STRING and token.string.startswith('"""')):
             yield from re.findall(rf"\b{ID}\b", token.string)
-            for first, last in re.findall(rf"\b({ID}) to ({ID})\b", token.string):
+            for first, last in re.findall(r"\b([A-Z]\d\d) to ([A-Z]\d\d)\b", token.string):
                 yield from (f"{first[0]}{number:02d}" for number in range(int(first[1:]), int(last[1:]) + 1))
         elif token.type == tokenize.NAME and token.string.startswith("test_"):
             yield from (found.upper() for found in IN_A_NAME.findall(token.string))

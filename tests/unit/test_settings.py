@@ -13,11 +13,11 @@ from webmill.settings import Settings, file_settings, load_settings, read_source
 def settings(tmp_path: Path, text: str = "", **variables: str) -> Settings:
     file = tmp_path / "webmill.toml"
     file.write_text(text)
-    return load_settings(file, collection=None, environment=variables, flags={})
+    return load_settings(file, collection=None, environment=variables, is_trusted=lambda _: True, flags={})
 
 
 def test_every_setting_has_a_default(tmp_path: Path) -> None:
-    assert load_settings(None, collection=tmp_path, environment={}, flags={}) == Settings()
+    assert load_settings(None, collection=tmp_path, environment={}, is_trusted=lambda _: True, flags={}) == Settings()
 
 
 def test_the_file_is_overridden_by_variables_and_those_by_flags(tmp_path: Path) -> None:
@@ -26,14 +26,21 @@ def test_the_file_is_overridden_by_variables_and_those_by_flags(tmp_path: Path) 
     assert settings(tmp_path, text, WEBMILL_QUEUE_ATTEMPTS="7").queue.attempts == 7
     file = tmp_path / "webmill.toml"
     found = load_settings(
-        file, collection=None, environment={"WEBMILL_LOG_FORMAT": "text"}, flags={"log.format": "json"}
+        file,
+        collection=None,
+        environment={"WEBMILL_LOG_FORMAT": "text"},
+        is_trusted=lambda _: True,
+        flags={"log.format": "json"},
     )
     assert (found.log.format, found.queue.lease) == ("json", 5.0)
 
 
 def test_the_collection_s_own_file_is_found(tmp_path: Path) -> None:
     (tmp_path / "webmill.toml").write_text('[http]\ncontact = "me@example.org"\n')
-    assert load_settings(None, collection=tmp_path, environment={}, flags={}).http.contact == "me@example.org"
+    assert (
+        load_settings(None, collection=tmp_path, environment={}, is_trusted=lambda _: True, flags={}).http.contact
+        == "me@example.org"
+    )
 
 
 @pytest.mark.parametrize(
@@ -80,7 +87,7 @@ def test_variables_for_the_tests_are_not_settings(tmp_path: Path) -> None:
 
 def test_a_settings_file_that_is_named_must_exist(tmp_path: Path) -> None:
     with pytest.raises(Misconfigured, match="no settings file"):
-        load_settings(tmp_path / "none.toml", collection=None, environment={}, flags={})
+        load_settings(tmp_path / "none.toml", collection=None, environment={}, is_trusted=lambda _: True, flags={})
 
 
 def test_durations_sizes_and_lists_are_written_as_people_write_them(tmp_path: Path) -> None:
@@ -112,7 +119,7 @@ def test_a_value_that_cannot_be_is_refused_with_what_could(tmp_path: Path, line:
 def test_flags_of_a_crawl_in_a_text_are_carried_over_with_a_notice(tmp_path: Path) -> None:
     flags = "--depth 3 --no-traps --requisites --delay=2m --resolve a.example=127.0.0.1:80 --contact me@example.org"
     (tmp_path / "webmill.toml").write_text(f'[crawl]\nflags = "{flags} --exclude x --exclude y"\n')
-    found = read_sources(None, collection=tmp_path, environment={})
+    found = read_sources(None, collection=tmp_path, environment={}, is_trusted=lambda _: True)
     crawl = found.settings().crawl
     assert (crawl.depth, crawl.traps, crawl.page_resources, crawl.delay) == (3, False, True, 120.0)
     assert (crawl.resolve, crawl.exclude) == ({"a.example": ("127.0.0.1", 80)}, ("x", "y"))
@@ -124,7 +131,7 @@ def test_flags_of_a_crawl_in_a_text_are_carried_over_with_a_notice(tmp_path: Pat
 
 def test_a_name_of_before_is_carried_over_with_a_notice(tmp_path: Path) -> None:
     (tmp_path / "webmill.toml").write_text('[crawl]\nrequisites = true\nmax_pages = 0\n[run]\nfacets = "domain"\n')
-    found = read_sources(None, collection=tmp_path, environment={})
+    found = read_sources(None, collection=tmp_path, environment={}, is_trusted=lambda _: True)
     assert found.settings().crawl.page_resources
     assert found.settings().crawl.max_pages is None
     assert found.settings().publish.facets == ("domain",)

@@ -56,7 +56,7 @@ def read_environment(environment: Mapping[str, str]) -> LambdaEnvironment:
     except msgspec.ValidationError as error:
         raise Misconfigured(f"the environment, {PREFIX}…: {error}") from None
     others = {name: value for name, value in environment.items() if not name.startswith(PREFIX)}
-    general = load_settings(None, collection=None, environment=others)
+    general = load_settings(None, collection=None, environment=others, is_trusted=lambda _: True)  # our own image
     endpoint = environment.get(ENDPOINT)
     return LambdaEnvironment(
         msgspec.structs.replace(settings, storage=with_endpoint(settings.storage, endpoint)),

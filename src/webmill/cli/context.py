@@ -43,15 +43,19 @@ class Context:
 
     def sources(self, place: Path | str | None, flags: Mapping[tuple[str, str], Any] | None = None) -> Sources:
         """Read the sources of settings: the collection at `place`, if it exists, the environment and the flags."""
-        from webmill.infra.address import hide_secrets
+        from webmill.masking import hide_secrets
+        from webmill.pipeline.trust import is_trusted, refuse_outside_links
         from webmill.settings import read_sources
 
         folder = Path(place).resolve() if place else None
+        if folder:
+            refuse_outside_links(folder)
         global_flags = {tuple(name.split(".")): value for name, value in self.flags.items()}
         found = read_sources(
             self.config,
             collection=folder if folder and folder.is_dir() else None,
             environment=os.environ,
+            is_trusted=is_trusted,
             flags={**global_flags, **(flags or {})},  # type: ignore[dict-item]
         )
         for notice in found.notices:

@@ -12,6 +12,7 @@ import click
 from webmill.cli.context import note
 from webmill.errors import Conflict
 from webmill.infra import atomic
+from webmill.pipeline.trust import is_new, remember_own
 from webmill.settings import FILE_NAME, SECTIONS, CrawlSettings, Setting, file_settings
 
 WIDTH = 116
@@ -37,13 +38,16 @@ def init(*, root: Path, seeds: tuple[str, ...], contact: str) -> None:
     Existing files are never changed.
     """
     root = root.resolve()
+    is_own = is_new(root)
     atomic.make_folder(root)
     written = {FILE_NAME: make_settings_file(contact).encode(), CrawlSettings().seeds: make_seeds_file(seeds).encode()}
     there = [name for name in written if (root / name).exists()]
     if there:
         raise Conflict(f"{root} has a {' and a '.join(there)} already: edit it, or choose another folder")
+    if is_own:
+        remember_own(root, made_by="init")
     for name, data in written.items():
-        atomic.create_exclusive(root / name, data)
+        atomic.create_exclusive(root / name, data, mode=atomic.OWNER if name == FILE_NAME else atomic.EVERYONE)
         note(f"created {root / name}")
     if not seeds:
         note(f"Write URLs or domains into {CrawlSettings().seeds}.")

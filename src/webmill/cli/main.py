@@ -43,6 +43,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "serve": ("webmill.cli.serve:serve", "Serve a collection over HTTP: web pages, APIs and replay."),
     "status": ("webmill.cli.status:status", "Show what a collection holds and what is due."),
     "surt": ("webmill.cli.surt:surt", "Print the index key (SURT) of URLs."),
+    "trust": ("webmill.cli.trust:trust", "Trust the settings in a folder, or stop trusting them."),
     "warc": ("webmill.cli.warc:warc", "Check and list WARC and ARC files."),
 }
 

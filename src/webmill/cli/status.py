@@ -15,10 +15,10 @@ import click
 import msgspec
 
 from webmill.cli.context import Context, pass_context
+from webmill.cli.frontier.options import stored_redis
 from webmill.cli.status_rows import StatusRow, make_rows
 from webmill.cli.text import escape_text, format_count, json_line
 from webmill.crawl.backends import open_cluster
-from webmill.crawl.stored_settings import read_stored
 from webmill.errors import WebmillError
 from webmill.pipeline.status import (
     CollectionStatus,
@@ -130,7 +130,7 @@ def read_nodes(folder: Path, seen: CollectionStatus) -> tuple[ClusterView | None
     if not seen.crawls:
         return None, []
     try:
-        redis = read_stored(folder / "frontier").get("frontier")
+        redis = stored_redis(folder)
         if not redis:
             return None, []
         with closing(open_cluster(redis, name=seen.crawls[-1].name)) as cluster:

@@ -12,12 +12,13 @@ from urllib.parse import urlsplit
 from webmill.commoncrawl import catalog
 from webmill.commoncrawl.catalog import Crawl
 from webmill.errors import Misconfigured, NotFound
-from webmill.infra.address import hide_secrets, scheme_of
+from webmill.infra.address import scheme_of
 from webmill.infra.retry import BackoffPolicy, sleeping_until
 from webmill.infra.storage.backends import open_readable, open_storage, split_address
 from webmill.infra.storage.base import Readable
 from webmill.infra.storage.retrying import RetryingReads
 from webmill.infra.user_agent import user_agent
+from webmill.masking import hide_secrets
 from webmill.settings import CommonCrawlSettings, HttpSettings
 
 # A person is waiting.

@@ -27,9 +27,9 @@ from webmill.crawl.seeds import Seeds, parse_domain
 from webmill.crawl.start import CrawlRunReport, RunWatcher, start_crawl
 from webmill.crawl.visit.revisit_schedule import RevisitSchedule
 from webmill.errors import BadInput, Misconfigured, WrongUse
-from webmill.infra.address import hide_secrets
 from webmill.infra.executor.pool import available_cores
 from webmill.infra.user_agent import user_agent
+from webmill.masking import hide_secrets
 from webmill.settings import Settings, Sources
 
 OpenArchive = Callable[[collections.Collection, Settings], CrawlArchive]
@@ -121,8 +121,8 @@ def storing(crawl: CollectionCrawl, values: dict[str, object]) -> RunWatcher:
     """Return the crawl's watcher. When the run has started, its settings are stored: they count from now on."""
 
     def started(coordinator: Coordinator) -> None:
-        stored_settings.store(values, crawl.folder)
         crawl.watcher.started(coordinator)
+        stored_settings.store(values, crawl.folder)
 
     return RunWatcher(show=crawl.watcher.show, started=started)
 

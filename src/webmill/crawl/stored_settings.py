@@ -14,7 +14,7 @@ import msgspec
 
 from webmill.errors import Misconfigured
 from webmill.infra import atomic
-from webmill.settings import Setting, Settings, Sources, Values, build_settings, select_settings
+from webmill.settings import Setting, Settings, Sources, Values, build_settings, refuse_untrusted, select_settings
 
 FILE = "flags.json"
 RUN_SETTINGS = frozenset({"max_pages", "max_time", "max_bytes", "max_wait", "refresh"})
@@ -48,9 +48,12 @@ def resolve_settings(
 ) -> tuple[Settings, dict[str, Any]]:
     """Return the settings of a crawl on one machine, and what is to be stored.
 
-    `forget` names what was stored and does not count any more.
+    `forget` names what was stored and does not count any more. Misconfigured: what was stored reaches out of a
+    collection that the user does not trust.
     """
     before = drop(parse_stored(read_stored(folder), source=folder / FILE), forget)
+    if not sources.is_trusted:
+        refuse_untrusted(before, sources, folder=folder.parent, where=lambda _: str(folder / FILE))
     settings = build_settings(sources.file, before, sources.environment, sources.flags)
     return settings, to_json_values(
         {**before, **drop(crawl_values(sources.flags), crawl_names(RUN_SETTINGS | START_SETTINGS))}

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
-_SECRET = re.compile(r"://[^/@]*@")
-
 
 def scheme_of(url: str) -> tuple[str, str]:
     """Return the scheme and the rest: `("file", path)` for a plain path; a Windows drive is no scheme."""
@@ -19,8 +15,3 @@ def below(url: str, name: str) -> str:
     """Return the address of what is called `name` below another: `s3://BUCKET/a?region=x` has `s3://BUCKET/a/NAME?…`."""
     place, mark, options = (url, "", "") if scheme_of(url)[0] == "file" else url.partition("?")
     return f"{place.rstrip('/')}/{name}{mark}{options}"
-
-
-def hide_secrets(url: str) -> str:
-    """Return the address as it may be printed: without the user, password or keys that it names."""
-    return _SECRET.sub("://***@", url)

@@ -27,16 +27,19 @@ _TEMP = re.compile(re.escape(RESERVED) + r"tmp-(\d{1,10})-[0-9a-f]{16}", re.ASCI
 _NO_LINKS = {errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.ENOTSUP}
 
 
-def write_bytes(path: Path, data: bytes) -> None:
+EVERYONE, OWNER = 0o666, 0o600  # before the umask: the readers may be other users, but not where a secret may be
+
+
+def write_bytes(path: Path, data: bytes, *, mode: int = EVERYONE) -> None:
     """Replace the content of a file, durably on return."""
-    with writing(path) as file:
+    with writing(path, mode=mode) as file:
         file.write(data)
 
 
 @contextmanager
-def writing(path: Path) -> Iterator[BinaryIO]:
+def writing(path: Path, *, mode: int = EVERYONE) -> Iterator[BinaryIO]:
     """Yield a file that replaces `path` when the block ends well, durably. When it raises, nothing is left."""
-    with open_folder(path.parent) as folder, drafting(folder, what=str(path)) as draft:
+    with open_folder(path.parent) as folder, drafting(folder, what=str(path), mode=mode) as draft:
         yield draft.file
         draft.sync()
         draft.replace(path.name)
@@ -61,9 +64,9 @@ def writing_unnamed(path: Path) -> Iterator[BinaryIO]:
             draft.close()
 
 
-def create_exclusive(path: Path, data: bytes) -> None:
+def create_exclusive(path: Path, data: bytes, *, mode: int = EVERYONE) -> None:
     """Create a file; `Conflict` when the name exists. Whoever sees the name sees all of the data."""
-    with open_folder(path.parent) as folder, drafting(folder, what=str(path)) as draft:
+    with open_folder(path.parent) as folder, drafting(folder, what=str(path), mode=mode) as draft:
         draft.file.write(data)
         draft.sync()
         draft.create(path.name)
@@ -167,11 +170,11 @@ def _is_zombie(pid: int) -> bool:
 class Draft:
     """A new file under a temporary name in an open folder, until it is published or its block ends."""
 
-    def __init__(self, folder: int, *, what: str) -> None:
+    def __init__(self, folder: int, *, what: str, mode: int = EVERYONE) -> None:
         self.folder = folder
         self.what = what
         self.name = f"{RESERVED}tmp-{os.getpid()}-{secrets.token_hex(8)}"
-        self.fd = self._open()
+        self.fd = self._open(mode)
         self._raw = _Raw(self.fd, what=what)
         self.file = io.BufferedWriter(self._raw, 1 << 16)
         try:
@@ -179,11 +182,10 @@ class Draft:
         except OSError:
             pass  # a file system without locks: remove_stale_temps will leave its files alone
 
-    def _open(self) -> int:
+    def _open(self, mode: int) -> int:
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
         with os_errors(self.what):
-            # 0o666 and the umask, as for any file: the readers may be other users.
-            return os.open(self.name, flags, 0o666, dir_fd=self.folder)
+            return os.open(self.name, flags, mode, dir_fd=self.folder)
 
     def sync(self) -> None:
         """After an error here the kernel may have forgotten the pages: the draft is lost, never synced again."""
@@ -229,10 +231,10 @@ class Draft:
 class UnnamedDraft(Draft):
     """A draft that gets its temporary name only to be renamed. `OSError`: this file system has none."""
 
-    def _open(self) -> int:
+    def _open(self, mode: int) -> int:
         if not hasattr(os, "O_TMPFILE"):
             raise OSError(errno.ENOTSUP, "no unnamed files")
-        return os.open(".", os.O_RDWR | os.O_TMPFILE, 0o666, dir_fd=self.folder)
+        return os.open(".", os.O_RDWR | os.O_TMPFILE, mode, dir_fd=self.folder)
 
     def replace(self, name: str) -> None:
         with os_errors(self.what):
@@ -241,8 +243,8 @@ class UnnamedDraft(Draft):
 
 
 @contextmanager
-def drafting(folder: int, *, what: str) -> Iterator[Draft]:
-    draft = Draft(folder, what=what)
+def drafting(folder: int, *, what: str, mode: int = EVERYONE) -> Iterator[Draft]:
+    draft = Draft(folder, what=what, mode=mode)
     try:
         yield draft
     finally:

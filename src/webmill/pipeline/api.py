@@ -35,6 +35,7 @@ from webmill.pipeline.progress import ProgressCallback, StepProgress, progress_t
 from webmill.pipeline.publish.run import PublishReport, publish_collection
 from webmill.pipeline.run import RunCallbacks, RunReport, StageFinished, StageSkipped, lock_for_run, run_stages
 from webmill.pipeline.search.collection import SearchUpdate, search_collection, update_index
+from webmill.pipeline.trust import is_trusted, refuse_outside_links
 from webmill.search.base import SearchAnswer, SearchFilters, SearchRequest
 from webmill.search.query import parse
 from webmill.settings import (
@@ -201,7 +202,9 @@ def settings_sources(
             raise WrongUse(f"no setting {name!r} here" + (f": did you mean {near[0]!r}?" if near else ""))
         flags[known[name].section, known[name].key] = value
     root = _root(place)
-    return read_sources(None, collection=root if root.is_dir() else None, environment=os.environ, flags=flags)
+    refuse_outside_links(root)
+    folder = root if root.is_dir() else None
+    return read_sources(None, collection=folder, environment=os.environ, is_trusted=is_trusted, flags=flags)
 
 
 def _given_values(given: msgspec.Struct) -> Iterator[tuple[stored_settings.Name, Any]]:

@@ -15,9 +15,11 @@ from webmill.archive.recovery import Repair, recover
 from webmill.archive.segment import write_paths_files
 from webmill.archive.writer import WarcWriter
 from webmill.crawl.run import CrawlWatcher, run_in_collection
+from webmill.crawl.scheduler.coordinator import Coordinator
 from webmill.crawl.seeds import RejectedSeed, Seeds, describe_rejected
 from webmill.crawl.start import CrawlRunReport, NoSeeds
 from webmill.crawl.stored_settings import Name
+from webmill.pipeline.trust import is_new, remember_own
 from webmill.settings import Settings, Sources
 
 SETTINGS = ("crawl", "http.contact", "metrics.port")  # what the command and the function take
@@ -81,6 +83,7 @@ def crawl_archive(
     `forget` names settings that the crawl stored and that do not count any more.
     """
     archives: list[WarcArchive] = []
+    watcher = remembering(root, watcher or CrawlWatcher())
 
     def open_archive(collection: collections.Collection, settings: Settings) -> WarcArchive:
         archives.append(
@@ -95,10 +98,22 @@ def crawl_archive(
 
     try:
         report = run_in_collection(
-            root, seeds, sources=sources, open_archive=open_archive, watcher=watcher or CrawlWatcher(), forget=forget
+            root, seeds, sources=sources, open_archive=open_archive, watcher=watcher, forget=forget
         )
     except NoSeeds as error:
         raise NoSeeds(f"{error}: {describe_rejected(seeds.rejected) or 'there is none'}") from None
     repairs = [repair for archive in archives for repair in archive.repairs]
     values = msgspec.structs.asdict(report)
     return CrawlReport(collection=str(root), repairs=repairs, rejected=seeds.rejected, **values)
+
+
+def remembering(root: Path, watcher: CrawlWatcher) -> CrawlWatcher:
+    """Return the watcher of a crawl that makes a new collection the user's own, as soon as it has begun."""
+    if not is_new(root):
+        return watcher
+
+    def started(coordinator: Coordinator) -> None:
+        remember_own(root, made_by="crawl")
+        watcher.started(coordinator)
+
+    return msgspec.structs.replace(watcher, started=started)

@@ -23,8 +23,8 @@ from webmill.crawl import stored_settings
 from webmill.crawl.run import CrawlWatcher
 from webmill.crawl.seeds import Seeds
 from webmill.index.archives import crawls_with_archives
-from webmill.infra.address import hide_secrets
 from webmill.infra.lock import exclusive
+from webmill.masking import hide_secrets
 from webmill.pipeline.crawl_archive import CrawlReport, crawl_archive
 from webmill.pipeline.extract.collection import OnRefused, extract_collection
 from webmill.pipeline.index import index_crawl

@@ -6,14 +6,13 @@ from functools import partial
 from pathlib import Path
 
 from webmill.collection import PublishFolders
-from webmill.infra.address import hide_secrets
 from webmill.infra.queue.backends import existing_queue, view_queue
 from webmill.infra.queue.base import QueueOptions
 from webmill.infra.storage.backends import open_storage
 from webmill.search.backends import open_search, search_address
 from webmill.serve.shared_counters import SharedCounters
 from webmill.serve.site import ClientLimits, QueueOpener, ShownSetting, Site
-from webmill.settings import SECTIONS, Setting, Settings, file_settings
+from webmill.settings import SECTIONS, Settings, file_settings
 
 
 def open_site(
@@ -65,14 +64,10 @@ def shown_settings(settings: Settings) -> list[ShownSetting]:
             section=one.section,
             about=SECTIONS[one.section].__doc__ or "",
             key=one.key,
-            value=shown_value(one, getattr(getattr(settings, one.section), one.key)),
+            value=one.shown(getattr(getattr(settings, one.section), one.key)),
             default=one.text(one.default),
             description=one.description,
             variable=one.variable,
         )
         for one in file_settings()
     ]
-
-
-def shown_value(one: Setting, value: object) -> str:
-    return "(set)" if one.declared.secret and value else hide_secrets(one.text(value))

@@ -10,13 +10,17 @@ from webmill.settings.declaration import Setting, setting
 from webmill.settings.reading import (
     FILE_NAME,
     SECTIONS,
+    IsTrusted,
     Sources,
     Values,
     all_settings,
     build_settings,
     file_settings,
     load_settings,
+    outside_values,
+    read_file_values,
     read_sources,
+    refuse_untrusted,
     select_settings,
 )
 from webmill.settings.sections import (
@@ -46,6 +50,7 @@ __all__ = [
     "ExtractSettings",
     "HttpSettings",
     "IndexSettings",
+    "IsTrusted",
     "LogSettings",
     "MetricsSettings",
     "PublishSettings",
@@ -61,7 +66,10 @@ __all__ = [
     "build_settings",
     "file_settings",
     "load_settings",
+    "outside_values",
+    "read_file_values",
     "read_sources",
+    "refuse_untrusted",
     "select_settings",
     "setting",
 ]

@@ -18,154 +18,225 @@ class CrawlSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     seeds: Annotated[
         str,
-        setting("File in the collection with the seeds of `webmill run`: URLs or domains, one per line.", only="file"),
+        setting(
+            "File in the collection with the seeds of `webmill run`: URLs or domains, one per line.",
+            reach="path",
+            only="file",
+        ),
     ] = "seeds.txt"
     scope: Annotated[
         Literal["host", "domain", "path", "any"],
-        setting("Follow links within the seeds' host, domain or path, or anywhere.", group=URLS),
+        setting("Follow links within the seeds' host, domain or path, or anywhere.", reach="inside", group=URLS),
     ] = "host"
     include: Annotated[
         PatternList,
-        setting("Crawl only URLs that match this regular expression (RE2); repeatable.", group=URLS, metavar="REGEX"),
+        setting(
+            "Crawl only URLs that match this regular expression (RE2); repeatable.",
+            reach="inside",
+            group=URLS,
+            metavar="REGEX",
+        ),
     ] = ()
     exclude: Annotated[
         PatternList,
-        setting("Skip URLs that match this regular expression (RE2); repeatable.", group=URLS, metavar="REGEX"),
+        setting(
+            "Skip URLs that match this regular expression (RE2); repeatable.",
+            reach="inside",
+            group=URLS,
+            metavar="REGEX",
+        ),
     ] = ()
     exclude_domains: Annotated[
         TextList,
         setting(
             "Never crawl these domains; on the command line, a file with one domain per line.",
+            reach="inside",
             group=URLS,
             metavar="FILE",
         ),
     ] = ()
     depth: Annotated[
         int | None,
-        setting("Follow links up to this many steps away from a seed.", group=URLS, least=0, none="no limit"),
+        setting(
+            "Follow links up to this many steps away from a seed.", reach="inside", group=URLS, least=0, none="no limit"
+        ),
     ] = None
-    sitemaps: Annotated[bool, setting("Read the sitemaps listed in robots.txt.", group=URLS)] = True
-    traps: Annotated[bool, setting("Skip URLs that look like crawler traps (calendars, loops).", group=URLS)] = True
-    all_types: Annotated[bool, setting("Also follow links to PDF, office, image, video and zip files.", group=URLS)] = (
-        False
-    )
+    sitemaps: Annotated[bool, setting("Read the sitemaps listed in robots.txt.", reach="inside", group=URLS)] = True
+    traps: Annotated[
+        bool, setting("Skip URLs that look like crawler traps (calendars, loops).", reach="inside", group=URLS)
+    ] = True
+    all_types: Annotated[
+        bool, setting("Also follow links to PDF, office, image, video and zip files.", reach="inside", group=URLS)
+    ] = False
     page_resources: Annotated[
         bool,
         setting(
-            "Also fetch what pages need to display: images, styles, scripts, fonts.", group=URLS, old=("requisites",)
+            "Also fetch what pages need to display: images, styles, scripts, fonts.",
+            reach="inside",
+            group=URLS,
+            old=("requisites",),
         ),
     ] = False
     max_page_resources: Annotated[
         int,
         setting(
             "Maximum page resources (images, styles, scripts) fetched per page.",
+            reach="inside",
             group=URLS,
             least=1,
             old=("max_requisites",),
         ),
     ] = 1000
     refresh: Annotated[
-        bool, setting("Keep revisiting pages; pages that change are revisited more often.", group=URLS)
+        bool, setting("Keep revisiting pages; pages that change are revisited more often.", reach="inside", group=URLS)
     ] = False
-    refresh_every: Annotated[Duration, setting("Time until the first revisit of a page.", group=URLS)] = 86400.0
+    refresh_every: Annotated[
+        Duration, setting("Time until the first revisit of a page.", reach="inside", group=URLS)
+    ] = 86400.0
 
     max_pages: Annotated[
         int | None,
         setting(
-            "Stop after this many pages in the whole crawl, over all its runs.", group=LIMITS, least=1, none="no limit"
+            "Stop after this many pages in the whole crawl, over all its runs.",
+            reach="inside",
+            group=LIMITS,
+            least=1,
+            none="no limit",
         ),
     ] = None
     max_pages_per_domain: Annotated[
-        int | None, setting("Fetch at most this many pages per domain.", group=LIMITS, least=1, none="no limit")
+        int | None,
+        setting("Fetch at most this many pages per domain.", reach="inside", group=LIMITS, least=1, none="no limit"),
     ] = None
     max_time: Annotated[
         Duration | None,
         setting(
-            "Stop this run after this time: 90s, 20m, 8h, 7d.", group=LIMITS, none="no limit; `run` with refresh: 1h"
+            "Stop this run after this time: 90s, 20m, 8h, 7d.",
+            reach="inside",
+            group=LIMITS,
+            none="no limit; `run` with refresh: 1h",
         ),
     ] = None
     max_bytes: Annotated[
-        Size | None, setting("Stop this run after fetching this much: 500M, 20G.", group=LIMITS, none="no limit")
+        Size | None,
+        setting("Stop this run after fetching this much: 500M, 20G.", reach="inside", group=LIMITS, none="no limit"),
     ] = None
     max_wait: Annotated[
         Duration | None,
         setting(
             "Stop this run if every remaining host must wait longer than this.",
+            reach="inside",
             group=LIMITS,
             none="1h; with refresh: no limit",
         ),
     ] = None
-    max_body: Annotated[Size, setting("Truncate response bodies longer than this.", group=LIMITS)] = 64 << 20
+    max_body: Annotated[Size, setting("Truncate response bodies longer than this.", reach="inside", group=LIMITS)] = (
+        64 << 20
+    )
 
-    delay: Annotated[Duration, setting("Time between two requests to the same domain.", group=POLITENESS)] = 70.0
+    delay: Annotated[
+        Duration, setting("Time between two requests to the same domain.", reach="lower", group=POLITENESS)
+    ] = 70.0
     address_delay: Annotated[
-        Duration, setting("Time between two requests to the same IP address.", group=POLITENESS)
+        Duration, setting("Time between two requests to the same IP address.", reach="lower", group=POLITENESS)
     ] = 1.0
     page_resource_delay: Annotated[
         Duration,
         setting(
             "Delay before fetching a page resource, if shorter than the delay of its domain.",
+            reach="lower",
             group=POLITENESS,
             old=("requisite_delay",),
         ),
     ] = 1.0
     max_crawl_delay: Annotated[
-        Duration, setting("Honour the Crawl-delay of a robots.txt up to this time.", group=POLITENESS)
+        Duration, setting("Honour the Crawl-delay of a robots.txt up to this time.", reach="lower", group=POLITENESS)
     ] = 60.0
     retry_wait: Annotated[
         Duration,
-        setting("Time before the first retry of a failed request; later retries wait longer.", group=POLITENESS),
+        setting(
+            "Time before the first retry of a failed request; later retries wait longer.",
+            reach="lower",
+            group=POLITENESS,
+        ),
     ] = 60.0
-    robots: Annotated[bool, setting("Obey robots.txt. Turn this off only for your own site.", group=POLITENESS)] = True
-    nofollow: Annotated[bool, setting("Obey nofollow in pages and headers.", group=POLITENESS)] = True
+    robots: Annotated[
+        bool, setting("Obey robots.txt. Turn this off only for your own site.", reach="other", group=POLITENESS)
+    ] = True
+    nofollow: Annotated[bool, setting("Obey nofollow in pages and headers.", reach="other", group=POLITENESS)] = True
     concurrency: Annotated[
-        int, setting("Domains to fetch from at the same time, per process.", group=POLITENESS, least=1)
+        int, setting("Domains to fetch from at the same time, per process.", reach="inside", group=POLITENESS, least=1)
     ] = 500
 
     tls: Annotated[
         Literal["verify", "archive"],
-        setting("On a bad certificate, verify fails the request; archive fetches and records it.", group=NETWORK),
+        setting(
+            "On a bad certificate, verify fails the request; archive fetches and records it.",
+            reach="other",
+            group=NETWORK,
+        ),
     ] = "verify"
-    allow_private: Annotated[bool, setting("Allow private and loopback addresses, and any port.", group=NETWORK)] = (
-        False
-    )
+    allow_private: Annotated[
+        bool, setting("Allow private and loopback addresses, and any port.", reach="other", group=NETWORK)
+    ] = False
     resolve: Annotated[
-        FixedAddresses, setting("Connect to this address for HOST instead of asking DNS; repeatable.", group=NETWORK)
+        FixedAddresses,
+        setting("Connect to this address for HOST instead of asking DNS; repeatable.", reach="other", group=NETWORK),
     ] = {}
 
-    name: Annotated[str, setting("Name of the crawl.", group=ARCHIVE, none="the name of DIR")] = ""
-    languages: Annotated[bool, setting("Detect the language of pages, for the metadata records.", group=ARCHIVE)] = True
-    file_size: Annotated[Size, setting("Start a new WARC file at this size.", group=ARCHIVE)] = 1 << 30
+    name: Annotated[str, setting("Name of the crawl.", reach="inside", group=ARCHIVE, none="the name of DIR")] = ""
+    languages: Annotated[
+        bool, setting("Detect the language of pages, for the metadata records.", reach="inside", group=ARCHIVE)
+    ] = True
+    file_size: Annotated[Size, setting("Start a new WARC file at this size.", reach="inside", group=ARCHIVE)] = 1 << 30
 
     processes: Annotated[
         int | None,
-        setting("Number of processes; fixed when the crawl is created.", group=MACHINES, least=1, none="one per core"),
+        setting(
+            "Number of processes; fixed when the crawl is created.",
+            reach="inside",
+            group=MACHINES,
+            least=1,
+            none="one per core",
+        ),
     ] = None
     frontier: Annotated[
-        str, setting("Share the crawl with other machines through this Redis.", group=MACHINES, metavar="redis://…")
+        str,
+        setting(
+            "Share the crawl with other machines through this Redis.",
+            reach="address",
+            group=MACHINES,
+            metavar="redis://…",
+        ),
     ] = ""
     shards: Annotated[
         int | None,
         setting(
             "With --frontier: number of shards, one process each; fixed when the crawl is created.",
+            reach="inside",
             group=MACHINES,
             least=1,
             none="8",
         ),
     ] = None
     nodes: Annotated[
-        int, setting("With --frontier: wait until this many machines have joined.", group=MACHINES, least=1)
+        int,
+        setting("With --frontier: wait until this many machines have joined.", reach="inside", group=MACHINES, least=1),
     ] = 1
-    strict: Annotated[bool, setting("Refuse a Redis that could lose writes it has acknowledged.", group=MACHINES)] = (
-        False
-    )
+    strict: Annotated[
+        bool, setting("Refuse a Redis that could lose writes it has acknowledged.", reach="inside", group=MACHINES)
+    ] = False
     lost_files: Annotated[
         Literal["refuse", "rebuild"],
         setting(
             "If a dead machine's files are gone: refuse its shards, or rebuild them from Redis and --backup.",
+            reach="inside",
             group=MACHINES,
         ),
     ] = "refuse"
     backup: Annotated[
-        str, setting("Latest backup of the frontier, for --lost-files rebuild.", group=MACHINES, metavar="URL")
+        str,
+        setting(
+            "Latest backup of the frontier, for --lost-files rebuild.", reach="other", group=MACHINES, metavar="URL"
+        ),
     ] = ""

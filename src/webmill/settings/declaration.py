@@ -1,6 +1,6 @@
 """What a setting is. One line declares everything about it:
 
-    max_pages: Annotated[int | None, setting("Stop after this many pages.", least=1, none="no limit")] = None
+    max_pages: Annotated[int | None, setting("Stop after this many pages.", reach="inside", least=1)] = None
 
 This is the key `max_pages` of its section in webmill.toml, the variable WEBMILL_CRAWL_MAX_PAGES, the option
 `--max-pages` with its help, a line of docs/reference/settings.md and of `webmill init`, and an argument in Python.
@@ -8,11 +8,14 @@ This is the key `max_pages` of its section in webmill.toml, the variable WEBMILL
 
 from __future__ import annotations
 
+from pathlib import Path
 from types import NoneType
 from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
 
 import msgspec
 
+from webmill.masking import hide_secrets
+from webmill.settings.reach import Reach, reaches_outside
 from webmill.settings.value_formats import ValueFormat
 
 AllowedIn = Literal["everywhere", "file", "command"]
@@ -22,6 +25,7 @@ class Declaration(msgspec.Struct, frozen=True, kw_only=True):
     """The arguments of `setting`; see there."""
 
     help: str
+    reach: Reach
     group: str = ""
     option: str = ""
     short: str = ""
@@ -37,6 +41,7 @@ class Declaration(msgspec.Struct, frozen=True, kw_only=True):
 def setting(
     help: str,  # noqa: A002 - what click and argparse call it
     *,
+    reach: Reach,
     group: str = "",
     option: str = "",
     short: str = "",
@@ -50,12 +55,14 @@ def setting(
 ) -> Declaration:
     """Declare a field of a section.
 
-    `group` is a heading of the help. `option` is the name on the command line, if it is not the key; `short` is a
-    letter. `old` names are accepted but not shown. `none` says what happens without a value. `least` and `most` bound a
-    number. `only="file"` has no option, `only="command"` no key and no variable. A `secret` is never shown.
+    `reach` says whether the setting counts in a folder that the user does not trust: `webmill.settings.reach`. `group`
+    is a heading of the help. `option` is the name on the command line, if it is not the key; `short` is a letter. `old`
+    names are accepted but not shown. `none` says what happens without a value. `least` and `most` bound a number.
+    `only="file"` has no option, `only="command"` no key and no variable. A `secret` is never shown.
     """
     return Declaration(
         help=help,
+        reach=reach,
         group=group,
         option=option,
         short=short,
@@ -123,6 +130,10 @@ class Setting(msgspec.Struct, frozen=True):
     def is_switch(self) -> bool:
         return self.bare_type is bool
 
+    def reaches_outside(self, value: Any, *, folder: Path) -> bool:
+        """Return whether this value, in a file of `folder`, needs the user's trust in that folder."""
+        return reaches_outside(self.declared.reach, value, self.default, folder=folder)
+
     def parse(self, written: object) -> Any:
         """Return the value of a text or TOML value; raise ValueError with a sentence for people."""
         if self.is_optional and (written in ("", None) or self._means_no_limit(written)):
@@ -150,6 +161,10 @@ class Setting(msgspec.Struct, frozen=True):
         if isinstance(written, list | tuple):
             return ", ".join(written)
         return str(written).lower() if isinstance(written, bool) else str(written)
+
+    def shown(self, value: Any) -> str:
+        """Return `value` as it may be printed: without passwords and keys."""
+        return "(set)" if self.declared.secret and value else hide_secrets(self.text(value))
 
     def _means_no_limit(self, written: object) -> bool:
         """Return whether this is the 0 that means no limit in files of older versions."""

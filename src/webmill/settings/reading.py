@@ -1,7 +1,8 @@
 """Reads settings from webmill.toml, then WEBMILL_* variables, then flags; the later wins.
 
 They are read once and strictly: an unknown name or a wrong value is an error that names the file, the line and what
-would be right. This is the only place where a settings file is read.
+would be right. This is the only place where a settings file is read. A setting that reaches out of the folder of its
+file counts only if the user trusts that folder (docs/design/trust.md), or overrides it.
 """
 
 from __future__ import annotations
@@ -10,9 +11,9 @@ import json
 import re
 import shlex
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -20,14 +21,21 @@ import msgspec
 
 from webmill.errors import Misconfigured
 from webmill.settings.declaration import Setting, read_declarations
+from webmill.settings.reach import describe_reach
 from webmill.settings.sections import Settings
 
 FILE_NAME = "webmill.toml"
 MOVED = {("run", "facets"): ("publish", "facets")}
 RENAMED = "{where}: [{section}] {old} was renamed to {new}: please change it"
+UNTRUSTED = (
+    "{where}: [{section}] {key} = {value} {does}, and you have not said that you trust {folder}. If it is yours, run "
+    "`webmill trust {quoted}`; or give this setting yourself, as {instead}"
+)
+NOT_SETTINGS = ("WEBMILL_TEST_", "WEBMILL_TRUST")  # the second is read by webmill.infra.trusted_folders
 FLAGS = "{where}: [crawl] flags is out of use; write {lines} instead"
 
 Values = Mapping[tuple[str, str], Any]  # (section, key) -> parsed value
+IsTrusted = Callable[[Path], bool]  # whether the user trusts the settings in a folder
 
 SECTIONS: dict[str, type[msgspec.Struct]] = {field.name: field.type for field in msgspec.structs.fields(Settings)}
 
@@ -55,12 +63,14 @@ def select_settings(names: Iterable[str]) -> tuple[Setting, ...]:
 
 
 class Sources(msgspec.Struct, frozen=True, kw_only=True):
-    """The values of settings by where they come from. `notices` name settings that were renamed."""
+    """The values of settings by where they come from. `notices` name settings that were renamed. `is_trusted` is
+    whether the user trusts the collection."""
 
     file: Values = {}
     environment: Values = {}
     flags: Values = {}
     notices: tuple[str, ...] = ()
+    is_trusted: bool = False
 
     def settings(self) -> Settings:
         return build_settings(self.file, self.environment, self.flags)
@@ -81,21 +91,31 @@ def load_settings(
     *,
     collection: Path | None,
     environment: Mapping[str, str],
+    is_trusted: IsTrusted,
     flags: Mapping[str, str] | None = None,
 ) -> Settings:
     """Return all settings; `flags` maps `section.key` to a value."""
     given = {_split_name(name): value for name, value in (flags or {}).items()}
-    return read_sources(path, collection=collection, environment=environment, flags=given).settings()
+    sources = read_sources(path, collection=collection, environment=environment, is_trusted=is_trusted, flags=given)
+    return sources.settings()
 
 
 def read_sources(
-    path: Path | None, *, collection: Path | None, environment: Mapping[str, str], flags: Values | None = None
+    path: Path | None,
+    *,
+    collection: Path | None,
+    environment: Mapping[str, str],
+    is_trusted: IsTrusted,
+    flags: Values | None = None,
 ) -> Sources:
-    """Read the file at `path`, which must exist, else webmill.toml of the collection or of this folder, if any."""
+    """Read the file at `path`, which must exist, else webmill.toml of the collection or of this folder, if any.
+
+    Who names the file at `path` means what it says; the others count as far as `is_trusted` says.
+    """
     folders = (folder for folder in (collection, Path()) if folder)
     file = path or next((folder / FILE_NAME for folder in folders if (folder / FILE_NAME).is_file()), None)
     notices: list[str] = []
-    return Sources(
+    sources = Sources(
         file=dict(_read_file(file, notices)) if file else {},
         environment=dict(_read_environment(environment, notices)),
         flags={
@@ -103,7 +123,49 @@ def read_sources(
             for name, value in (flags or {}).items()
         },
         notices=tuple(notices),
+        is_trusted=collection is not None and is_trusted(collection),
     )
+    if file and not path and not is_trusted(file.parent.resolve()):
+        refuse_untrusted(sources.file, sources, folder=file.parent.resolve(), where=partial(_locate_setting, file))
+    return sources
+
+
+def refuse_untrusted(values: Values, sources: Sources, *, folder: Path, where: Callable[[Setting], str]) -> None:
+    """Raise Misconfigured if a value that was found in `folder` reaches out of it.
+
+    Not if the environment or the flags of `sources` replace it: then it does not count. `where` names its place.
+    """
+    for one, value in outside_values(values, folder=folder):
+        if (one.section, one.key) in {**sources.environment, **sources.flags}:
+            continue
+        sentence = UNTRUSTED.format(
+            where=where(one),
+            section=one.section,
+            key=one.key,
+            value=one.shown(value),
+            does=describe_reach(one.declared.reach),
+            folder=folder,
+            quoted=shlex.quote(str(folder)),
+            instead=one.variable if one.declared.only == "file" else f"{one.flag} or {one.variable}",
+        )
+        raise Misconfigured(sentence)
+
+
+def outside_values(values: Values, *, folder: Path) -> list[tuple[Setting, Any]]:
+    """Return the settings among `values` that reach out of `folder`, with their values."""
+    named = [(_find_setting(*name), value) for name, value in values.items()]
+    return [(one, value) for one, value in named if one.reaches_outside(value, folder=folder)]
+
+
+def read_file_values(file: Path) -> dict[tuple[str, str], Any]:
+    """Return the values of a settings file, trusted or not."""
+    return dict(_read_file(file, []))
+
+
+def _locate_setting(file: Path, one: Setting) -> str:
+    text = read_toml(file)[1]
+    line = next((found for key in one.keys if (found := line_of(text, one.section, key))), None)
+    return f"{file}:{line or line_of(text, 'crawl', 'flags') or 1}"
 
 
 def _split_name(name: str) -> tuple[str, str]:
@@ -118,7 +180,7 @@ def _find_setting(section: str, key: str) -> Setting:
 def _read_environment(environment: Mapping[str, str], notices: list[str]) -> Iterator[tuple[tuple[str, str], Any]]:
     known = {one.variable: one for one in file_settings()}
     for variable, written in environment.items():
-        if not variable.startswith("WEBMILL_") or variable.startswith("WEBMILL_TEST_"):
+        if not variable.startswith("WEBMILL_") or variable.startswith(NOT_SETTINGS):
             continue
         if variable == "WEBMILL_CRAWL_FLAGS":
             yield from _read_line("crawl", "flags", written, where=variable, notices=notices)

@@ -19,38 +19,51 @@ class LogSettings(msgspec.Struct, frozen=True):
     """Log lines on stderr."""
 
     format: Annotated[
-        Literal["text", "json"], setting("Format of log lines: text, or json for a log collector.", only="file")
+        Literal["text", "json"],
+        setting("Format of log lines: text, or json for a log collector.", reach="inside", only="file"),
     ] = "text"
 
 
 class HttpSettings(msgspec.Struct, frozen=True):
     """How webmill introduces itself to other servers, and how long it waits for them."""
 
-    contact: Annotated[str, setting("Your e-mail address or web page; sent to every server in the User-Agent.")] = ""
-    timeout: Annotated[float, setting("Seconds to wait for one response.")] = 60.0
+    contact: Annotated[
+        str, setting("Your e-mail address or web page; sent to every server in the User-Agent.", reach="inside")
+    ] = ""
+    timeout: Annotated[float, setting("Seconds to wait for one response.", reach="inside")] = 60.0
 
 
 class IndexSettings(msgspec.Struct, frozen=True, kw_only=True):
     """How `webmill index` and `webmill run` index WARC files."""
 
     blocklist: Annotated[
-        str, setting("Drop index lines that match a regular expression in this file.", metavar="FILE")
+        str, setting("Drop index lines that match a regular expression in this file.", reach="path", metavar="FILE")
     ] = ""
     max_removed_share: Annotated[
         float,
-        setting("Fail if the blocklist drops more than this share of the lines.", least=0, most=1, metavar="0..1"),
+        setting(
+            "Fail if the blocklist drops more than this share of the lines.",
+            reach="inside",
+            least=0,
+            most=1,
+            metavar="0..1",
+        ),
     ] = 1.0
     max_captures: Annotated[
-        int | None, setting("Drop URLs with more captures than this.", least=0, none="no limit")
+        int | None, setting("Drop URLs with more captures than this.", reach="inside", least=0, none="no limit")
     ] = None
-    keep: Annotated[int, setting("Captures to keep of a URL that has too many.", least=0)] = 0
-    drop_revisits_first: Annotated[bool, setting("Of a URL that has too many captures, drop revisits first.")] = False
-    post_append: Annotated[bool, setting("Tell POST requests apart by their bodies, as pywb does.")] = False
-    collection_field: Annotated[bool, setting('Add a "collection" field to every line.')] = True
-    lines: Annotated[int, setting("Index lines per ZipNum block.", least=1)] = LINES_PER_BLOCK
-    shards: Annotated[int | None, setting("Number of ZipNum shards.", least=1, none="by size")] = None
+    keep: Annotated[int, setting("Captures to keep of a URL that has too many.", reach="inside", least=0)] = 0
+    drop_revisits_first: Annotated[
+        bool, setting("Of a URL that has too many captures, drop revisits first.", reach="inside")
+    ] = False
+    post_append: Annotated[bool, setting("Tell POST requests apart by their bodies, as pywb does.", reach="inside")] = (
+        False
+    )
+    collection_field: Annotated[bool, setting('Add a "collection" field to every line.', reach="inside")] = True
+    lines: Annotated[int, setting("Index lines per ZipNum block.", reach="inside", least=1)] = LINES_PER_BLOCK
+    shards: Annotated[int | None, setting("Number of ZipNum shards.", reach="inside", least=1, none="by size")] = None
     parquet: Annotated[
-        bool | None, setting("Also write the columnar index (Parquet).", none="if pyarrow is installed")
+        bool | None, setting("Also write the columnar index (Parquet).", reach="inside", none="if pyarrow is installed")
     ] = None
 
 
@@ -60,29 +73,42 @@ class ExtractSettings(msgspec.Struct, frozen=True, kw_only=True):
     extractor: Annotated[
         str,
         setting(
-            "Text extractor: trafilatura, resiliparse, plain or none; auto is the best one installed.", metavar="NAME"
+            "Text extractor: trafilatura, resiliparse, plain or none; auto is the best one installed.",
+            reach="inside",
+            metavar="NAME",
         ),
     ] = "auto"
     format: Annotated[
-        Literal["jsonl", "parquet"], setting("File format of the documents; parquet needs webmill[parquet].")
+        Literal["jsonl", "parquet"],
+        setting("File format of the documents; parquet needs webmill[parquet].", reach="inside"),
     ] = "jsonl"
     function: Annotated[
         str,
-        setting("Your own Python function, used instead of the extractor.", metavar="FILE.py:NAME", only="command"),
+        setting(
+            "Your own Python function, used instead of the extractor.",
+            reach="other",
+            metavar="FILE.py:NAME",
+            only="command",
+        ),
     ] = ""
     all_captures: Annotated[
-        bool, setting("Write a document for every capture, even without text (images, scripts).")
+        bool, setting("Write a document for every capture, even without text (images, scripts).", reach="inside")
     ] = False
-    links: Annotated[bool, setting("Also store the links of each page.")] = False
+    links: Annotated[bool, setting("Also store the links of each page.", reach="inside")] = False
     min_text: Annotated[
-        int | None, setting("Skip pages with fewer characters of text than this.", least=0, none="none")
+        int | None, setting("Skip pages with fewer characters of text than this.", reach="inside", least=0, none="none")
     ] = None
     max_text: Annotated[
-        int | None, setting("Skip pages with more characters of text than this.", least=0, none="none")
+        int | None, setting("Skip pages with more characters of text than this.", reach="inside", least=0, none="none")
     ] = None
     languages: Annotated[
         TextList,
-        setting("Keep only pages in this language (ISO 639-3: eng); repeatable.", option="language", metavar="CODE"),
+        setting(
+            "Keep only pages in this language (ISO 639-3: eng); repeatable.",
+            reach="inside",
+            option="language",
+            metavar="CODE",
+        ),
     ] = ()
 
 
@@ -91,24 +117,30 @@ class PublishSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     facets: Annotated[
         Annotated[tuple[Literal["language", "domain"], ...], LIST_FORMAT],
-        setting("Also index each version by this field; repeatable.", option="facet"),
+        setting("Also index each version by this field; repeatable.", reach="inside", option="facet"),
     ] = ("language",)
     most_lost: Annotated[
         float,
         setting(
-            "Refuse to publish if more than this share of documents would disappear.", least=0, most=1, metavar="SHARE"
+            "Refuse to publish if more than this share of documents would disappear.",
+            reach="inside",
+            least=0,
+            most=1,
+            metavar="SHARE",
         ),
     ] = 0.2
     layout: Annotated[
         Literal["webmill", "uring"],
-        setting("Form of the index files: uring writes the lists that clients of the uRing crawler read."),
+        setting(
+            "Form of the index files: uring writes the lists that clients of the uRing crawler read.", reach="inside"
+        ),
     ] = "webmill"
 
 
 class RunSettings(msgspec.Struct, frozen=True):
     """Which stages `webmill run` runs, always in this order: crawl, index, extract, publish, search."""
 
-    stages: Annotated[TextList, setting("The stages to run.", only="file")] = STAGES
+    stages: Annotated[TextList, setting("The stages to run.", reach="inside", only="file")] = STAGES
 
     def in_order(self) -> tuple[str, ...]:
         """Return the stages in the order of the work, whatever the order they are written in."""
@@ -123,19 +155,27 @@ class QueueSettings(msgspec.Struct, frozen=True):
 
     url: Annotated[
         str,
-        setting("sqlite:FILE (relative to the collection), amqp://…, sqs://NAME.fifo or memory:", option="queue"),
+        setting(
+            "sqlite:FILE (relative to the collection), amqp://…, sqs://NAME.fifo or memory:",
+            reach="address",
+            option="queue",
+        ),
     ] = "sqlite:queue.sqlite"
     type: Annotated[
         Literal["quorum", "classic"],
         setting(
             "Type of a new RabbitMQ queue. quorum: no batch is lost; classic: not durable, as commoncrawl-pipeline "
             "declares it, for workers that share the queue.",
+            reach="inside",
             only="file",
         ),
     ] = "quorum"
-    attempts: Annotated[int, setting("Attempts at a task before it becomes a dead letter.", only="file")] = 5
+    attempts: Annotated[
+        int, setting("Attempts at a task before it becomes a dead letter.", reach="inside", only="file")
+    ] = 5
     lease: Annotated[
-        float, setting("Seconds without a heartbeat until a task is given to another worker.", only="file")
+        float,
+        setting("Seconds without a heartbeat until a task is given to another worker.", reach="inside", only="file"),
     ] = 60.0
 
 
@@ -145,12 +185,21 @@ class ExecutorSettings(msgspec.Struct, frozen=True):
     url: Annotated[
         str,
         setting(
-            "Where tasks run: pool (processes on this machine), inline, ray:auto or ray://HOST:PORT", option="executor"
+            "Where tasks run: pool (processes on this machine), inline, ray:auto or ray://HOST:PORT",
+            reach="address",
+            option="executor",
         ),
     ] = "pool"
     jobs: Annotated[
         int,
-        setting("Number of tasks to run in parallel.", option="processes", old=("jobs",), least=0, none="one per core"),
+        setting(
+            "Number of tasks to run in parallel.",
+            reach="inside",
+            option="processes",
+            old=("jobs",),
+            least=0,
+            none="one per core",
+        ),
     ] = 0
 
 
@@ -158,10 +207,12 @@ class CommonCrawlSettings(msgspec.Struct, frozen=True):
     """Where `webmill cc` reads crawls from, and how fast. All processes of a machine share the rate."""
 
     base_url: Annotated[
-        str, setting("https://…, s3://…, a folder, or the address of another webmill server.", metavar="URL")
+        str,
+        setting("https://…, s3://…, a folder, or the address of another webmill server.", reach="other", metavar="URL"),
     ] = "https://data.commoncrawl.org"
     rate: Annotated[
-        float, setting("Maximum requests per second; 0 means no limit (only for your own server).", least=0)
+        float,
+        setting("Maximum requests per second; 0 means no limit (only for your own server).", reach="other", least=0),
     ] = 5.0
 
 
@@ -173,6 +224,7 @@ class SearchSettings(msgspec.Struct, frozen=True):
         setting(
             "Search index: a folder, meilisearch://KEY@HOST:PORT/INDEX or "
             "opensearch://USER:PASSWORD@HOST:PORT/INDEX; add an s to the scheme for TLS.",
+            reach="address",
             option="index",
             metavar="URL",
             none="search/ in the collection",
@@ -183,59 +235,87 @@ class SearchSettings(msgspec.Struct, frozen=True):
 class ServeSettings(msgspec.Struct, frozen=True):
     """Where `webmill serve` listens, which clients it serves, and how many requests each may send."""
 
-    host: Annotated[str, setting("Address to listen on.")] = "127.0.0.1"
-    port: Annotated[int, setting("Port to listen on; 0 picks a free port.", least=0, most=65535)] = 8080
+    host: Annotated[str, setting("Address to listen on.", reach="other")] = "127.0.0.1"
+    port: Annotated[int, setting("Port to listen on; 0 picks a free port.", reach="inside", least=0, most=65535)] = 8080
     replay_port: Annotated[
         int,
         setting(
             "Port for archived pages, which are served from an origin of their own.",
+            reach="inside",
             least=0,
             most=65535,
             none="the port after --port",
         ),
     ] = 0
     address: Annotated[
-        str, setting("URL that clients use for this server, when it is behind a proxy.", metavar="URL")
+        str, setting("URL that clients use for this server, when it is behind a proxy.", reach="other", metavar="URL")
     ] = ""
     replay_address: Annotated[
-        str, setting("URL that clients use for archived pages; must be a different origin.", metavar="URL")
+        str,
+        setting("URL that clients use for archived pages; must be a different origin.", reach="other", metavar="URL"),
     ] = ""
-    processes: Annotated[int, setting("Number of server processes.", least=1)] = 1
+    processes: Annotated[int, setting("Number of server processes.", reach="inside", least=1)] = 1
     hosts: Annotated[
         TextList,
-        setting("Host name that clients may use for this server; repeatable.", option="allow-host", metavar="NAME"),
+        setting(
+            "Host name that clients may use for this server; repeatable.",
+            reach="other",
+            option="allow-host",
+            metavar="NAME",
+        ),
     ] = ()
     origins: Annotated[
         TextList,
         setting(
-            "Origin whose scripts may read responses (CORS), or * for all; repeatable.", option="origin", metavar="URL"
+            "Origin whose scripts may read responses (CORS), or * for all; repeatable.",
+            reach="other",
+            option="origin",
+            metavar="URL",
         ),
     ] = ()
     proxies: Annotated[
         TextList,
-        setting("Address of a proxy whose X-Forwarded-For is trusted; repeatable.", option="proxy", metavar="ADDRESS"),
+        setting(
+            "Address of a proxy whose X-Forwarded-For is trusted; repeatable.",
+            reach="other",
+            option="proxy",
+            metavar="ADDRESS",
+        ),
     ] = ()
-    rate: Annotated[float, setting("Maximum requests per second from one client; 0 means no limit.", least=0)] = 50.0
-    certificate: Annotated[str, setting("TLS certificate (PEM file); enables https.", metavar="FILE")] = ""
+    rate: Annotated[
+        float, setting("Maximum requests per second from one client; 0 means no limit.", reach="other", least=0)
+    ] = 50.0
+    certificate: Annotated[
+        str, setting("TLS certificate (PEM file); enables https.", reach="other", metavar="FILE")
+    ] = ""
     key: Annotated[
-        str, setting("Private key (PEM file), if it is not in the certificate file.", metavar="FILE", secret=True)
+        str,
+        setting(
+            "Private key (PEM file), if it is not in the certificate file.", reach="other", metavar="FILE", secret=True
+        ),
     ] = ""
     token: Annotated[
-        str, setting("Bearer token that a request must send to change anything.", metavar="SECRET", secret=True)
+        str,
+        setting(
+            "Bearer token that a request must send to change anything.", reach="inside", metavar="SECRET", secret=True
+        ),
     ] = ""
     access_log: Annotated[
-        str, setting("Write one JSON line per request to this file; - is stderr.", metavar="FILE")
+        str, setting("Write one JSON line per request to this file; - is stderr.", reach="other", metavar="FILE")
     ] = ""
 
 
 class MetricsSettings(msgspec.Struct, frozen=True):
     """Where commands serve Prometheus metrics."""
 
-    host: Annotated[str, setting("Address to listen on; use 0.0.0.0 in a container.", only="file")] = "127.0.0.1"
+    host: Annotated[str, setting("Address to listen on; use 0.0.0.0 in a container.", reach="other", only="file")] = (
+        "127.0.0.1"
+    )
     port: Annotated[
         int | None,
         setting(
             "Serve Prometheus metrics on this port (usually 8001).",
+            reach="inside",
             option="metrics-port",
             only="command",
             least=0,

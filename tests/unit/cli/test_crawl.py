@@ -73,7 +73,7 @@ def test_a_flag_that_cannot_be_read_is_named_with_what_would_be_right(
 
 def settings_of_flags(tmp_path: Path, text: str) -> CrawlSettings:
     flags = read_flags(text, SETTINGS, where="here")
-    sources = Sources(flags={(one.section, one.key): value for one, value in flags})
+    sources = Sources(is_trusted=True, flags={(one.section, one.key): value for one, value in flags})
     return resolve_settings(sources, tmp_path)[0].crawl
 
 
@@ -90,11 +90,14 @@ def test_a_setting_that_was_declared_is_a_flag_a_key_a_variable_a_line_of_help_a
     """`max_crawl_delay` touched two files: `settings/sections.py`, where it is declared, and the one that uses it."""
     assert settings_of_flags(tmp_path, "--max-crawl-delay 5s").max_crawl_delay == 5.0
     (tmp_path / "webmill.toml").write_text('[crawl]\nmax_crawl_delay = "2m"\n')
-    sources = read_sources(None, collection=tmp_path, environment={})
+    sources = read_sources(None, collection=tmp_path, environment={}, is_trusted=lambda _: True)
     assert Politeness.from_settings(sources.settings().crawl, user_agent="x").max_crawl_delay == 120.0
     variable = {"WEBMILL_CRAWL_MAX_CRAWL_DELAY": "3s"}
-    assert load_settings(None, collection=tmp_path, environment=variable).crawl.max_crawl_delay == 3.0
-    told = Sources(flags={("crawl", "max_crawl_delay"): 7.0})
+    assert (
+        load_settings(None, collection=tmp_path, environment=variable, is_trusted=lambda _: True).crawl.max_crawl_delay
+        == 3.0
+    )
+    told = Sources(is_trusted=True, flags={("crawl", "max_crawl_delay"): 7.0})
     assert resolve_settings(told, tmp_path)[1] == {"max_crawl_delay": 7.0}
     assert "--max-crawl-delay TIME" in webmill("crawl", "--help").out.decode()
     assert '# max_crawl_delay = "60s"' in make_settings_file("")
@@ -150,6 +153,7 @@ def test_what_was_kept_counts_before_the_settings_file_and_after_a_variable(tmp_
         '{"depth": 1, "requisites": true, "max_depth": 9, "resolve": {"a": ["::1", 1]}}'
     )
     sources = Sources(
+        is_trusted=True,
         file={("crawl", "depth"): 2, ("crawl", "delay"): 3.0},
         environment={("crawl", "scope"): "any"},
         flags={("crawl", "max_pages"): 7, ("crawl", "tls"): "archive"},

@@ -11,7 +11,7 @@ import pytest
 from tests.unit.cli.command import webmill
 
 from webmill.errors import Misconfigured, NotFound
-from webmill.infra.address import below, hide_secrets, scheme_of
+from webmill.infra.address import below, scheme_of
 from webmill.infra.executor.backends import EXECUTORS, open_executor
 from webmill.infra.queue.backends import QUEUES, VIEWS, existing_queue, open_queue, require_queue, view_queue
 from webmill.infra.queue.base import Message, QueueOptions
@@ -19,6 +19,7 @@ from webmill.infra.registry import Registry
 from webmill.infra.sinks.backends import STREAMS
 from webmill.infra.storage.backends import PROBES, READ_ONLY, STORAGES, locate, open_readable, open_storage
 from webmill.infra.user_agent import user_agent
+from webmill.masking import hide_secrets
 from webmill.pipeline.dataset.config import Dataset, ReadSection, WriteSection, check_dataset
 from webmill.search.backends import ENGINES, REPLACERS, open_search, replacing_search
 

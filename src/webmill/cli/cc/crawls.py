@@ -10,7 +10,7 @@ import msgspec
 from webmill.cli.cc.server_flags import ServerFlags, base_url_of, list_crawls, note_missing_contact, server_options
 from webmill.cli.context import Context, note, pass_context
 from webmill.formats.url.surt import without_surrogates
-from webmill.infra.address import hide_secrets
+from webmill.masking import hide_secrets
 
 
 @click.command(

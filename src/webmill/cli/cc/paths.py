@@ -22,7 +22,7 @@ from webmill.commoncrawl.catalog import Kind, paths_key
 from webmill.commoncrawl.crawl_storage import INTERACTIVE_RETRIES
 from webmill.errors import NotFound
 from webmill.index.lines import read_lines
-from webmill.infra.address import hide_secrets
+from webmill.masking import hide_secrets
 
 
 @click.command(

@@ -13,10 +13,11 @@ import msgspec
 from webmill.cli.context import note_once
 from webmill.commoncrawl.batch import QUEUE
 from webmill.errors import Misconfigured, NotFound
-from webmill.infra.address import hide_secrets, scheme_of
+from webmill.infra.address import scheme_of
 from webmill.infra.queue import backends
 from webmill.infra.queue.base import BrokerQueueType, Queue, QueueOptions
 from webmill.infra.queue.leases import BROKER
+from webmill.masking import hide_secrets
 from webmill.settings import Settings
 
 F = TypeVar("F", bound=Callable[..., object])

@@ -33,9 +33,10 @@ from webmill.cli.text import format_count
 from webmill.collection import STATE_FOLDER
 from webmill.commoncrawl.selection import Selection
 from webmill.errors import Unavailable
-from webmill.infra.address import hide_secrets, scheme_of
+from webmill.infra.address import scheme_of
 from webmill.infra.metrics import Metrics
 from webmill.infra.queue.base import Queue
+from webmill.masking import hide_secrets
 from webmill.pipeline.dispatch import metrics as dispatch_metrics
 from webmill.pipeline.dispatch.batcher import BatcherContext, BatcherOptions, BatcherReport, IndexSource, dispatch
 from webmill.pipeline.extract import metrics as extract_metrics

@@ -17,10 +17,11 @@ from webmill.commoncrawl import crawl_storage
 from webmill.commoncrawl.catalog import COMMON_CRAWL, LATEST, Crawl, newest_crawl, validate_crawl_name
 from webmill.commoncrawl.crawl_storage import BATCH_RETRIES, open_crawl_storage
 from webmill.errors import Misconfigured, NotFound
-from webmill.infra.address import hide_secrets, scheme_of
+from webmill.infra.address import scheme_of
 from webmill.infra.retry import BackoffPolicy
 from webmill.infra.storage.backends import is_readable, readable_forms
 from webmill.infra.storage.base import Readable
+from webmill.masking import hide_secrets
 from webmill.settings import Settings
 
 

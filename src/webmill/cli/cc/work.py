@@ -29,10 +29,11 @@ from webmill.cli.progress import EVERY_SECONDS
 from webmill.cli.text import format_count
 from webmill.collection import STATE_FOLDER
 from webmill.errors import Misconfigured, NotFound, Unavailable
-from webmill.infra.address import below, hide_secrets, scheme_of
+from webmill.infra.address import below, scheme_of
 from webmill.infra.metrics import Metrics
 from webmill.infra.queue.base import Queue, is_drained
 from webmill.infra.storage.backends import open_storage
+from webmill.masking import hide_secrets
 from webmill.pipeline.extract.metrics import ALL, PORT
 from webmill.pipeline.extract.output import ExtractOutput, read_shape
 from webmill.pipeline.extract.sealing import SealedPart

@@ -21,7 +21,7 @@ from webmill.cli.options import SettingOption
 from webmill.commoncrawl.catalog import COMMON_CRAWL, paths_key
 from webmill.commoncrawl.crawl_storage import INTERACTIVE_RETRIES
 from webmill.errors import NotFound
-from webmill.infra.address import hide_secrets
+from webmill.masking import hide_secrets
 from webmill.pipeline.extract.manifest import ManifestKind, decode_lines, lines_from_paths
 
 

@@ -12,7 +12,9 @@ from webmill.collection import default_crawl_name
 from webmill.crawl.backends import crawl_backends
 from webmill.crawl.frontier_admin.backend import frontier_backend
 from webmill.crawl.frontier_admin.crawl_frontier import CrawlFrontier, crawl_frontier
-from webmill.crawl.stored_settings import read_json, read_stored
+from webmill.crawl.stored_settings import FILE, parse_stored, read_json, read_stored
+from webmill.pipeline.trust import is_trusted, refuse_outside_links
+from webmill.settings import Sources, refuse_untrusted
 
 Decorator = Callable[[Callable[..., None]], Callable[..., None]]
 
@@ -32,8 +34,9 @@ name_option: Decorator = click.option(
 @contextmanager
 def open_crawl(collection: Path, frontier: str | None, *, name: str | None = None) -> Iterator[CrawlFrontier]:
     root = collection.resolve()
+    refuse_outside_links(root)
     flags = read_stored(root / "frontier")
-    redis = frontier or flags.get("frontier")
+    redis = frontier or stored_redis(root)
     called = (
         name or flags.get("name") or read_json(root / "frontier" / "crawl.json").get("name") or default_crawl_name(root)
     )
@@ -42,3 +45,13 @@ def open_crawl(collection: Path, frontier: str | None, *, name: str | None = Non
         yield crawl_frontier(root, crawl_backends(redis, name=called), backend, name=called)
     finally:
         backend.close()
+
+
+def stored_redis(root: Path) -> str | None:
+    """Return the Redis that the crawl in `root` uses, if any. Misconfigured: the user does not trust the collection."""
+    folder = root / "frontier"
+    stored = parse_stored(read_stored(folder), source=folder / FILE)
+    found = {name: value for name, value in stored.items() if name == ("crawl", "frontier")}
+    if not is_trusted(root):
+        refuse_untrusted(found, Sources(), folder=root, where=lambda _: str(folder / FILE))
+    return found.get(("crawl", "frontier")) or None

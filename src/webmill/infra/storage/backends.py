@@ -12,9 +12,10 @@ from typing import TypeAlias
 from urllib.parse import urlsplit
 
 from webmill.errors import Misconfigured
-from webmill.infra.address import hide_secrets, scheme_of
+from webmill.infra.address import scheme_of
 from webmill.infra.registry import Registry
 from webmill.infra.storage.base import Readable, Storage, StorageOptions
+from webmill.masking import hide_secrets
 
 OpenStorage: TypeAlias = Callable[[str, StorageOptions], Storage]
 OpenReadable: TypeAlias = Callable[[str, StorageOptions], Readable]

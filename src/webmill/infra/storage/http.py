@@ -17,7 +17,6 @@ from msgspec import Struct
 from urllib3.exceptions import HTTPError
 
 from webmill.errors import Misconfigured, Unavailable
-from webmill.infra.address import hide_secrets
 from webmill.infra.retry import BackoffPolicy
 from webmill.infra.storage.base import (
     CHUNK,
@@ -41,6 +40,7 @@ from webmill.infra.storage.http_answers import (
 )
 from webmill.infra.storage.retrying import RetryingReads
 from webmill.infra.user_agent import user_agent
+from webmill.masking import hide_secrets
 
 _REDIRECTS = {301, 302, 303, 307, 308}
 

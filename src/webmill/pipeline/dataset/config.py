@@ -13,13 +13,14 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from webmill.errors import Misconfigured
-from webmill.infra.address import hide_secrets, scheme_of
+from webmill.infra.address import scheme_of
 from webmill.infra.executor.backends import EXECUTORS
 from webmill.infra.queue.backends import QUEUES
 from webmill.infra.registry import Registry
 from webmill.infra.sinks.backends import STREAMS
 from webmill.infra.sinks.json_lines import Compression
 from webmill.infra.storage.backends import READ_ONLY, STORAGES
+from webmill.masking import hide_secrets
 from webmill.pipeline.extract.plan import is_queue
 
 Count = Annotated[int, msgspec.Meta(ge=1, le=1 << 40)]

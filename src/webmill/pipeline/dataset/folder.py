@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shlex
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -45,6 +46,7 @@ from webmill.pipeline.extract.jobs import STOP, TASKS, is_running, lock_job
 from webmill.pipeline.extract.manifest import TaskFiles, manifest_line, parse_manifest
 from webmill.pipeline.extract.plan import DocumentFilter, choose_recipe
 from webmill.pipeline.extract.tasks import Task, task_id
+from webmill.pipeline.trust import is_trusted, remember_own
 
 FILE_NAME, MANIFEST, FUNCTION = "dataset.json", "manifest.txt", "function.py"
 OUTDATED_TASKS = "ledger.sqlite"  # where an earlier webmill kept its tasks
@@ -158,6 +160,7 @@ def create_dataset(
     making = _choose_recipe(dataset, tasks)
     digest = digest_dataset(dataset, text, function, making)
     atomic.make_folder(path)
+    remember_own(path, made_by="dataset create")
     atomic.write_bytes(path / MANIFEST, text.encode())
     if function and function.source:
         atomic.write_bytes(path / FUNCTION, function.source.encode())
@@ -203,8 +206,10 @@ def digest_dataset(
 
 
 def open_dataset(path: Path) -> DatasetFolder:
-    """Open a dataset. NotFound; Conflict: its description is not the one it was made with."""
+    """Open a dataset. NotFound; Conflict: its description is not the one it was made with. Misconfigured: it was not
+    made here, and the user does not trust it."""
     file = require_dataset(path) / FILE_NAME
+    refuse_untrusted_dataset(path)
     if (path / OUTDATED_TASKS).exists():
         raise Conflict(f"{path} was made by an earlier webmill: create it again under another name")
     try:
@@ -221,6 +226,15 @@ def open_dataset(path: Path) -> DatasetFolder:
             "dataset with another name. Only [compute] may be changed."
         )
     return DatasetFolder(path, dataset, sealed.digest, function, sealed.making)
+
+
+def refuse_untrusted_dataset(path: Path) -> None:
+    """Raise Misconfigured for a dataset of somebody else: it says what code is run, what is read and where it goes."""
+    if not is_trusted(path):
+        raise Misconfigured(
+            f"{path} was not made by you on this machine: a dataset runs its own function and reads and writes other "
+            f"places. If it is yours, run `webmill trust {shlex.quote(str(path))}`"
+        )
 
 
 def require_dataset(path: Path) -> Path:

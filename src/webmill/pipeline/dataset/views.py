@@ -10,10 +10,10 @@ import msgspec
 from webmill.errors import BadInput, NotFound
 from webmill.formats.compression.decompressors import GzipDecompressor, ZstdDecompressor
 from webmill.formats.warc.typed_records import FileType
-from webmill.infra.address import hide_secrets
 from webmill.infra.queue.base import QueueStats
 from webmill.infra.queue.sqlite_reader import TaskEntry, view_file
 from webmill.infra.storage.backends import open_storage
+from webmill.masking import hide_secrets
 from webmill.pipeline.dataset.folder import DatasetFolder
 from webmill.pipeline.extract.jobs import open_tasks
 from webmill.pipeline.extract.manifest import TaskFiles

@@ -23,11 +23,12 @@ from webmill.extract.custom import CustomFunction, load_function, result_type
 from webmill.extract.extractors import require_extractor
 from webmill.extract.recipe import Recipe
 from webmill.infra import atomic, lock
-from webmill.infra.address import hide_secrets, scheme_of
+from webmill.infra.address import scheme_of
 from webmill.infra.files import RESERVED
 from webmill.infra.sinks.parquet import pyarrow
 from webmill.infra.storage.backends import open_storage
 from webmill.infra.storage.base import Absent, Storage
+from webmill.masking import hide_secrets
 from webmill.model import Document
 from webmill.pipeline.extract.plan import FILE_SIZE, DocumentFilter, ExtractPlan, Format
 from webmill.pipeline.extract.sealing import PartSealer, SealedPart

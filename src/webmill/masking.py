@@ -1,0 +1,24 @@
+"""Addresses as they may be printed, logged and stored: the one place that knows which part of an address is secret."""
+
+from __future__ import annotations
+
+import re
+
+MASK = "***"
+
+# A password may hold any character, even one that should have been escaped: all up to the last @ is hidden.
+_SERVER = re.compile(r"\b((?!https?:)[A-Za-z][A-Za-z0-9+.-]*)://[^\s\"'`<>]*@", re.IGNORECASE)
+# Of a web page's address only the user is hidden: https://example.org/@name is an ordinary path.
+_WEB = re.compile(r"\b(https?)://[^/?#\s\"'`<>]*@", re.IGNORECASE)
+_PARAMETER = re.compile(
+    r"([?&][\w-]*(?:password|passwd|secret|token|api_?key|access_?key|signature|credential)[\w-]*=)[^&#\s\"'`<>]+",
+    re.IGNORECASE,
+)
+
+
+def hide_secrets(text: str) -> str:
+    """Return a text with its addresses as they may be shown: without users, passwords and keys."""
+    if "://" not in text:
+        return text
+    hidden = _WEB.sub(rf"\1://{MASK}@", _SERVER.sub(rf"\1://{MASK}@", text))
+    return _PARAMETER.sub(rf"\1{MASK}", hidden)
