@@ -127,7 +127,7 @@ bench: $(VENV)/.dev $(VENV)-rivals/.ready $(SEARCH) ## our hot paths beside the 
 services: $(VENV)/.dev $(SEARCH) ## start Redis, RabbitMQ, PostgreSQL, an S3 store, SQS and search servers on free ports, print their URLs
 	$(BIN)/python -m tests.services up
 
-docs: $(VENV)/.run   ## make the pages of docs/ that come from the code
+docs: $(VENV)/.dev   ## make the pages of docs/ that come from the code
 	$(BIN)/python docs/generate.py
 
 $(VENV)-docs/.ready: $(VENV)/.uv requirements/docs.txt

@@ -1,3 +1,5 @@
 """Which how-to shows the claims of which document."""
 
-DOCUMENTS: dict[str, str] = {}
+DOCUMENTS: dict[str, str] = {
+    "test_000_pipeline": "from-commoncrawl-pipeline.md",
+}

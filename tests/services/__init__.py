@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from tests.services.base import CannotStart, Running
 
@@ -27,12 +28,12 @@ __all__ = ["MODULES", "CannotStart", "Running", "started", "url_of"]
 
 
 @contextmanager
-def started(name: str) -> Iterator[Running]:
-    """A private server for as long as the block lasts."""
+def started(name: str, **options: Any) -> Iterator[Running]:
+    """A private server for as long as the block lasts; `options` are those of its `start`."""
     folder = Path(tempfile.mkdtemp(prefix=f"webmill-{name}-"))
     server: Running | None = None
     try:
-        server = importlib.import_module(f"tests.services.{MODULES[name]}").start(folder)
+        server = importlib.import_module(f"tests.services.{MODULES[name]}").start(folder, **options)
         yield server
     finally:
         if server:

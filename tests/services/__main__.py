@@ -13,12 +13,13 @@ from contextlib import ExitStack
 from tests.services import MODULES, CannotStart, setting_of, url_of
 from tests.services.base import find, install
 
-# Program -> packages: strace injects the faults of a disk, ip makes networks of our own, nginx is started by the tests
-# before their own folders, Chromium reads pages, some of them in Chinese.
+# Program -> packages: strace injects the faults of a disk, ip makes networks of our own, nginx and Prometheus are
+# started by the tests before their own folders and files, Chromium reads pages, some of them in Chinese.
 TOOLS = {
     "strace": ("strace",),
     "ip": ("iproute2",),
     "nginx": ("nginx-light",),
+    "prometheus": ("prometheus",),
     "chromium": ("chromium", "fonts-noto-cjk"),
 }
 

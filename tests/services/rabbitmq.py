@@ -9,15 +9,25 @@ from pathlib import Path
 from tests.services.base import Running, answers, binary, free_port
 
 ENV = "WEBMILL_TEST_AMQP_URL"
+# It keeps no core busy, listens here alone, and tells the length of a queue every second.
+ARGUMENTS = "+sbwt none -kernel inet_dist_use_interface {127,0,0,1} -rabbit quorum_tick_interval 1000"
+METRICS = """\
+prometheus.tcp.ip = {address}
+prometheus.tcp.port = 15692
+collect_statistics_interval = 1000
+"""
 # Debian's /usr/sbin/rabbitmq-server changes the user and the folder; the script behind it does neither.
 FOLDERS = ("/usr/lib/rabbitmq/bin", "/opt/homebrew/sbin")
 
 
-def start(folder: Path) -> Running:
+def start(folder: Path, *, metrics_at: str | None = None) -> Running:
+    """`metrics_at` is an address whose port 15692 serves its metrics, from its plugin rabbitmq_prometheus."""
     server = binary("rabbitmq-server", package="rabbitmq-server", folders=FOLDERS, setting=ENV)
     mapper = binary("epmd", package="erlang-base", setting=ENV)
     port, distribution, mapping = free_port(), free_port(), free_port()
-    (folder / "plugins").write_text("[].\n")
+    (folder / "plugins").write_text("[rabbitmq_prometheus].\n" if metrics_at else "[].\n")
+    if metrics_at:
+        (folder / "rabbitmq.conf").write_text(METRICS.format(address=metrics_at))
     # The port mapper would detach itself when the node starts it, and outlive the tests: it runs in our group instead,
     # and one SIGTERM to the shell ends both.
     ending = """trap "trap '' TERM; kill 0; wait \\$node" TERM"""
@@ -47,7 +57,7 @@ def environment(folder: Path, *, port: int, distribution: int, mapping: int) -> 
         "RABBITMQ_NODE_IP_ADDRESS": "127.0.0.1",
         "RABBITMQ_NODE_PORT": str(port),
         "RABBITMQ_DIST_PORT": str(distribution),
-        "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": "+sbwt none -kernel inet_dist_use_interface {127,0,0,1}",
+        "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS": ARGUMENTS,
         "ERL_EPMD_PORT": str(mapping),
         "ERL_EPMD_ADDRESS": "127.0.0.1",
     }
