@@ -36,7 +36,7 @@ METRICS = {
     "cc batch": "webmill.pipeline.dispatch.metrics",
     "cc work": "webmill.pipeline.extract.metrics",
     "publish": "webmill.boards.metrics",
-    "serve": "webmill.serve.metrics",
+    "serve": "webmill.serve.processes.metrics",
 }
 
 

@@ -29,13 +29,13 @@ from webmill.index.zipnum.writer import write_index
 from webmill.serve.api.search_params import read_search_params
 from webmill.serve.api.text_diff import compare_texts
 from webmill.serve.app import application, replay_application
-from webmill.serve.capture_address import parse_address, raw_address, web_address
+from webmill.serve.captures.address import parse_address, raw_address, web_address
+from webmill.serve.captures.memento import read_accept_datetime
 from webmill.serve.cdx.output import format_lines
 from webmill.serve.cdx.params import read_params
-from webmill.serve.client_address import TrustedProxies, client_network
-from webmill.serve.codings import CODINGS, IDENTITY, choose_coding
-from webmill.serve.conditional_requests import UnsatisfiableRange, is_not_modified, parse_range, precondition_fails
-from webmill.serve.memento import read_accept_datetime
+from webmill.serve.guard.client_address import TrustedProxies, client_network
+from webmill.serve.http.codings import CODINGS, IDENTITY, choose_coding
+from webmill.serve.http.conditional_requests import UnsatisfiableRange, is_not_modified, parse_range, precondition_fails
 from webmill.serve.open_site import open_site
 from webmill.serve.replay.links import LinkRewriter, PageEncoding
 from webmill.serve.replay.rewrite_css import rewrite_css

@@ -10,13 +10,13 @@ from typing import Any
 
 from webmill.infra.log import configure
 from webmill.serve.app import application, replay_application
-from webmill.serve.client_address import TrustedProxies
-from webmill.serve.http_connection import ConnectionLimiter
-from webmill.serve.metrics import REFUSED
+from webmill.serve.guard.client_address import TrustedProxies
+from webmill.serve.http.connection import ConnectionLimiter
 from webmill.serve.open_site import open_site
-from webmill.serve.server import serve
+from webmill.serve.processes.metrics import REFUSED
+from webmill.serve.processes.server import serve
+from webmill.serve.processes.supervisor import listen
 from webmill.serve.site import ClientLimits
-from webmill.serve.supervisor import listen
 from webmill.settings import ServeSettings, Settings
 
 

@@ -19,9 +19,9 @@ from webmill.formats.cdx.cdxj import CdxjLine, format_line
 from webmill.index.lookup.block_cache import BlockCache
 from webmill.index.zipnum.writer import write_index
 from webmill.infra.storage.local import LocalStorage
-from webmill.serve import served_index
 from webmill.serve.app import application
-from webmill.serve.served_index import ServedIndex
+from webmill.serve.cdx import served_index
+from webmill.serve.cdx.served_index import ServedIndex
 
 LINES = make_captures(1500, seed=5)
 EVEN, ODD = "EVEN-2024", "ODD-2024"

@@ -17,8 +17,8 @@ from tests.serve.cdx_samples import make_captures, put_index
 from tests.serve.conftest import site_of
 from webmill.serve.app import cdx_routes
 from webmill.serve.cdx.limits import QueryLimits
-from webmill.serve.request_guard import RequestGuard
-from webmill.serve.responses import exception_handlers
+from webmill.serve.guard.request_guard import RequestGuard
+from webmill.serve.http.responses import exception_handlers
 from webmill.settings import ServeSettings, Settings
 
 LINES = make_captures(4000, seed=6)

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from webmill.serve.codings import CODINGS, IDENTITY, choose_coding
-from webmill.serve.conditional_requests import (
+from webmill.serve.http.codings import CODINGS, IDENTITY, choose_coding
+from webmill.serve.http.conditional_requests import (
     UnsatisfiableRange,
     http_date,
     is_not_modified,

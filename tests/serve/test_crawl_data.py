@@ -16,8 +16,8 @@ import pytest
 from tests.serve.asgi_client import AsgiClient, asgi_client
 from tests.serve.conftest import site_of
 from webmill.serve.app import application
-from webmill.serve.crawl_data import CrawlData
-from webmill.serve.published_files import PublishedFiles
+from webmill.serve.files.crawl_data import CrawlData
+from webmill.serve.files.published_files import PublishedFiles
 from webmill.serve.site import Site
 
 TRAVERSALS = (

@@ -12,8 +12,8 @@ from tests.serve.cdx_samples import NAME, make_captures, put_index
 from tests.serve.warc_fixtures import serve_both_origins
 from webmill.index.lookup.block_cache import BlockCache
 from webmill.infra.storage.local import LocalStorage
-from webmill.serve import served_index
-from webmill.serve.served_index import ServedIndex
+from webmill.serve.cdx import served_index
+from webmill.serve.cdx.served_index import ServedIndex
 
 LINES = make_captures(1500, seed=7)
 PAGE = "https://town.example/"

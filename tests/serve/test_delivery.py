@@ -262,7 +262,7 @@ def test_a_version_that_is_not_committed_is_not_shown(copy: Path) -> None:
 
 
 def test_a_new_version_is_seen_while_we_serve(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("webmill.serve.published_files.POINTER_FRESH", 0.0)
+    monkeypatch.setattr("webmill.serve.files.published_files.POINTER_FRESH", 0.0)
     with asgi_client(application(site_of(copy))) as ask:
         before = ask("/latest.json")
         rows = {**town_of_this.ROWS, "https://town.example/new": ("New", "A page more.", "eng")}
@@ -275,7 +275,7 @@ def test_a_new_version_is_seen_while_we_serve(copy: Path, monkeypatch: pytest.Mo
 
 
 def test_what_was_taken_away_goes_from_memory_too(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("webmill.serve.published_files.FRESH", 0.0)
+    monkeypatch.setattr("webmill.serve.files.published_files.FRESH", 0.0)
     blob = a_blob(copy)
     with asgi_client(application(site_of(copy))) as ask:
         assert ask(f"/blobs/sha256/{blob.name}").status == 200

@@ -13,8 +13,8 @@ from tests.serve.server_process import RunningServer, read_all, serving
 from tests.services.base import Running as Service
 from tests.services.base import answers, free_port
 from tests.services.nginx import program_of_nginx, temporary
-from webmill.serve.metrics import METRICS
-from webmill.serve.shared_counters import SharedCounters
+from webmill.serve.processes.metrics import METRICS
+from webmill.serve.processes.shared_counters import SharedCounters
 from webmill.settings import ServeSettings
 
 DEPLOY = Path(__file__).parents[2] / "deploy"

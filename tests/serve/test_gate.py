@@ -21,13 +21,13 @@ from starlette.routing import Route
 
 from tests.serve.asgi_client import AsgiClient, asgi_client
 from tests.serve.conftest import site_of
-from webmill.serve.access_log import AccessLog
 from webmill.serve.app import application, replay_application
-from webmill.serve.authorization import is_authorized
-from webmill.serve.client_address import TrustedProxies
-from webmill.serve.rate_limit import MOST_CLIENTS, RateLimiter, RateTable
-from webmill.serve.rate_limit import create_table as create_buckets
-from webmill.serve.request_guard import RequestGuard
+from webmill.serve.guard.access_log import AccessLog
+from webmill.serve.guard.authorization import is_authorized
+from webmill.serve.guard.client_address import TrustedProxies
+from webmill.serve.guard.rate_limit import MOST_CLIENTS, RateLimiter, RateTable
+from webmill.serve.guard.rate_limit import create_table as create_buckets
+from webmill.serve.guard.request_guard import RequestGuard
 from webmill.serve.site import ClientLimits, Site
 
 
@@ -181,7 +181,7 @@ def test_a_client_is_counted_once_whichever_process_it_asks(tmp_path: Path) -> N
 COUNTING = """
 import sys
 from pathlib import Path
-from webmill.serve.rate_limit import RateLimiter, RateTable
+from webmill.serve.guard.rate_limit import RateLimiter, RateTable
 
 rate = RateLimiter(1.0, 30_000, buckets=RateTable(Path(sys.argv[1])), name="own", secret=b"s")
 print("ready", flush=True)
@@ -397,7 +397,7 @@ def test_bytes_and_seconds_are_counted(town: Path) -> None:
 
 
 def test_plain_answers_of_others_are_sealed(site: Site) -> None:
-    from webmill.serve.responses import DefaultHeaders, security_headers
+    from webmill.serve.http.responses import DefaultHeaders, security_headers
 
     async def page(_: Request) -> Response:
         return PlainTextResponse("x", headers={"Content-Security-Policy": "own"})

@@ -15,8 +15,8 @@ from tests.serve.asgi_client import asgi_client
 from tests.serve.conftest import site_of
 from webmill import __version__
 from webmill.serve.app import application
-from webmill.serve.metrics import METRICS, REQUESTS
-from webmill.serve.shared_counters import SharedCounters, create_counters
+from webmill.serve.processes.metrics import METRICS, REQUESTS
+from webmill.serve.processes.shared_counters import SharedCounters, create_counters
 
 
 def test_a_server_says_that_it_is_there_and_what_it_is(town: Path) -> None:

@@ -10,8 +10,8 @@ from typing import Any
 import uvicorn
 from uvicorn.server import ServerState
 
-from webmill.serve.client_address import TrustedProxies
-from webmill.serve.http_connection import ClientConnection, ConnectionLimiter
+from webmill.serve.guard.client_address import TrustedProxies
+from webmill.serve.http.connection import ClientConnection, ConnectionLimiter
 from webmill.serve.site import ClientLimits
 
 GET = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"

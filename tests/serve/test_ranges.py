@@ -12,7 +12,7 @@ from starlette.testclient import TestClient
 
 from tests.serve.warc_fixtures import collection, response, revisit, serve_both_origins
 from webmill.pipeline.capture_reader import PIECE
-from webmill.serve.capture_response import SKIPPED, slice_pieces
+from webmill.serve.captures.response import SKIPPED, slice_pieces
 
 SITE, WHEN = "https://film.example", "20230401120000"
 FILM = random.Random(5).randbytes(2 * SKIPPED + 12_345)

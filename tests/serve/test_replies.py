@@ -15,8 +15,8 @@ from webmill.errors import BadInput, Misconfigured, NotFound, Unavailable, Webmi
 from webmill.search.backends import open_search
 from webmill.search.base import SearchEngine
 from webmill.serve.app import application
-from webmill.serve.capture_address import parse_address, raw_address, web_address
-from webmill.serve.responses import message_of
+from webmill.serve.captures.address import parse_address, raw_address, web_address
+from webmill.serve.http.responses import message_of
 
 ROOT = Path("/srv/my data/news")
 

@@ -16,7 +16,13 @@ from tests.serve.conftest import ADDRESS, site_of
 from webmill.errors import Unavailable
 from webmill.search.base import SearchAnswer, SearchRequest
 from webmill.serve.app import application
-from webmill.serve.threads import MAX_RUNNING, PER_CLIENT, WAITING_PER_CLIENT, BoundedThreads, ClientDisconnected
+from webmill.serve.processes.threads import (
+    MAX_RUNNING,
+    PER_CLIENT,
+    WAITING_PER_CLIENT,
+    BoundedThreads,
+    ClientDisconnected,
+)
 
 DEADLINE = 120.0
 PATHS = (

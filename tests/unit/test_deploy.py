@@ -18,7 +18,7 @@ import yaml
 import webmill.boards.metrics
 import webmill.crawl.metrics
 import webmill.pipeline
-import webmill.serve.metrics
+import webmill.serve.processes.metrics
 from webmill.infra.metrics import Counter, Gauge, Histogram, Metric, Metrics
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
@@ -46,7 +46,7 @@ def metric_modules() -> list[ModuleType]:
 
 def declared() -> list[Metric]:
     metrics: dict[str, Metric] = {}
-    for module in (*metric_modules(), webmill.boards.metrics, webmill.crawl.metrics, webmill.serve.metrics):
+    for module in (*metric_modules(), webmill.boards.metrics, webmill.crawl.metrics, webmill.serve.processes.metrics):
         for value in vars(module).values():
             if isinstance(value, Counter | Gauge | Histogram):
                 metrics[value.name] = value

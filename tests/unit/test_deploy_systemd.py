@@ -12,8 +12,8 @@ import pytest
 from tests.unit.deploy_files import COLLECTION, DEPLOY, UNITS, unit_settings
 from webmill.cli.context import REJECTED
 from webmill.cli.main import INTERRUPTED, USAGE
-from webmill.serve.server import GRACE
-from webmill.serve.supervisor import STOP_GRACE
+from webmill.serve.processes.server import GRACE
+from webmill.serve.processes.supervisor import STOP_GRACE
 
 WALLS = {
     "CapabilityBoundingSet": "",

@@ -18,11 +18,12 @@ from webmill.cli.param_types import require_folder
 from webmill.cli.publish.storage import publication_paths, root_argument, storage_option
 from webmill.cli.serve_processes import ServerPlan, follow_versions, serve_requests
 from webmill.errors import Misconfigured
-from webmill.serve import rate_limit, shared_counters
-from webmill.serve.access_log import AccessLog
-from webmill.serve.client_address import is_loopback, is_network
-from webmill.serve.server import tls_context
-from webmill.serve.supervisor import ServerProcess, Supervisor, listen
+from webmill.serve.guard import rate_limit
+from webmill.serve.guard.access_log import AccessLog
+from webmill.serve.guard.client_address import is_loopback, is_network
+from webmill.serve.processes import shared_counters
+from webmill.serve.processes.server import tls_context
+from webmill.serve.processes.supervisor import ServerProcess, Supervisor, listen
 from webmill.settings import ServeSettings, Settings
 
 HOST_NAME = re.compile(r"[A-Za-z0-9._-]+|[0-9A-Fa-f:.]+")  # the second: IPv6

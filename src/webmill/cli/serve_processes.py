@@ -47,14 +47,14 @@ class ServerPlan(msgspec.Struct, frozen=True, kw_only=True):
 
 def serve_requests(plan: ServerPlan, row: int, own: socket.socket, replay: socket.socket, parent: Connection) -> None:
     """Serve both sockets until the parent closes its connection."""
-    from webmill.serve.access_log import AccessLog
     from webmill.serve.app import application, replay_application
-    from webmill.serve.client_address import TrustedProxies
-    from webmill.serve.http_connection import ConnectionLimiter
-    from webmill.serve.metrics import CONNECTIONS, REFUSED
+    from webmill.serve.guard.access_log import AccessLog
+    from webmill.serve.guard.client_address import TrustedProxies
+    from webmill.serve.http.connection import ConnectionLimiter
     from webmill.serve.open_site import open_site
-    from webmill.serve.server import serve, tls_context
-    from webmill.serve.shared_counters import SharedCounters
+    from webmill.serve.processes.metrics import CONNECTIONS, REFUSED
+    from webmill.serve.processes.server import serve, tls_context
+    from webmill.serve.processes.shared_counters import SharedCounters
 
     interrupts.ignore()  # the parent decides when to stop
     configure(verbosity=plan.verbosity, form=plan.settings.log.format)

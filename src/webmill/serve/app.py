@@ -6,15 +6,18 @@ from starlette.applications import Starlette
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from webmill.serve import operations, raw
-from webmill.serve.access_log import AccessLog
 from webmill.serve.api import routes as api
 from webmill.serve.api.content_reader import ContentReader
+from webmill.serve.captures import raw
+from webmill.serve.captures.memento import Memento
 from webmill.serve.cdx.api import CdxApi
 from webmill.serve.cdx.collinfo import Collinfo
 from webmill.serve.cdx.limits import QueryLimits
-from webmill.serve.crawl_data import FOLDERS, CrawlData
-from webmill.serve.memento import Memento
+from webmill.serve.files.crawl_data import FOLDERS, CrawlData
+from webmill.serve.files.published_files import FIRST_SEGMENTS, PublishedFiles
+from webmill.serve.guard.access_log import AccessLog
+from webmill.serve.guard.request_guard import RequestGuard
+from webmill.serve.http.responses import DefaultHeaders, exception_handlers, security_headers
 from webmill.serve.pages import (
     crawl,
     documents,
@@ -27,13 +30,11 @@ from webmill.serve.pages import (
     versions,
     versions_diff,
 )
-from webmill.serve.published_files import FIRST_SEGMENTS, PublishedFiles
+from webmill.serve.processes import operations
+from webmill.serve.processes.threads import BoundedThreads
 from webmill.serve.replay import frame, origin
 from webmill.serve.replay.replay_policy import ReplayPolicy
-from webmill.serve.request_guard import RequestGuard
-from webmill.serve.responses import DefaultHeaders, exception_handlers, security_headers
 from webmill.serve.site import Site
-from webmill.serve.threads import BoundedThreads
 
 CDX_RUNNING, CDX_PER_CLIENT = 16, 8  # threads: a query for one URL is short
 CDX_WAITING, CDX_WAITING_PER_CLIENT = 512, 128

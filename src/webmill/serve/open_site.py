@@ -10,7 +10,7 @@ from webmill.infra.queue.backends import existing_queue, view_queue
 from webmill.infra.queue.base import QueueOptions
 from webmill.infra.storage.backends import open_storage
 from webmill.search.backends import open_search, search_address
-from webmill.serve.shared_counters import SharedCounters
+from webmill.serve.processes.shared_counters import SharedCounters
 from webmill.serve.site import ClientLimits, QueueOpener, ShownSetting, Site
 from webmill.settings import SECTIONS, Settings, file_settings
 

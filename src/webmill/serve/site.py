@@ -22,8 +22,8 @@ from webmill.infra.queue.base import Queue, ReadableQueue
 from webmill.infra.storage.base import Storage
 from webmill.infra.storage.local import LocalStorage
 from webmill.search.base import SearchEngine
-from webmill.serve.served_index import ServedIndex
-from webmill.serve.shared_counters import SharedCounters
+from webmill.serve.cdx.served_index import ServedIndex
+from webmill.serve.processes.shared_counters import SharedCounters
 
 KEPT_BYTES = 64 << 20  # of decompressed index blocks, all crawls together
 
@@ -86,7 +86,7 @@ class Site:
     open_engine: Callable[[], SearchEngine]  # raises `NotFound` without an index
     queues: Mapping[str, QueueOpener] = field(default_factory=dict)  # by kind of work
     metrics: SharedCounters
-    buckets: Path | None = None  # shared table of the rate limit (serve/rate_limit.py)
+    buckets: Path | None = None  # shared table of the rate limit (serve/guard/rate_limit.py)
 
     @cached_property
     def files(self) -> LocalStorage:

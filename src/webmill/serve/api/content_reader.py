@@ -15,8 +15,8 @@ from webmill.errors import BadInput, Unavailable
 from webmill.serve.api.engine import SharedEngine
 from webmill.serve.api.published import PublishedVersions
 from webmill.serve.api.search import DocumentSearch
+from webmill.serve.processes.threads import BoundedThreads
 from webmill.serve.site import Site
-from webmill.serve.threads import BoundedThreads
 
 log = logging.getLogger(__name__)
 

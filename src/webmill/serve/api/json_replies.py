@@ -15,8 +15,8 @@ from webmill.search.hits import make_hit_reply
 from webmill.serve.api.differences import Differences
 from webmill.serve.api.documents import DocumentEntry, Listing
 from webmill.serve.api.search import FoundHits
-from webmill.serve.capture_address import raw_address, web_address
-from webmill.serve.responses import NO_STORE
+from webmill.serve.captures.address import raw_address, web_address
+from webmill.serve.http.responses import NO_STORE
 
 
 class CaptureReply(CaptureRef, frozen=True, kw_only=True):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from urllib.parse import quote, unquote, urlencode
 
-from webmill.serve.capture_address import quote_url
+from webmill.serve.captures.address import quote_url
 
 _KEPT = "%/:?&=+,;@!$'()*[]~#"
 _WEB = re.compile("https?://[^/]", re.IGNORECASE)

@@ -1,1 +1,1 @@
-"""The CDX API of pywb and of Common Crawl's index server, and Memento (docs/reference/cdx-api.md)."""
+"""The CDX API of pywb and of Common Crawl's index server (docs/reference/cdx-api.md)."""

@@ -21,13 +21,13 @@ from webmill.serve.cdx.limits import HeavyQuerySlots, QueryLimits, Stopwatch, Ti
 from webmill.serve.cdx.output import MEDIA_TYPES, format_blocks, format_lines
 from webmill.serve.cdx.params import CdxRequest, Output, read_params
 from webmill.serve.cdx.stream import LineChunks, stream_response
-from webmill.serve.client_address import client_of
-from webmill.serve.codings import accepts_coding
-from webmill.serve.metrics import BAD_LINES
-from webmill.serve.responses import json_message
-from webmill.serve.shared_counters import SharedCounters
+from webmill.serve.guard.client_address import client_of
+from webmill.serve.http.codings import accepts_coding
+from webmill.serve.http.responses import json_message
+from webmill.serve.processes.metrics import BAD_LINES
+from webmill.serve.processes.shared_counters import SharedCounters
+from webmill.serve.processes.threads import BoundedThreads, ClientDisconnected
 from webmill.serve.site import Site
-from webmill.serve.threads import BoundedThreads, ClientDisconnected
 
 log = logging.getLogger(__name__)
 

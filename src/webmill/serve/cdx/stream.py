@@ -11,7 +11,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from webmill.serve.cdx.limits import Stopwatch
-from webmill.serve.threads import BoundedThreads
+from webmill.serve.processes.threads import BoundedThreads
 
 LINES_AT_ONCE = 500  # per switch to a thread, which costs more than many lines
 MIN_GZIP_BYTES = 1024

@@ -19,8 +19,8 @@ from webmill.crawl.status_file import ENDS, CrawlStatus, node_slots, read_status
 from webmill.errors import NotFound
 from webmill.serve.pages import charts
 from webmill.serve.pages.render import render
+from webmill.serve.processes.threads import BoundedThreads
 from webmill.serve.site import Site
-from webmill.serve.threads import BoundedThreads
 
 EVERY = 2  # seconds between refreshes
 KEPT = 60  # points of the curve

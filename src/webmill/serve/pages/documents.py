@@ -18,7 +18,7 @@ from webmill.serve.api.captures import newest_captures
 from webmill.serve.api.content_reader import ContentReader
 from webmill.serve.api.documents import PAGE, DocumentEntry, ItemChange, find_entry, list_items, text_of
 from webmill.serve.api.parameters import read_number, read_text
-from webmill.serve.capture_address import web_address
+from webmill.serve.captures.address import web_address
 from webmill.serve.pages.filters import format_second
 from webmill.serve.pages.language import lang_of
 from webmill.serve.pages.paging import make_pager, page_count

@@ -19,7 +19,7 @@ from webmill.serve.api.capture_history import MOST_LINES, PAGE, HistoryLine, rea
 from webmill.serve.api.captures import newest_captures
 from webmill.serve.api.content_reader import ContentReader
 from webmill.serve.api.parameters import read_choice, read_number, read_text
-from webmill.serve.capture_address import raw_address, web_address
+from webmill.serve.captures.address import raw_address, web_address
 from webmill.serve.pages.history_calendar import calendar_of, period_name
 from webmill.serve.pages.paging import make_pager, page_count
 from webmill.serve.pages.render import render

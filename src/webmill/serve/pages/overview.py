@@ -16,15 +16,15 @@ from webmill.errors import WebmillError
 from webmill.publish.types import Version
 from webmill.serve.api.links import readable_host, with_query
 from webmill.serve.api.published import PublishedVersions
+from webmill.serve.http.responses import message_of
 from webmill.serve.pages import charts, live, tasks
 from webmill.serve.pages.crawl import nodes_of
 from webmill.serve.pages.filters import format_size
 from webmill.serve.pages.index_figures import IndexFigures, sum_figures
 from webmill.serve.pages.render import render
 from webmill.serve.pages.survey import MOST_FILES, CollectionSurvey, Surveyor
-from webmill.serve.responses import message_of
+from webmill.serve.processes.threads import BoundedThreads
 from webmill.serve.site import Site
-from webmill.serve.threads import BoundedThreads
 
 PATIENCE = 2.0  # seconds to wait for the first count; after that the page says that it is counting
 ROWS = 10

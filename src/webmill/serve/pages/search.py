@@ -15,7 +15,7 @@ from webmill.serve.api import links
 from webmill.serve.api.content_reader import ContentReader
 from webmill.serve.api.search import FoundHits
 from webmill.serve.api.search_params import SORTS, SearchParams, read_search_params
-from webmill.serve.capture_address import web_address
+from webmill.serve.captures.address import web_address
 from webmill.serve.pages.language import lang_of
 from webmill.serve.pages.paging import make_pager, page_count
 from webmill.serve.pages.render import render

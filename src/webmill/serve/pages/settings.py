@@ -9,8 +9,8 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from webmill.serve.pages.render import render
+from webmill.serve.processes.threads import BoundedThreads
 from webmill.serve.site import Site
-from webmill.serve.threads import BoundedThreads
 
 
 def routes(site: Site, threads: BoundedThreads) -> list[BaseRoute]:

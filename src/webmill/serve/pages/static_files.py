@@ -12,7 +12,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from webmill.errors import NotFound
-from webmill.serve.conditional_requests import is_not_modified
+from webmill.serve.http.conditional_requests import is_not_modified
 
 TYPES = {  # no other files are served
     "webmill.css": "text/css; charset=utf-8",

@@ -17,9 +17,9 @@ from webmill.errors import NotFound, WebmillError
 from webmill.index.archives import find_archives
 from webmill.index.zipnum.writer import SUMMARY
 from webmill.infra.storage.local import LocalStorage
+from webmill.serve.cdx.served_index import ServedIndex
+from webmill.serve.http.responses import message_of
 from webmill.serve.pages.index_figures import IndexFigures, count_index
-from webmill.serve.responses import message_of
-from webmill.serve.served_index import ServedIndex
 from webmill.serve.site import Site
 
 MOST_BLOCKS = 300  # of all indexes; a block has 3000 lines

@@ -19,13 +19,13 @@ from webmill.infra.queue.sqlite_reader import TaskEntry, view_file
 from webmill.pipeline.dataset.folder import find_datasets
 from webmill.pipeline.extract.jobs import TASKS
 from webmill.serve.api.published import PublishedVersions
-from webmill.serve.authorization import is_authorized
+from webmill.serve.guard.authorization import is_authorized
+from webmill.serve.http.responses import message_of
 from webmill.serve.pages import live
 from webmill.serve.pages.errors import error_page
 from webmill.serve.pages.render import render
-from webmill.serve.responses import message_of
+from webmill.serve.processes.threads import BoundedThreads
 from webmill.serve.site import Site
-from webmill.serve.threads import BoundedThreads
 
 MOST_TASKS = 200  # shown per queue
 FAILED = 50  # tasks shown per dataset

@@ -16,8 +16,8 @@ from webmill.errors import BadInput
 from webmill.formats.encodings import NOT_ASCII, lookup_encoding
 from webmill.formats.html.charset import decode_page
 from webmill.pipeline.capture_reader import CaptureReader
-from webmill.serve.capture_address import CaptureAddress, web_address
-from webmill.serve.capture_response import (
+from webmill.serve.captures.address import CaptureAddress, web_address
+from webmill.serve.captures.response import (
     HeaderPairs,
     add_headers,
     archived_range,
@@ -29,13 +29,13 @@ from webmill.serve.capture_response import (
     ranged_capture_response,
     read_up_to,
 )
+from webmill.serve.http.responses import minimal_page
+from webmill.serve.processes.threads import BoundedThreads
 from webmill.serve.replay.links import LinkRewriter, PageEncoding, add_fragment
 from webmill.serve.replay.nearest_capture import location_header, redirect_target
 from webmill.serve.replay.rewrite_css import rewrite_css
 from webmill.serve.replay.rewrite_html import rewrite_html
-from webmill.serve.responses import minimal_page
 from webmill.serve.site import Site
-from webmill.serve.threads import BoundedThreads
 
 log = logging.getLogger(__name__)
 

@@ -16,7 +16,7 @@ from webmill.model import CaptureRef
 from webmill.pipeline.capture_reader import CaptureReader
 from webmill.pipeline.captures import capture_after, capture_before
 from webmill.serve.api.links import readable_url
-from webmill.serve.capture_address import (
+from webmill.serve.captures.address import (
     CaptureAddress,
     parse_address,
     raw_address,
@@ -24,16 +24,16 @@ from webmill.serve.capture_address import (
     sent_path,
     web_address,
 )
-from webmill.serve.capture_response import add_headers, memento_headers, parse_content_type, read_up_to
+from webmill.serve.captures.raw import RECORD_MODIFIER
+from webmill.serve.captures.response import add_headers, memento_headers, parse_content_type, read_up_to
+from webmill.serve.http.responses import NO_STORE, message_of
 from webmill.serve.pages.history import address_of
 from webmill.serve.pages.render import render
-from webmill.serve.raw import RECORD_MODIFIER
+from webmill.serve.processes.threads import BoundedThreads
 from webmill.serve.replay.content import HTML, shown_action
 from webmill.serve.replay.nearest_capture import open_nearest, redirect_target
 from webmill.serve.replay.replay_policy import replay_pass
-from webmill.serve.responses import NO_STORE, message_of
 from webmill.serve.site import Site
-from webmill.serve.threads import BoundedThreads
 
 TITLE_WITHIN = 64 << 10  # bytes
 MOST_OF_TITLE = 500

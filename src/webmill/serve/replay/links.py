@@ -11,7 +11,7 @@ from webmill.errors import BadInput
 from webmill.formats.encodings import decode_as
 from webmill.formats.url.normalise import join
 from webmill.formats.url.query_encoding import encode_query
-from webmill.serve.capture_address import web_address
+from webmill.serve.captures.address import web_address
 
 SPACE = "\t\n\f\r "
 _FRAGMENT = "!#$%&()*+,-./:;=?@[]^_{|}~"

@@ -7,7 +7,7 @@ from webmill.formats.url.normalise import join
 from webmill.formats.url.surt import surt
 from webmill.pipeline.capture_reader import CaptureReader, open_capture
 from webmill.pipeline.captures import nearest_captures
-from webmill.serve.capture_address import CaptureAddress
+from webmill.serve.captures.address import CaptureAddress
 from webmill.serve.site import Site
 
 REDIRECTS = (301, 302, 303, 307, 308)

@@ -10,12 +10,12 @@ from starlette.routing import BaseRoute, Route
 
 from webmill.errors import NotFound, WebmillError
 from webmill.formats.url.normalise import join
-from webmill.serve.capture_address import CaptureAddress, parse_address, sent_path, web_address
+from webmill.serve.captures.address import CaptureAddress, parse_address, sent_path, web_address
+from webmill.serve.http.responses import headers_of, log_server_error, message_of, minimal_page, status_of
+from webmill.serve.processes.threads import BoundedThreads
 from webmill.serve.replay.content import replay_response
 from webmill.serve.replay.nearest_capture import open_nearest
-from webmill.serve.responses import headers_of, log_server_error, message_of, minimal_page, status_of
 from webmill.serve.site import Site
-from webmill.serve.threads import BoundedThreads
 
 FRAMES = ("iframe", "frame")
 MAX_RUNNING, MAX_WAITING = 8, 128  # rewriting a page takes memory and CPU

@@ -16,7 +16,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from webmill.serve.responses import COMMON, PERMISSIONS, transport_security
+from webmill.serve.http.responses import COMMON, PERMISSIONS, transport_security
 from webmill.serve.site import Site
 
 POLICY = (

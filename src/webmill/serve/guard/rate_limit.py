@@ -16,7 +16,7 @@ from functools import lru_cache
 from pathlib import Path
 from struct import Struct
 
-from webmill.serve.client_address import client_network, parse_ip
+from webmill.serve.guard.client_address import client_network, parse_ip
 
 SETS, WAYS = 4096, 8
 _ONE = Struct("=Qd")  # hash of a client, and the time until which it has paid

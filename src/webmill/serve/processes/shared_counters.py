@@ -19,7 +19,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.core import Metric as Family
 
 from webmill.infra.metrics import OTHER, Counter, Gauge, Histogram, Metric, Series, series
-from webmill.serve.metrics import METRICS
+from webmill.serve.processes.metrics import METRICS
 
 WIDTH = 8  # bytes of a double
 SUMMED = ("process_cpu_seconds", "process_resident_memory_bytes", "process_open_fds")

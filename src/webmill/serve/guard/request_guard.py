@@ -12,15 +12,15 @@ from urllib.parse import urlsplit
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from webmill.serve.access_log import AccessLog
-from webmill.serve.authorization import CHALLENGES, has_token
-from webmill.serve.client_address import CLIENT_KEY, TrustedProxies, client_network, parse_ip
-from webmill.serve.metrics import BYTES, KINDS, REFUSED, REQUESTS, SECONDS, STATUSES, status_class
-from webmill.serve.rate_limit import RateLimiter, RateTable
-from webmill.serve.responses import HEADERS_KEY, READ_ONLY_REFUSAL, Header, send_refusal
-from webmill.serve.shared_counters import SharedCounters
+from webmill.serve.guard.access_log import AccessLog
+from webmill.serve.guard.authorization import CHALLENGES, has_token
+from webmill.serve.guard.client_address import CLIENT_KEY, TrustedProxies, client_network, parse_ip
+from webmill.serve.guard.rate_limit import RateLimiter, RateTable
+from webmill.serve.http.responses import HEADERS_KEY, READ_ONLY_REFUSAL, Header, send_refusal
+from webmill.serve.processes.metrics import BYTES, KINDS, REFUSED, REQUESTS, SECONDS, STATUSES, status_class
+from webmill.serve.processes.shared_counters import SharedCounters
+from webmill.serve.processes.threads import ClientDisconnected
 from webmill.serve.site import Site
-from webmill.serve.threads import ClientDisconnected
 
 log = logging.getLogger(__name__)
 

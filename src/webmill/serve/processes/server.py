@@ -18,7 +18,7 @@ import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from webmill.errors import Misconfigured
-from webmill.serve.http_connection import ClientConnection, ConnectionLimiter
+from webmill.serve.http.connection import ClientConnection, ConnectionLimiter
 from webmill.serve.site import ClientLimits
 
 GRACE = 30  # seconds for running responses when the server is stopped

@@ -17,8 +17,8 @@ from webmill.errors import BadInput, NotFound
 from webmill.model import CaptureRef
 from webmill.pipeline.capture_reader import PIECE, CaptureReader, open_capture, open_record
 from webmill.pipeline.captures import nearest_captures
-from webmill.serve.capture_address import CaptureAddress, raw_address, read_address
-from webmill.serve.capture_response import (
+from webmill.serve.captures.address import CaptureAddress, raw_address, read_address
+from webmill.serve.captures.response import (
     HeaderPairs,
     capture_response,
     clean_header,
@@ -27,9 +27,9 @@ from webmill.serve.capture_response import (
     parse_content_type,
     ranged_capture_response,
 )
-from webmill.serve.responses import NO_STORE
+from webmill.serve.http.responses import NO_STORE
+from webmill.serve.processes.threads import BoundedThreads
 from webmill.serve.site import Site
-from webmill.serve.threads import BoundedThreads
 
 RECORD_MODIFIER = "warc_"
 

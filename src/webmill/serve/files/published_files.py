@@ -21,16 +21,8 @@ from webmill.errors import BadInput, Conflict, NotFound, WebmillError
 from webmill.infra.storage.base import Stat, chunks_of
 from webmill.publish.keys import LATEST
 from webmill.publish.types import Pointer, decode
-from webmill.serve.codings import IDENTITY, choose_coding
-from webmill.serve.conditional_requests import (
-    UnsatisfiableRange,
-    drop_range_unless_get,
-    is_not_modified,
-    parse_range,
-    precondition_fails,
-)
-from webmill.serve.file_cache import CachedFile, EncodedFile, FileCache
-from webmill.serve.file_response import (
+from webmill.serve.files.file_cache import CachedFile, EncodedFile, FileCache
+from webmill.serve.files.file_response import (
     CHANGED,
     PIECE,
     ServedFile,
@@ -40,9 +32,17 @@ from webmill.serve.file_response import (
     send_empty,
     send_file,
 )
-from webmill.serve.metrics import CACHED, DAMAGED
-from webmill.serve.published_paths import NOT_PUBLISHED, PublishedFile, PublishedPaths
-from webmill.serve.responses import HEADERS_KEY, READ_ONLY_REFUSAL, Header, data_headers, send_error, send_refusal
+from webmill.serve.files.published_paths import NOT_PUBLISHED, PublishedFile, PublishedPaths
+from webmill.serve.http.codings import IDENTITY, choose_coding
+from webmill.serve.http.conditional_requests import (
+    UnsatisfiableRange,
+    drop_range_unless_get,
+    is_not_modified,
+    parse_range,
+    precondition_fails,
+)
+from webmill.serve.http.responses import HEADERS_KEY, READ_ONLY_REFUSAL, Header, data_headers, send_error, send_refusal
+from webmill.serve.processes.metrics import CACHED, DAMAGED
 from webmill.serve.site import Site
 
 log = logging.getLogger(__name__)

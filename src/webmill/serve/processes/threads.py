@@ -19,7 +19,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope
 
 from webmill.errors import Unavailable
-from webmill.serve.client_address import client_of
+from webmill.serve.guard.client_address import client_of
 
 T = TypeVar("T")
 

@@ -22,14 +22,14 @@ from webmill.formats.timestamps import from_datetime
 from webmill.index.lookup.query import Query, parse_lines
 from webmill.model import CaptureRef
 from webmill.pipeline.captures import nearest_captures
-from webmill.serve.capture_address import CaptureAddress as Wanted
-from webmill.serve.capture_address import parse_address, sent_path, web_address
-from webmill.serve.capture_response import LINKS, format_link, memento_date
+from webmill.serve.captures.address import CaptureAddress as Wanted
+from webmill.serve.captures.address import parse_address, sent_path, web_address
+from webmill.serve.captures.response import LINKS, format_link, memento_date
 from webmill.serve.cdx.api import CdxApi, OutputFormat, error_response
 from webmill.serve.cdx.params import OUTPUTS, CdxRequest
-from webmill.serve.responses import NO_STORE, json_message
+from webmill.serve.http.responses import NO_STORE, json_message
+from webmill.serve.processes.threads import BoundedThreads
 from webmill.serve.site import Site
-from webmill.serve.threads import BoundedThreads
 
 log = logging.getLogger(__name__)
 

@@ -11,9 +11,9 @@ from starlette.types import Receive, Scope, Send
 
 from webmill.errors import BadInput, NotFound, WebmillError
 from webmill.infra.storage.base import Stat, check_key
-from webmill.serve.conditional_requests import drop_range_unless_get
-from webmill.serve.file_response import ServedFile, file_threads, send_file
-from webmill.serve.responses import HEADERS_KEY, READ_ONLY_REFUSAL, data_headers, send_error, send_refusal
+from webmill.serve.files.file_response import ServedFile, file_threads, send_file
+from webmill.serve.http.conditional_requests import drop_range_unless_get
+from webmill.serve.http.responses import HEADERS_KEY, READ_ONLY_REFUSAL, data_headers, send_error, send_refusal
 from webmill.serve.site import Site
 
 FOLDERS = ("crawl-data", "cc-index")

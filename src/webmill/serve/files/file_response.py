@@ -11,15 +11,15 @@ from msgspec import Struct
 from starlette.types import Receive, Scope, Send
 
 from webmill.infra.storage.base import Readable, Stat
-from webmill.serve.conditional_requests import (
+from webmill.serve.http.conditional_requests import (
     UnsatisfiableRange,
     http_date,
     is_not_modified,
     parse_range,
     precondition_fails,
 )
-from webmill.serve.responses import Header, send_refusal
-from webmill.serve.threads import BoundedThreads, wait_for_disconnect
+from webmill.serve.http.responses import Header, send_refusal
+from webmill.serve.processes.threads import BoundedThreads, wait_for_disconnect
 
 CHANGED = "the file has changed since; request it again"
 PIECE = 64 << 10  # bytes sent at once: a client must read them within `send_seconds`

@@ -16,10 +16,10 @@ from webmill import __version__
 from webmill.errors import NotFound, WebmillError
 from webmill.infra.metrics import CONTENT_TYPE
 from webmill.publish.pointer import read_pointer
-from webmill.serve.responses import NO_STORE, message_of
-from webmill.serve.served_index import EVERYTHING
+from webmill.serve.cdx.served_index import EVERYTHING
+from webmill.serve.http.responses import NO_STORE, message_of
+from webmill.serve.processes.threads import BoundedThreads
 from webmill.serve.site import Site
-from webmill.serve.threads import BoundedThreads
 
 log = logging.getLogger(__name__)
 

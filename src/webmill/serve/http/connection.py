@@ -21,7 +21,7 @@ from typing import Any
 import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from webmill.serve.client_address import TrustedProxies, client_network
+from webmill.serve.guard.client_address import TrustedProxies, client_network
 from webmill.serve.site import ClientLimits
 
 MOST_PIPELINED = 16

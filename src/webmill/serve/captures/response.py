@@ -17,10 +17,10 @@ from webmill.formats.html.charset import charset_label
 from webmill.formats.timestamps import to_datetime
 from webmill.model import Headers
 from webmill.pipeline.capture_reader import CaptureReader
-from webmill.serve.conditional_requests import UnsatisfiableRange, drop_range_unless_get, http_date, parse_range
-from webmill.serve.responses import NO_STORE
+from webmill.serve.http.conditional_requests import UnsatisfiableRange, drop_range_unless_get, http_date, parse_range
+from webmill.serve.http.responses import NO_STORE
+from webmill.serve.processes.threads import BoundedThreads
 from webmill.serve.site import Site
-from webmill.serve.threads import BoundedThreads
 
 HeaderPairs = list[tuple[str, str]]
 

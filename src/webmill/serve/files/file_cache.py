@@ -8,8 +8,8 @@ from collections.abc import Callable
 
 from starlette.types import Message
 
-from webmill.serve.codings import CODINGS, IDENTITY, SMALLEST
-from webmill.serve.responses import Header
+from webmill.serve.http.codings import CODINGS, IDENTITY, SMALLEST
+from webmill.serve.http.responses import Header
 
 OVERHEAD = 2048  # bytes of an entry besides its content, roughly
 

@@ -16,8 +16,8 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from webmill.errors import BadInput, Conflict, Misconfigured, NotFound, Unavailable, WebmillError
+from webmill.serve.processes.threads import ClientDisconnected
 from webmill.serve.site import Site
-from webmill.serve.threads import ClientDisconnected
 
 log = logging.getLogger(__name__)
 

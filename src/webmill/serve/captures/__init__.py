@@ -1,0 +1,1 @@
+"""Captures by address: raw, and by Memento; what replay builds on."""

@@ -1,0 +1,1 @@
+"""HTTP itself: connections with limits, error responses, codings, conditional and range requests."""

@@ -1,0 +1,1 @@
+"""The processes and threads of a server: supervisor, workers, shared counters, health."""
