@@ -357,3 +357,24 @@ for url in ("ray://127.0.0.1:1", "ray:127.0.0.1:1", "ray:nonsense"):
 """
     ran = subprocess.run([sys.executable, "-W", "ignore", "-c", script], stdout=subprocess.PIPE, text=True, check=True)
     assert ran.stdout.split() == ["Unavailable", "Unavailable", "Misconfigured"]
+
+
+@CARELESS
+@pytest.mark.server("ray")
+def test_a_token_that_is_missing_is_explained(tmp_path: Path) -> None:
+    """In a process of its own: Ray reads its environment once. It looks for the token before it connects."""
+    script = """
+import socket
+from webmill.errors import Misconfigured
+from webmill.infra.executor.ray import RayExecutor
+with socket.create_server(("127.0.0.1", 0)) as server:
+    try:
+        RayExecutor(f"ray:127.0.0.1:{server.getsockname()[1]}")
+    except Misconfigured as error:
+        print(error)
+"""
+    environment = {**os.environ, "HOME": str(tmp_path), "RAY_AUTH_MODE": "token"}
+    command = [sys.executable, "-W", "ignore", "-c", script]
+    said = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True).stdout
+    assert "`ray get-auth-token` on the head node" in said
+    assert "RAY_AUTH_MODE=token and RAY_AUTH_TOKEN" in said

@@ -185,7 +185,8 @@ class ExecutorSettings(msgspec.Struct, frozen=True):
     url: Annotated[
         str,
         setting(
-            "Where tasks run: pool (processes on this machine), inline, ray:auto or ray://HOST:PORT",
+            "Where tasks run: pool (processes on this machine), inline, ray:local (a Ray cluster of its own), ray:auto "
+            "or ray://HOST:PORT",
             reach="address",
             option="executor",
         ),

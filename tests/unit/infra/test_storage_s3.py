@@ -276,3 +276,12 @@ def test_a_forked_process_is_told_instead_of_hanging(careless: CarelessStore) ->
     command = [sys.executable, "-W", "ignore", "-c", FORKING, careless.url]
     said = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout
     assert said.split() == ["NotFound", "Misconfigured", "Misconfigured"]
+
+
+@pytest.mark.server("s3")
+def test_a_missing_object_is_named_with_its_bucket(s3_url: str) -> None:
+    storage = S3Storage(S3Options.from_url(s3_url.replace("?", "/deep?")))
+    name = f"s3://{S3Options.from_url(s3_url).bucket}/deep/no/such.warc.gz: not found"
+    for ask in (storage.stat, storage.read, storage.open):
+        with pytest.raises(NotFound, match=re.escape(name)):
+            ask("no/such.warc.gz")

@@ -90,7 +90,8 @@ worker_options = together(
     click.option("--min-text", type=ANY_COUNT, help="Skip pages with fewer characters of text than this."),
     click.option("--max-text", type=ANY_COUNT, help="Skip pages with more characters of text than this."),
     click.option(
-        "--executor", help="Where tasks run: pool, inline, ray:auto or ray://HOST:PORT  [default: from the settings]"
+        "--executor",
+        help="Where tasks run: pool, inline, ray:local, ray:auto or ray://HOST:PORT  [default: from the settings]",
     ),
     click.option(
         "--processes", type=AT_LEAST_ONE, help="Number of batches to process in parallel  [default: one per core]"

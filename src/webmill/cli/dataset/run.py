@@ -35,7 +35,8 @@ Exit code 3: done, but some tasks or pages failed; see `webmill dataset tasks` a
 @click.argument("name")
 @datasets_folder_option
 @click.option(
-    "--executor", help="Where tasks run: pool, inline, ray:auto or ray://HOST:PORT  [default: from the dataset]"
+    "--executor",
+    help="Where tasks run: pool, inline, ray:local, ray:auto or ray://HOST:PORT  [default: from the dataset]",
 )
 @processes_option("Number of tasks to run in parallel  [default: one per core]")
 @click.option(

@@ -1,4 +1,4 @@
-"""Which executor an address names: pool · inline · ray:auto · ray://HOST:PORT
+"""Which executor an address names: pool · inline · ray:local · ray:auto · ray://HOST:PORT
 
 To add one: an `OpenExecutor`, and its line in `EXECUTORS`; or, from another package, an entry point of the
 group `webmill.executor`.
@@ -24,7 +24,7 @@ EXECUTORS = Registry[OpenExecutor](
         "ray": "webmill.infra.executor.ray:RayExecutor",
     },
     group="webmill.executor",
-    forms="pool, inline, ray:auto or ray://HOST:PORT",
+    forms="pool, inline, ray:local, ray:auto or ray://HOST:PORT",
 )
 
 

@@ -1,7 +1,9 @@
-"""Run tasks on a Ray cluster that the operator started: `ray:auto` (on this machine), `ray:HOST:PORT`, `ray://HOST:PORT`.
+"""Run tasks on a Ray cluster: one of our own for this run (`ray:local`), one that the operator has started on this
+machine (`ray:auto`), or one elsewhere (`ray:HOST:PORT`, `ray://HOST:PORT`).
 
-We only connect. Start a cluster with `ray start --head --disable-usage-stats`; webmill must be installed on its nodes.
-Ray's own retries are off: attempts are counted here. Ray does not say which signal ended a worker.
+Start a cluster with `ray start --head --disable-usage-stats`; webmill must be installed on its nodes. Since Ray 2.59 a
+cluster may want a token: `TOKEN_HELP` says where Ray looks for it. Ray's own retries are off: attempts are counted
+here. Ray does not say which signal ended a worker.
 """
 
 from __future__ import annotations
@@ -20,6 +22,12 @@ from webmill.infra.executor.base import SOON, Attempt, I, O, Outcome, Outcomes, 
 
 log = logging.getLogger(__name__)
 CONNECT_DEADLINE = 10.0
+FORMS = "ray:local, ray:auto, ray:HOST:PORT or ray://HOST:PORT"
+TOKEN_HELP = (
+    "a cluster with token authentication (the default of Ray 2.59 and later) wants the same token here: print it with "
+    "`ray get-auth-token` on the head node, then set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN, or put it into "
+    "~/.ray/auth_token or the file that RAY_AUTH_TOKEN_PATH names"
+)
 
 
 class RayExecutor:
@@ -29,7 +37,7 @@ class RayExecutor:
         self._workers = workers
         self._ours = not self._ray.is_initialized()  # Ray has one connection per process
         if self._ours:
-            connect(self._ray, url if url.startswith("ray://") else url.removeprefix("ray:"))
+            connect(self._ray, url if url.startswith("ray://") else url.removeprefix("ray:"), workers=workers)
 
     def run(self, function: Callable[[I], O], items: Iterable[I | Pause], *, attempts: int = 3) -> Outcomes[I, O]:
         ray, code = self._ray, pickle.dumps(function)
@@ -89,23 +97,27 @@ def import_ray() -> ModuleType:
     return ray
 
 
-def connect(ray: ModuleType, address: str) -> None:
-    if address != "auto":
+def connect(ray: ModuleType, address: str, *, workers: int | None = None) -> None:
+    """Connect to a cluster; `local` starts one with as many CPUs as `workers`, which ends with this process."""
+    if address not in ("auto", "local"):
         check_reachable(address)
+    ours = {"num_cpus": workers, "include_dashboard": False} if address == "local" else {}
     try:
-        ray.init(address=address, logging_level=logging.ERROR, log_to_driver=False)
+        ray.init(address=address, logging_level=logging.ERROR, log_to_driver=False, **ours)
+    except ray.exceptions.AuthenticationError as error:
+        raise Misconfigured(f"the Ray cluster {address} refuses us: {TOKEN_HELP}") from error
     except ConnectionError as error:
         if address != "auto":
-            raise Unavailable(f"the Ray cluster at {address} refuses the connection: {error}") from error
-        repair = "start one with `ray start --head --disable-usage-stats`, or write ray:HOST:PORT"
-        raise Misconfigured(f"no Ray cluster runs on this machine: {repair}") from error
+            raise Unavailable(f"the Ray cluster at {address} refuses the connection: {error}; {TOKEN_HELP}") from error
+        repair = "start one with `ray start --head --disable-usage-stats`, or write ray:local or ray:HOST:PORT"
+        raise Misconfigured(f"no Ray cluster runs on this machine: {repair}; {TOKEN_HELP}") from error
 
 
 def check_reachable(address: str) -> None:
     """Raise Unavailable when nothing listens: Ray itself would wait for minutes."""
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if not host or not port.isdigit():
-        raise Misconfigured(f"{address!r} is not a Ray address; write ray:auto, ray:HOST:PORT or ray://HOST:PORT")
+        raise Misconfigured(f"{address!r} is not a Ray address; write {FORMS}")
     try:
         socket.create_connection((host, int(port)), timeout=CONNECT_DEADLINE).close()
     except (OSError, OverflowError) as error:

@@ -136,7 +136,7 @@ class S3Storage:
 
     def delete(self, key: str) -> None:
         try:
-            with _errors(check_key(key)):
+            with _errors(self._name(check_key(key))):
                 self._store.delete(key)
         except NotFound:
             pass
@@ -169,15 +169,15 @@ class S3Storage:
         return True
 
     def _stat(self, key: str, *, etag: str | None) -> Stat:
-        with _errors(key):
+        with _errors(self._name(key)):
             stat = _stat_of(self._store.head(key))
         if etag and etag != stat.etag:
-            raise Conflict(f"{key} is another value by now")
+            raise Conflict(f"{self._name(key)} is another value by now")
         return stat
 
     def _read(self, key: str, *, start: int, length: int | None, etag: str | None) -> bytes:
         try:
-            with _errors(key):
+            with _errors(self._name(key)):
                 answer = self._store.get(key, options=_get_options(start=start, length=length, etag=etag))
                 expected = end_of_range(start, length, stat=_stat_of(answer.meta)) - start
                 check_read(key, expected)
@@ -197,7 +197,7 @@ class S3Storage:
         parts = _CountedParts(chunks_of(source, PART))
         first = next(parts, b"")
         second = next(parts, None)
-        with _errors(key, missing=self._where):
+        with _errors(self._name(key), missing=self._where):
             if second is None:
                 result = self._store.put(key, first, use_multipart=False)
             else:
@@ -211,13 +211,17 @@ class S3Storage:
             raise BadInput(f"more than {CONDITIONAL_LIMIT} bytes with a condition", reason="too_large", source=key)
         mode = {"e_tag": condition.etag} if isinstance(condition, Matches) else "create"
         try:
-            with _errors(key, missing=self._where):
+            with _errors(self._name(key), missing=self._where):
                 result = self._once.put(key, data, mode=mode, use_multipart=False)
         except Conflict:
             if isinstance(condition, Absent):
                 self._check_there(key)
             raise
         return Stat(key=key, size=len(data), etag=result["e_tag"] or "")
+
+    def _name(self, key: str) -> str:
+        """Return the address of a key, for messages: a key alone does not say in which bucket it is missing."""
+        return f"{self._where.rstrip('/')}/{key}"
 
     def _check_there(self, key: str) -> None:
         """Raise Unavailable when nothing is there: Amazon also answers 409 after a race with a delete."""
@@ -353,7 +357,7 @@ def _as_webmill_error(error: Exception, *, what: str, missing: str | None) -> We
     status = _STATUS.search(message)
     number = status[1] if status else ""  # a failed listing has no error class
     if isinstance(error, FileNotFoundError | theirs.NotFoundError) or number == "404":
-        return Misconfigured(f"{missing}: no such bucket; create it") if missing else NotFound(what)
+        return Misconfigured(f"{missing}: no such bucket; create it") if missing else NotFound(f"{what}: not found")
     if isinstance(error, theirs.AlreadyExistsError | theirs.PreconditionError):
         return Conflict(f"{what} is another value by now")
     if isinstance(error, theirs.PermissionDeniedError | theirs.UnauthenticatedError) or number in ("401", "403"):

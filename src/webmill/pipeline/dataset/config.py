@@ -83,7 +83,7 @@ class ErrorsSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class ComputeSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """How the dataset is computed; may be changed at any time."""
 
-    executor: str = ""  # pool, inline, ray:auto, ray://HOST:PORT; empty: as webmill.toml says
+    executor: str = ""  # pool, inline, ray:local, ray:auto, ray://HOST:PORT; empty: as webmill.toml says
     jobs: Jobs = 0
     attempts: Count = 3
     timeout: Seconds = 600.0  # seconds without a page
