@@ -121,7 +121,7 @@ def test_a_dataset_is_deleted_when_the_answer_is_yes(root: Path) -> None:
         ('name = "x"\nwrite.to = "memory:"', "write.to 'memory:'"),
         ('name = "x"\nerrors.to = "https://KEY:SECRET@x"', "errors.to 'https://***@x'"),
         ('name = "x"\nerrors.to = ""', "errors.to ''"),
-        ('name = "x"\nread.from = "sqs://x"', "read.from 'sqs://x'"),
+        ('name = "x"\nread.from = "ftp://x"', "read.from 'ftp://x'"),
         ('name = "x"\ncompute.executor = "dask"', "compute.executor 'dask'"),
         ('name = "x"\ncompute.jobs = -1', "`$.compute.jobs`"),
         ('name = "x"\ncompute.jobs = 1_000_000', "`$.compute.jobs`"),

@@ -11,7 +11,6 @@ import msgspec
 from webmill.cli.context import note
 from webmill.cli.dataset.folders import dataset_path, datasets_folder_option
 from webmill.cli.text import format_count
-from webmill.formats.warc.typed_records import FileType
 from webmill.pipeline.dataset import views as dataset_views
 from webmill.pipeline.dataset.folder import open_dataset
 
@@ -114,4 +113,4 @@ def describe_task(view: dataset_views.TaskView) -> str:
     )
     when = f" {datetime.fromtimestamp(view.changed, UTC):%Y-%m-%dT%H:%M:%SZ}" if view.changed else ""
     reason = f"  {view.reason.splitlines()[0]}" if view.reason and view.state != "done" else ""
-    return f"{view.id} {view.state:7} {view.progress:4.0%} {counts}{when}  {view.files[FileType.WARC]}{reason}"
+    return f"{view.id} {view.state:7} {view.progress:4.0%} {counts}{when}  {next(iter(view.files.values()))}{reason}"

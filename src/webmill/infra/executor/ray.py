@@ -1,9 +1,9 @@
 """Run tasks on a Ray cluster: one of our own for this run (`ray:local`), one that the operator has started on this
 machine (`ray:auto`), or one elsewhere (`ray:HOST:PORT`, `ray://HOST:PORT`).
 
-Start a cluster with `ray start --head --disable-usage-stats`; webmill must be installed on its nodes. Since Ray 2.59 a
-cluster may want a token: `TOKEN_HELP` says where Ray looks for it. Ray's own retries are off: attempts are counted
-here. Ray does not say which signal ended a worker.
+Start a cluster with `ray start --head --disable-usage-stats`; webmill must be installed on its nodes. A cluster may
+want a token: `AUTHENTICATION_HELP` says where Ray looks for it. Ray's own retries are off: attempts are counted here.
+Ray does not say which signal ended a worker.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from webmill.infra.executor.base import SOON, Attempt, I, O, Outcome, Outcomes, 
 log = logging.getLogger(__name__)
 CONNECT_DEADLINE = 10.0
 FORMS = "ray:local, ray:auto, ray:HOST:PORT or ray://HOST:PORT"
-TOKEN_HELP = (
+AUTHENTICATION_HELP = (
     "a cluster with token authentication (the default of Ray 2.59 and later) wants the same token here: print it with "
     "`ray get-auth-token` on the head node, then set RAY_AUTH_MODE=token and RAY_AUTH_TOKEN, or put it into "
     "~/.ray/auth_token or the file that RAY_AUTH_TOKEN_PATH names"
@@ -105,12 +105,14 @@ def connect(ray: ModuleType, address: str, *, workers: int | None = None) -> Non
     try:
         ray.init(address=address, logging_level=logging.ERROR, log_to_driver=False, **ours)
     except ray.exceptions.AuthenticationError as error:
-        raise Misconfigured(f"the Ray cluster {address} refuses us: {TOKEN_HELP}") from error
+        raise Misconfigured(f"the Ray cluster {address} refuses us: {AUTHENTICATION_HELP}") from error
     except ConnectionError as error:
         if address != "auto":
-            raise Unavailable(f"the Ray cluster at {address} refuses the connection: {error}; {TOKEN_HELP}") from error
+            raise Unavailable(
+                f"the Ray cluster at {address} refuses the connection: {error}; {AUTHENTICATION_HELP}"
+            ) from error
         repair = "start one with `ray start --head --disable-usage-stats`, or write ray:local or ray:HOST:PORT"
-        raise Misconfigured(f"no Ray cluster runs on this machine: {repair}; {TOKEN_HELP}") from error
+        raise Misconfigured(f"no Ray cluster runs on this machine: {repair}; {AUTHENTICATION_HELP}") from error
 
 
 def check_reachable(address: str) -> None:

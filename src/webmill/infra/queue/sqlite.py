@@ -146,6 +146,11 @@ class SqliteQueue:
     def close(self) -> None:
         self._database.close()
 
+    def forget_done(self) -> None:
+        """Forget what is done, in a queue that remembers it, so that it can be published again."""
+        with self._database.write() as run:
+            run("DELETE FROM message WHERE state = 4")
+
     # --- for the consumer and its deliveries ---
 
     def claim(self, count: int) -> list[SqliteDelivery]:

@@ -19,8 +19,8 @@ from webmill.infra.queue.sqs_messages import (
     decode_message,
     size_of,
 )
-from webmill.infra.retry import BackoffPolicy, retrying
-from webmill.infra.sinks.aws import AwsAddress, aws_errors, error_for_code, send_all
+from webmill.infra.retry import BackoffPolicy
+from webmill.infra.sinks.aws import AwsAddress, aws_errors, call_patiently, error_for_code, send_all
 from webmill.infra.sinks.sqs import ENTRIES, MAX_BYTES
 
 T = TypeVar("T")
@@ -93,11 +93,7 @@ class SqsClient:
         return self._patience.wait(failures, retry_after=None, random=random.random())  # noqa: S311 - jitter
 
     def _try(self, call: Callable[[], T]) -> T:
-        def once() -> T:
-            with aws_errors(self._address):
-                return call()
-
-        return retrying(once, policy=self._patience)
+        return call_patiently(call, self._address, self._patience)
 
     def _send(self, batch: list[Entry]) -> tuple[list[Entry], str]:
         """Return those that were not accepted, and why."""

@@ -124,6 +124,16 @@ def send_all(
                 raise
 
 
+def call_patiently(call: Callable[[], T], address: AwsAddress, patience: BackoffPolicy) -> T:
+    """Call Amazon, again when that may help, with errors of our tree."""
+
+    def once() -> T:
+        with aws_errors(address):
+            return call()
+
+    return retrying(once, policy=patience)
+
+
 @contextmanager
 def aws_errors(what: AwsAddress) -> Iterator[None]:
     try:

@@ -17,9 +17,10 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shlex
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -29,6 +30,7 @@ from webmill.collection import STATE_FOLDER
 from webmill.errors import BadInput, Conflict, Misconfigured, NotFound
 from webmill.extract import custom
 from webmill.extract.extractors import default_extractor, require_extractor
+from webmill.extract.own_reader import load_file_reader, load_message_reader
 from webmill.extract.recipe import Recipe
 from webmill.formats.cld2 import can_detect_languages
 from webmill.formats.warc.typed_records import FileType
@@ -43,12 +45,20 @@ from webmill.pipeline.dataset.config import (
     is_file_storage,
 )
 from webmill.pipeline.extract.jobs import STOP, TASKS, is_running, lock_job
-from webmill.pipeline.extract.manifest import TaskFiles, manifest_line, parse_manifest
+from webmill.pipeline.extract.manifest import (
+    ParseLine,
+    TaskFiles,
+    manifest_line,
+    parse_line,
+    parse_manifest,
+    parse_own_line,
+)
 from webmill.pipeline.extract.plan import DocumentFilter, choose_recipe
+from webmill.pipeline.extract.stream_parts import SHARD
 from webmill.pipeline.extract.tasks import Task, task_id
 from webmill.pipeline.trust import is_trusted, remember_own
 
-FILE_NAME, MANIFEST, FUNCTION = "dataset.json", "manifest.txt", "function.py"
+FILE_NAME, MANIFEST, FUNCTION, SHARDS = "dataset.json", "manifest.txt", "function.py", "shards.txt"
 OUTDATED_TASKS = "ledger.sqlite"  # where an earlier webmill kept its tasks
 
 
@@ -99,9 +109,30 @@ class DatasetFolder(msgspec.Struct, frozen=True):
 
     def tasks(self) -> Iterator[Task]:
         """Ids are derived from the description and the line: the output of another dataset is never taken for ours."""
+        if self.dataset.reads_messages:
+            yield from (self._shard_task(shard) for shard in self.shards())
+            return
         lines = (self.path / MANIFEST).read_text(encoding="utf-8").splitlines()
-        for number, files in enumerate(parse_manifest(lines, source=MANIFEST)):
+        for number, files in enumerate(parse_manifest(lines, source=MANIFEST, parse=line_parser(self.dataset))):
             yield Task(task_id(f"{number:06d}", files, digest=self.digest), files)
+
+    def shards(self) -> list[str]:
+        """Return the shards of the queue or stream that were found so far, in this order."""
+        try:
+            return (self.path / SHARDS).read_text(encoding="utf-8").splitlines()
+        except FileNotFoundError:
+            return []
+
+    def add_shards(self, found: Iterable[str]) -> None:
+        """Remember shards that are new."""
+        known = self.shards()
+        lines = [*known, *(shard for shard in found if shard not in known)]
+        if lines != known:
+            atomic.write_bytes(self.path / SHARDS, "".join(f"{line}\n" for line in lines).encode())
+
+    def _shard_task(self, shard: str) -> Task:
+        files = {SHARD: shard}
+        return Task(task_id(re.sub(r"[^A-Za-z0-9._-]", "_", shard), files, digest=self.digest), files)
 
     def place(self, to: str) -> str:
         """Return an output's address; relative paths are in the folder."""
@@ -141,17 +172,9 @@ def create_dataset(
     path = root / dataset.name
     if (path / FILE_NAME).exists():
         raise Conflict(f"{path} is a dataset already: delete it first, or choose another name")
-    lines = (
-        dataset.manifest
-        if isinstance(dataset.manifest, list)
-        else read_lines(_resolve_beside(beside, dataset.manifest))
-    )
-    tasks = parse_manifest(lines, source="manifest" if isinstance(dataset.manifest, list) else dataset.manifest)
+    tasks = [] if dataset.reads_messages else _read_manifest(dataset, beside, read_lines)
     text = "".join(f"{manifest_line(files)}\n" for files in tasks)
-    name = dataset.document.function_name
-    function = custom.read_function(name, beside=beside) if name else None
-    if function:
-        custom.load_function(function)  # a mistake in it is told now, not by every worker
+    function = _load_function(dataset, beside)
     dataset = msgspec.structs.replace(
         dataset,
         manifest=MANIFEST,
@@ -169,6 +192,31 @@ def create_dataset(
     return DatasetFolder(path, dataset, digest, function, making), len(tasks)
 
 
+def line_parser(dataset: Dataset) -> ParseLine:
+    return parse_own_line if dataset.document.reader else parse_line
+
+
+def _read_manifest(dataset: Dataset, beside: Path, read_lines: Callable[[str], Sequence[str]]) -> list[TaskFiles]:
+    given = dataset.manifest
+    lines = given if isinstance(given, list) else read_lines(_resolve_beside(beside, given))
+    source = "manifest" if isinstance(given, list) else given
+    return parse_manifest(lines, source=source, parse=line_parser(dataset))
+
+
+def _load_function(dataset: Dataset, beside: Path) -> custom.CustomFunction | None:
+    """Return the function or class that the dataset names. A mistake in it is told now, not by every worker."""
+    if not dataset.function_name:
+        return None
+    function = custom.read_function(dataset.function_name, beside=beside)
+    if dataset.reads_messages:
+        load_message_reader(function)
+    elif dataset.document.reader:
+        load_file_reader(function)
+    else:
+        custom.load_function(function)
+    return function
+
+
 def _resolve_beside(beside: Path, place: str) -> str:
     return place if is_address(place) else str((beside / place).resolve())
 
@@ -178,7 +226,7 @@ def _choose_recipe(dataset: Dataset, tasks: Sequence[TaskFiles]) -> DatasetRecip
     Misconfigured: no document could be made.
     """
     make = dataset.document
-    if make.function_name:
+    if dataset.function_name or dataset.reads_messages:
         return DatasetRecipe()
     with_texts = sum(FileType.WET in files for files in tasks)
     extractor = "wet" if make.text == "auto" and with_texts else make.text
@@ -245,9 +293,9 @@ def require_dataset(path: Path) -> Path:
 
 
 def _read_function(dataset: Dataset, path: Path) -> custom.CustomFunction | None:
-    if not dataset.document.function_name:
+    if not dataset.function_name:
         return None
-    place, name = custom.parse_function_name(dataset.document.function_name)
+    place, name = custom.parse_function_name(dataset.function_name)
     if not place.endswith(".py"):
         return custom.CustomFunction(name=name, module=place)
     return custom.CustomFunction(name=name, file=place, source=(path / FUNCTION).read_text(encoding="utf-8"))

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import closing
 
 import msgspec
 
 from webmill.infra.executor.base import Executor
+from webmill.infra.sources.backends import open_source
 from webmill.infra.storage.backends import open_storage
 from webmill.pipeline.dataset.config import ErrorsSection, WriteSection
 from webmill.pipeline.dataset.folder import DatasetFolder, document_filter
 from webmill.pipeline.extract.engine import EngineTimes
 from webmill.pipeline.extract.jobs import ExtractJob, run_job
-from webmill.pipeline.extract.plan import ArchiveFetching, ExtractPlan, OutputTarget
+from webmill.pipeline.extract.plan import ArchiveFetching, ExtractPlan, OutputTarget, StreamReading
 from webmill.pipeline.extract.tasks import Task
 from webmill.pipeline.extract.totals import ExtractReport, TaskTotals
 from webmill.pipeline.extract.worker import open_receipts
@@ -44,7 +46,16 @@ def run_dataset(
         if folder.dataset.write.to == "stdout":
             emit_documents(plan, task, emit)
 
-    job = ExtractJob(folder=folder.path, plan=plan, tasks=folder.tasks, attempts=folder.dataset.compute.attempts)
+    if folder.dataset.reads_messages:
+        with closing(open_source(plan.source)) as source:
+            folder.add_shards(source.shards())
+    job = ExtractJob(
+        folder=folder.path,
+        plan=plan,
+        tasks=folder.tasks,
+        attempts=folder.dataset.compute.attempts,
+        repeat=folder.dataset.reads_messages,
+    )
     return run_job(job, executor, progress=progress, pace=pace, done=done)
 
 
@@ -62,7 +73,11 @@ def dataset_plan(folder: DatasetFolder, *, http: HttpSettings, killable: bool = 
         recipe=folder.making.recipe,
         otherwise=folder.making.otherwise,
         keep=document_filter(dataset.document),
-        function=folder.function,
+        function=None if dataset.reader_name else folder.function,
+        reader=folder.function if dataset.reader_name else None,
+        stream=StreamReading(
+            start=dataset.read.start, follow=dataset.read.follow, empty_receives=dataset.read.empty_receives
+        ),
         pages_per_part=write.pages_per_part,
         bytes_per_part=write.bytes_per_part,
         fetching=ArchiveFetching(http=http),

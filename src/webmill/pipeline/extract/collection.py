@@ -27,6 +27,7 @@ from webmill.infra.executor.backends import open_executor
 from webmill.infra.queue.sqlite_reader import view_file
 from webmill.infra.storage.local import LocalStorage
 from webmill.pipeline.extract.jobs import TASKS, ExtractJob, lock_job, open_tasks, run_job
+from webmill.pipeline.extract.manifest import TaskFiles
 from webmill.pipeline.extract.output import SETTINGS, OutputShape, describe_difference, format_flags, read_shape
 from webmill.pipeline.extract.plan import ArchiveFetching, DocumentFilter, ExtractPlan, OutputTarget, choose_recipe
 from webmill.pipeline.extract.receipts import FOLDER, list_output_files
@@ -114,7 +115,8 @@ def extract_job(root: Path, shape: OutputShape, plan: ExtractPlan, *, refuse: On
 
 
 def archive_task(key: str, shape: OutputShape) -> Task:
-    digest, files = hashlib.sha256(msgspec.json.encode(shape)).hexdigest(), {FileType.WARC: key}
+    digest = hashlib.sha256(msgspec.json.encode(shape)).hexdigest()
+    files: TaskFiles = {FileType.WARC: key}
     return Task(task_id(task_name(key), files, digest=digest), files)
 
 

@@ -45,6 +45,7 @@ class ExtractJob(msgspec.Struct, frozen=True, kw_only=True):
     plan: ExtractPlan
     tasks: Callable[[], Iterable[Task]]
     attempts: int = 3
+    repeat: bool = False  # tasks that are done are run again: more may have come
 
 
 def run_job(
@@ -61,6 +62,8 @@ def run_job(
         queue = stack.enter_context(closing(open_tasks(job.folder, attempts=job.attempts)))
         stopper = _Stopper(job.folder / STOP)
         queue.end_leases()
+        if job.repeat:
+            queue.forget_done()
         queue.publish(map(task_message, job.tasks()))
         remove_plan_drafts(job.plan)
         report = ExtractReport()

@@ -1,29 +1,71 @@
-"""Manifests: one line, one task. `WARC:path|WAT:path|WET:path`, or the path of a WARC file alone."""
+"""Manifests: one line, one task. `WARC:path|WAT:path|WET:path`, or the path of a WARC file alone.
+
+The file types may also be called Archive, Metadata and Conversion, with spaces around colons and bars. For a reader of
+your own (`document.reader`) they have the names that it gives them; a path alone is of the type `FILE`.
+"""
 
 from __future__ import annotations
 
+import re
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Literal
 
 from webmill.errors import BadInput
 from webmill.formats.warc.typed_records import FileType
 
-TaskFiles = dict[FileType, str]
+TaskFiles = dict[str, str]  # paths by file type
+ParseLine = Callable[[str], TaskFiles]
+FILE = "FILE"  # the type of a file that has none
+ALIASES = {"ARCHIVE": FileType.WARC, "METADATA": FileType.WAT, "CONVERSION": FileType.WET}  # of Common Crawl's kinds
+TYPES: dict[str, FileType] = {**FileType.__members__, **ALIASES}
+_TYPED = re.compile(r"([A-Za-z][A-Za-z0-9_-]*)\s*:(?!//)\s*(.*)")  # not an address
 ManifestKind = Literal["warc", "aligned"]
 MAX_BYTES = 256 << 20  # a crawl of Common Crawl has 90,000 WARC files: 13 MB of lines
 
 
-def parse_manifest(lines: Iterable[str], *, source: str) -> list[TaskFiles]:
+def parse_line(line: str) -> TaskFiles:
+    """Return the files of a line: WARC, WAT and WET. BadInput: it names others, or no WARC file."""
+    files: TaskFiles = {}
+    for part in line.split("|"):
+        name, colon, path = part.strip().partition(":")
+        if not colon or name.strip().upper() not in TYPES:
+            if "|" in line:
+                raise BadInput(f"{part!r} names no WARC:, WAT: or WET: file", reason="bad_manifest")
+            return {FileType.WARC: line}
+        add_file(files, TYPES[name.strip().upper()], path.strip(), part)
+    if FileType.WARC not in files:
+        raise BadInput("no WARC: file, which the others are about", reason="bad_manifest")
+    return files
+
+
+def parse_own_line(line: str) -> TaskFiles:
+    """Return the files of a line by the names that a reader of your own gives to file types."""
+    files: TaskFiles = {}
+    for part in line.split("|"):
+        typed = _TYPED.fullmatch(part.strip())
+        if not typed and "|" in line:
+            raise BadInput(f"{part!r} has no file type; write TYPE:path|TYPE:path", reason="bad_manifest")
+        add_file(files, typed[1] if typed else FILE, typed[2] if typed else line, part)
+    return files
+
+
+def add_file(files: TaskFiles, file_type: str, path: str, part: str) -> None:
+    if file_type in files or not path:
+        raise BadInput(f"{part!r}: each file type once, with a path", reason="bad_manifest")
+    files[file_type] = path
+
+
+def parse_manifest(lines: Iterable[str], *, source: str, parse: ParseLine = parse_line) -> list[TaskFiles]:
     """Return the files of each task. Empty lines and comments (#) are skipped. BadInput names the bad line."""
     tasks: list[TaskFiles] = []
-    seen: dict[frozenset[tuple[FileType, str]], int] = {}  # by files: one task can be written in many ways
+    seen: dict[frozenset[tuple[str, str]], int] = {}  # by files: one task can be written in many ways
     for number, line in enumerate(lines, 1):
         line = line.strip()
         if not line or line.startswith("#"):
             continue
         try:
-            files = parse_line(line)
+            files = parse(line)
         except BadInput as error:
             raise BadInput(f"line {number}: {error.message}", reason=error.reason, source=source) from None
         first = seen.setdefault(frozenset(files.items()), number)
@@ -35,30 +77,17 @@ def parse_manifest(lines: Iterable[str], *, source: str) -> list[TaskFiles]:
     return tasks
 
 
-def parse_line(line: str) -> TaskFiles:
-    files: TaskFiles = {}
-    for part in line.split("|"):
-        name, colon, path = part.strip().partition(":")
-        if not colon or name.upper() not in FileType.__members__:
-            if "|" in line:
-                raise BadInput(f"{part!r} names no WARC:, WAT: or WET: file", reason="bad_manifest")
-            return {FileType.WARC: line}
-        file_type = FileType[name.upper()]
-        if file_type in files or not path.strip():
-            raise BadInput(f"{part!r}: each of WARC, WAT and WET once, with a path", reason="bad_manifest")
-        files[file_type] = path.strip()
-    if FileType.WARC not in files:
-        raise BadInput("no WARC: file, which the others are about", reason="bad_manifest")
-    return files
-
-
 def manifest_line(files: TaskFiles) -> str:
     """Return the line that parses back to these files: an ambiguous path keeps its `WARC:`."""
-    path = files[FileType.WARC]
-    looks_typed = path.partition(":")[0].strip().upper() in FileType.__members__
-    if len(files) == 1 and not looks_typed and not path.startswith("#"):
+    file_type, path = next(iter(files.items()))
+    is_plain = file_type in (FileType.WARC, FILE) and not path.startswith("#")
+    if len(files) == 1 and is_plain and not (_TYPED.fullmatch(path) or looks_typed(path)):
         return path
     return "|".join(f"{file_type}:{path}" for file_type, path in files.items())
+
+
+def looks_typed(path: str) -> bool:
+    return path.partition(":")[0].strip().upper() in TYPES
 
 
 def aligned_files(warc: str) -> TaskFiles:

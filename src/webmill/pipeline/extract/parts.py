@@ -11,6 +11,7 @@ from webmill.commoncrawl.batch import BatchItem, RejectedItem
 from webmill.commoncrawl.page import ErrorDocument, Page
 from webmill.errors import BadInput, NotFound
 from webmill.extract.error_record import ErrorRecord
+from webmill.extract.own_reader import MadeDocument, Reading, SkippedRecord
 from webmill.formats.warc.typed_records import FileType
 from webmill.infra.sinks.base import Sink, SinkRow
 from webmill.model import Document
@@ -40,7 +41,9 @@ class TaskPart:
         self._task, self._plan, self._maker, self._sinks = task, plan, maker, sinks
         self._before = frozenset(used)
         self._used = set(used)
-        self.sources: dict[FileType, SourceVersion] = {}
+        self.sources: dict[str, SourceVersion] = {}
+        self.position = ""
+        self.messages: tuple[str, ...] = ()
         self._rows: list[tuple[int, SinkRow]] = []  # each with its place among the rows
         self.errors: list[SinkRow] = []
         self.outcomes: dict[str, int] = {}
@@ -100,7 +103,28 @@ class TaskPart:
             number=item.number,
         )
 
-    # --- of both ---
+    # --- of a reader of your own ---
+
+    def add_reading(self, reading: Reading) -> None:
+        self.captures += 1
+        if isinstance(reading, SkippedRecord):
+            add_counts(self.left_out, {"skipped": 1})
+        elif isinstance(reading, MadeDocument):
+            self._add_made(reading)
+        else:
+            self._fail(reading)
+
+    def _add_made(self, made: MadeDocument) -> None:
+        row = SinkRow(made, made.line)
+        try:
+            self._sinks.output.check(row)
+        except BadInput as error:
+            self._fail(entry_error(error, name=made.document_id or f"{self._task.id}#{self.captures}"))
+            return
+        self._rows.append((0, row))
+        self.bytes += len(row.line)
+
+    # --- of all ---
 
     def _add(
         self, make: Callable[[], MadeRow], error_of: Callable[[BaseException], ErrorRecord], *, number: int = 0

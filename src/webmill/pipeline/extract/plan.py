@@ -16,6 +16,7 @@ from webmill.formats.cld2 import can_detect_languages
 from webmill.infra.address import scheme_of
 from webmill.infra.sinks.backends import STREAMS
 from webmill.infra.sinks.json_lines import Compression
+from webmill.infra.sources.base import StartAt
 from webmill.infra.storage.backends import STORAGES
 from webmill.model import Document
 from webmill.settings import CommonCrawlSettings, HttpSettings
@@ -89,6 +90,16 @@ class ArchiveFetching(msgspec.Struct, frozen=True, kw_only=True):
     stop: str = ""
 
 
+class StreamReading(msgspec.Struct, frozen=True, kw_only=True):
+    """How messages are read, where the source is a queue or stream. `empty_receives`: after so many answers without a
+    message it is read to its end; with `follow`, more is waited for until the run is stopped.
+    """
+
+    start: StartAt = "earliest"
+    follow: bool = False
+    empty_receives: int = 3
+
+
 class ExtractPlan(msgspec.Struct, frozen=True, kw_only=True):
     """All that a worker needs besides its task. Paths and addresses are absolute.
 
@@ -105,6 +116,8 @@ class ExtractPlan(msgspec.Struct, frozen=True, kw_only=True):
     otherwise: str = ""  # the extractor of files that come without a WET file, where the recipe's is wet
     keep: DocumentFilter = DocumentFilter()
     function: CustomFunction | None = None  # in place of the recipe
+    reader: CustomFunction | None = None  # a class that reads files or messages, in place of all of ours
+    stream: StreamReading = StreamReading()
     spooled: bool = False
     file_size: int = FILE_SIZE
     pages_per_part: int = 10_000

@@ -46,7 +46,9 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
     number: int
     resume: dict[str, int] = {}
     used: tuple[RecordRange, ...] = ()
-    sources: dict[FileType, SourceVersion] = {}
+    sources: dict[str, SourceVersion] = {}
+    position: str = ""  # in a stream: the sequence number of the last message
+    messages: tuple[str, ...] = ()  # of a queue: ids of those in this part, deleted after it was written
     output: Delivered | None
     errors: Delivered | None
     captures: int

@@ -10,7 +10,6 @@ from functools import partial
 from typing import BinaryIO
 
 from webmill.errors import BadInput, Unavailable
-from webmill.formats.warc.typed_records import FileType
 from webmill.infra.retry import BackoffPolicy, retrying
 from webmill.infra.storage.base import RawStream, Readable, buffer_stream
 from webmill.pipeline.extract.manifest import TaskFiles
@@ -23,12 +22,12 @@ KEPT_BYTES = 32 << 20
 
 @contextmanager
 def open_task_files(
-    files: TaskFiles, find: LocateFile, *, start: Mapping[str, int], known: Mapping[FileType, SourceVersion]
-) -> Iterator[tuple[dict[FileType, ReplayStream], dict[FileType, SourceVersion]]]:
+    files: TaskFiles, find: LocateFile, *, start: Mapping[str, int], known: Mapping[str, SourceVersion]
+) -> Iterator[tuple[dict[str, ReplayStream], dict[str, SourceVersion]]]:
     """Open the files of a task. `known` is how they were before; BadInput `source_changed`: one was replaced since."""
     with ExitStack() as stack:
-        streams: dict[FileType, ReplayStream] = {}
-        sources: dict[FileType, SourceVersion] = {}
+        streams: dict[str, ReplayStream] = {}
+        sources: dict[str, SourceVersion] = {}
         for file_type, path in files.items():
             storage, key = find(path)
             stat = storage.stat(key)

@@ -12,7 +12,6 @@ import msgspec
 
 from webmill.commoncrawl.batch import batch_id, parse_batch_id
 from webmill.errors import BadInput
-from webmill.formats.warc.typed_records import FileType
 from webmill.infra.queue.base import Message
 from webmill.pipeline.extract.manifest import TaskFiles, manifest_line
 
@@ -55,6 +54,6 @@ def read_task(id_: str, body: bytes) -> Task:
         files = _files.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise BadInput(f"no task of ours: {error}", reason="bad_task") from error
-    if FileType.WARC not in files:
-        raise BadInput("a task without a WARC file", reason="bad_task")
+    if not files:
+        raise BadInput("a task without files", reason="bad_task")
     return Task(id_, files)

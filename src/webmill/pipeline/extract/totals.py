@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping
 import msgspec
 
 from webmill.extract.outcomes import REJECTED
-from webmill.formats.warc.typed_records import FileType
 from webmill.pipeline.extract.receipts import Receipt
 
 
@@ -25,7 +24,7 @@ class TaskTotals(msgspec.Struct, kw_only=True):
     downloaded: int = 0  # bytes
     seconds: float = 0.0
     resume: dict[str, int] = {}
-    sources: dict[FileType, int] = {}  # sizes
+    sources: dict[str, int] = {}  # sizes
     finished: bool = False
 
 

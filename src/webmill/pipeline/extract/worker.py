@@ -26,16 +26,20 @@ from webmill.commoncrawl.capture_fetcher import CaptureFetcher, StoredCapture
 from webmill.commoncrawl.page import Page
 from webmill.errors import BadInput, Misconfigured, Unavailable
 from webmill.extract.error_record import ErrorRecord
+from webmill.extract.own_reader import load_file_reader, load_message_reader
 from webmill.formats.warc.typed_records import FileType
 from webmill.infra.address import below, scheme_of
 from webmill.infra.request_outcome import AccessRefused
 from webmill.infra.retry import BackoffPolicy, retrying
+from webmill.infra.sources.backends import is_source, open_source
 from webmill.infra.storage.backends import open_storage
 from webmill.pipeline.extract.parts import PartSinks, TaskPart
 from webmill.pipeline.extract.plan import ExtractPlan, OutputTarget, is_queue
+from webmill.pipeline.extract.reader_parts import ReaderTask, reader_parts
 from webmill.pipeline.extract.receipts import Receipt, Receipts
 from webmill.pipeline.extract.resources import ArchiveLocator, open_fetcher, open_sink
 from webmill.pipeline.extract.row_maker import open_row_maker
+from webmill.pipeline.extract.stream_parts import SHARD, StreamTask, stream_parts
 from webmill.pipeline.extract.task_files import ReplayStream, open_task_files
 from webmill.pipeline.extract.tasks import Task
 from webmill.pipeline.extract.totals import TaskTotals, add_up_receipts
@@ -93,8 +97,7 @@ class Worker:
             if done and done[-1].last:
                 return add_up_receipts(done)
             began = time.monotonic()
-            parts = self._batch_parts if task.run else self._file_parts
-            for part in parts(task, done, sinks, watchdog):
+            for part in self._parts(task, done, sinks, watchdog):
                 receipt = self._delivered(task, part, len(done), sinks, seconds=time.monotonic() - began)
                 _deliver_durably(partial(receipts.add, receipt))
                 done.append(receipt)
@@ -120,6 +123,8 @@ class Worker:
             resume=part.resume,
             used=part.still_used(),
             sources=part.sources,
+            position=part.position,
+            messages=part.messages,
             output=_deliver_durably(partial(sinks.output.deliver, name, rows)) if (rows := part.rows) else None,
             errors=_deliver_durably(partial(sinks.errors.deliver, f"{name}-errors", part.errors))
             if part.errors
@@ -134,12 +139,33 @@ class Worker:
             seconds=round(seconds, 3),
         )
 
+    def _parts(self, task: Task, done: list[Receipt], sinks: PartSinks, watchdog: TaskWatchdog) -> Iterator[TaskPart]:
+        new_part = partial(TaskPart, task, self.plan, self._maker, sinks)
+        if task.run:
+            return self._batch_parts(task, done, sinks, watchdog)
+        if is_source(self.plan.source):
+            return self._stream_parts(task, done, new_part, watchdog)
+        if self.plan.reader:
+            work = ReaderTask(task, load_file_reader(self.plan.reader), self._archives.find, done)
+            return reader_parts(work, new_part=new_part, progressed=watchdog.reset)
+        return self._file_parts(task, done, sinks, watchdog)
+
+    def _stream_parts(
+        self, task: Task, done: list[Receipt], new_part: Callable[[], TaskPart], watchdog: TaskWatchdog
+    ) -> Iterator[TaskPart]:
+        reader = load_message_reader(self.plan.reader)
+        with closing(open_source(self.plan.source)) as source:
+            work = StreamTask(source, task.files[SHARD], reader, self.plan.stream, done)
+            yield from stream_parts(work, new_part=new_part, progressed=watchdog.reset)
+
     # --- files ---
 
     def _file_parts(
         self, task: Task, done: list[Receipt], sinks: PartSinks, watchdog: TaskWatchdog
     ) -> Iterator[TaskPart]:
         """Yield parts. Each resumes as after a kill, so that a kill changes nothing, whatever the files hold."""
+        if FileType.WARC not in task.files:
+            raise BadInput("a task without a WARC file", reason="bad_task")
         start = done[-1].resume if done else {}
         known = done[-1].sources if done else {}
         used = done[-1].used if done else ()
@@ -213,16 +239,17 @@ def _deliver_durably(deliver: Callable[[], T]) -> T:
 
 def _fill_part(
     part: TaskPart,
-    streams: Mapping[FileType, ReplayStream],
+    streams: Mapping[str, ReplayStream],
     start: Mapping[str, int],
     watchdog: TaskWatchdog,
     *,
     filename: str,
 ) -> None:
     """Add captures until the part is full, or the files end."""
-    warc, wat, wet = (streams.get(file_type) for file_type in (FileType.WARC, FileType.WAT, FileType.WET))
+    typed = {FileType(name): stream for name, stream in streams.items()}
+    warc, wat, wet = (typed.get(file_type) for file_type in (FileType.WARC, FileType.WAT, FileType.WET))
     assert warc  # every task of files has one
-    begin = {file_type: start[file_type] for file_type in streams if file_type in start}
+    begin = {file_type: start[file_type] for file_type in typed if file_type in start}
     for item in read_pages(warc, wat, wet, start=begin, filename=filename):
         # Errors follow their page, and have its place to read on, which lies behind all of them: a part ends before a
         # page, or, when there are very many errors, before one that has another place. It never ends where it began.
@@ -232,7 +259,7 @@ def _fill_part(
         elif part.is_full_of_errors() and part.resume not in (start, item.resume):
             return
         part.add(item)
-        for file_type, stream in streams.items():
+        for file_type, stream in typed.items():
             stream.forget(item.resume[file_type])
         watchdog.reset()
     part.last = True

@@ -1,0 +1,1 @@
+"""Where messages are read from: queues and streams of Amazon."""

@@ -1,0 +1,90 @@
+"""Parts of a task whose messages come from a queue or stream.
+
+    receive ─▶ documents ─▶ part ─▶ sink ─▶ receipt ─▶ acknowledge
+
+A message is acknowledged when the part with its document is durable, and its receipt is. Killed between the two, it
+comes again: the receipt has its id, and nothing is made of it a second time. A shard of a stream goes on behind the
+position in its last receipt.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from typing import NamedTuple
+
+from webmill.errors import Unavailable
+from webmill.extract.own_reader import MessageReader, Reading, message_error
+from webmill.infra.sources.base import MessageShard, MessageSource, SourceMessage
+from webmill.pipeline.extract.parts import TaskPart
+from webmill.pipeline.extract.plan import StreamReading
+from webmill.pipeline.extract.receipts import Receipt
+
+SHARD = "SHARD"  # the file type of a task that is no file
+MESSAGES = 1000  # of a part at most: so many are hidden from others until it is durable
+SECONDS = 60.0  # after which a part is written, however few its messages are
+
+
+class StreamTask(NamedTuple):
+    """A shard to read, who reads its messages, how, and what was done so far."""
+
+    source: MessageSource
+    shard: str
+    reader: MessageReader
+    how: StreamReading
+    done: list[Receipt]
+
+
+def stream_parts(
+    work: StreamTask, *, new_part: Callable[[], TaskPart], progressed: Callable[[], None]
+) -> Iterator[TaskPart]:
+    """Yield parts until the shard is read to its end. What follows a yield happens when the part is durable."""
+    last = work.done[-1] if work.done else None
+    seen = frozenset(last.messages) if last else frozenset()
+    position = last.position if last else ""
+    with closing(work.source.open(work.shard, after=position, start=work.how.start)) as shard:
+        over = False
+        while not over:
+            part = new_part()
+            messages, over = _fill(part, shard, work, seen, progressed)
+            if messages:
+                part.messages = tuple(message.id for message in messages if message.receipt)
+                part.position = messages[-1].position
+                shard.keep(messages)
+                yield part
+                shard.acknowledge(messages)
+                seen = frozenset(part.messages)
+
+
+def _fill(
+    part: TaskPart, shard: MessageShard, work: StreamTask, seen: frozenset[str], progressed: Callable[[], None]
+) -> tuple[list[SourceMessage], bool]:
+    """Add messages until the part is full or old enough; return them, and whether the shard is read to its end."""
+    messages: list[SourceMessage] = []
+    empty, began = 0, time.monotonic()
+    while not (part.is_full() or part.is_full_of_errors() or len(messages) >= MESSAGES):
+        found = shard.receive()
+        progressed()
+        known = [message for message in found if message.id in seen]
+        shard.acknowledge(known)  # their documents are durable
+        for message in found:
+            if message.id not in seen:
+                part.add_reading(read_message(work.reader, message))
+                messages.append(message)
+        empty = 0 if found else empty + 1
+        if shard.ended or (empty >= work.how.empty_receives and not work.how.follow):
+            return messages, True
+        if messages and (time.monotonic() - began > SECONDS or (empty and work.how.follow)):
+            break
+    return messages, False
+
+
+def read_message(reader: MessageReader, message: SourceMessage) -> Reading:
+    """Return what the reader makes of a message; an error record if it raises something."""
+    try:
+        return reader.read_message(message)
+    except (MemoryError, Unavailable):
+        raise
+    except Exception as error:  # noqa: BLE001 - a message that breaks its reader costs that message only
+        return message_error(message, f"{type(error).__name__}: {error}", reason="reader_failed")
