@@ -17,7 +17,7 @@ from webmill.cli.options import processes_option
 from webmill.errors import Unavailable
 from webmill.infra.executor.backends import open_executor
 from webmill.pipeline.dataset.config import ComputeSection
-from webmill.pipeline.dataset.folder import open_dataset
+from webmill.pipeline.dataset.folder import DatasetFolder, open_dataset
 from webmill.pipeline.dataset.run import run_dataset
 from webmill.settings import ExecutorSettings
 
@@ -103,7 +103,10 @@ def stop(*, name: str, root: Path, wait: float) -> None:
 
     The run must be on this machine, or the dataset on a shared disk that supports file locks.
     """
-    folder = open_dataset(dataset_path(name, root))
+    stop_run(open_dataset(dataset_path(name, root)), wait=wait)
+
+
+def stop_run(folder: DatasetFolder, *, wait: float) -> None:
     if not folder.is_running():
         note("the dataset is not running")
         return

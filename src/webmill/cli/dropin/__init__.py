@@ -1,8 +1,8 @@
 """`webmill dropin`: commands of other systems by their old names, flags and output.
 
 For existing scripts. Twelve are of replay-cdxj-indexing-tools, thin wrappers of `webmill cdxj` and `webmill index`; two
-are of commoncrawl-pipeline, of `webmill cc`. Where they differ from the originals, docs/how-to/from-*.md say how and
-why.
+are of commoncrawl-pipeline, of `webmill cc`, and one is letsdata's, of `webmill dataset`. Where they differ from the
+originals, docs/how-to/from-*.md say how and why.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ OLD_NAMES = {
     "cdxj-index-collection": ("webmill.cli.dropin.collection:index", "webmill index"),
     "cc-batcher": ("webmill.cli.dropin.pipeline:batcher", "webmill cc batch"),
     "cc-worker": ("webmill.cli.dropin.pipeline:worker", "webmill cc work"),
+    "letsdata": ("webmill.cli.dropin.letsdata:letsdata", "webmill dataset"),
 }
 COMMANDS = {
     "install": ("webmill.cli.dropin.install:install", "Install the old commands into a folder."),
@@ -42,7 +43,7 @@ Example: let existing scripts find them
   export PATH=~/bin/replay-tools:$PATH""",
 )
 def dropin() -> None:
-    """The commands of replay-cdxj-indexing-tools and commoncrawl-pipeline, for existing scripts.
+    """The commands of replay-cdxj-indexing-tools, commoncrawl-pipeline and letsdata, for existing scripts.
 
     Names, flags, defaults, output and exit codes are the old ones; bugs of the originals are fixed. In new scripts use
     the commands on the right.
