@@ -11,9 +11,9 @@ from typing import TypeAlias
 
 from webmill.infra.address import scheme_of
 from webmill.infra.registry import Registry
-from webmill.infra.sources.base import MessageSource
+from webmill.infra.sources.base import StreamSource
 
-OpenSource: TypeAlias = Callable[[str], MessageSource]
+OpenSource: TypeAlias = Callable[[str], StreamSource]
 
 SOURCES = Registry[OpenSource](
     "source",
@@ -23,7 +23,7 @@ SOURCES = Registry[OpenSource](
 )
 
 
-def open_source(url: str) -> MessageSource:
+def open_source(url: str) -> StreamSource:
     return SOURCES.find(scheme_of(url)[0])(url)
 
 

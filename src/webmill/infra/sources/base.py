@@ -52,7 +52,7 @@ class MessageShard(Protocol):
     def close(self) -> None: ...
 
 
-class MessageSource(Protocol):
+class StreamSource(Protocol):
     def shards(self) -> list[str]: ...
 
     def open(self, shard: str, *, after: str, start: StartAt) -> MessageShard:

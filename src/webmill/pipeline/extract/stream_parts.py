@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from webmill.errors import Unavailable
 from webmill.extract.own_reader import MessageReader, Reading, message_error
-from webmill.infra.sources.base import MessageShard, MessageSource, SourceMessage
+from webmill.infra.sources.base import MessageShard, SourceMessage, StreamSource
 from webmill.pipeline.extract.parts import TaskPart
 from webmill.pipeline.extract.plan import StreamReading
 from webmill.pipeline.extract.receipts import Receipt
@@ -29,7 +29,7 @@ SECONDS = 60.0  # after which a part is written, however few its messages are
 class StreamTask(NamedTuple):
     """A shard to read, who reads its messages, how, and what was done so far."""
 
-    source: MessageSource
+    source: StreamSource
     shard: str
     reader: MessageReader
     how: StreamReading
