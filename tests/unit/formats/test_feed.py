@@ -50,6 +50,38 @@ def test_atom_says_what_is_markup_and_what_is_not() -> None:
     assert read_feed(ATOM) == Feed(title="T", about="S", url="/", language="de", entries=entries)
 
 
+@pytest.mark.parametrize(
+    ("item", "url"),
+    [
+        ("<guid>http://a.example/1</guid>", "http://a.example/1"),
+        ("<guid isPermaLink='true'>https://a.example/1</guid>", "https://a.example/1"),
+        ("<guid isPermaLink='false'>http://a.example/1</guid>", ""),
+        ("<guid>http://a.example/1</guid><link>http://a.example/2</link>", "http://a.example/2"),
+        ("<guid>tag:a.example,2024:1</guid>", ""),
+    ],
+)
+def test_a_guid_is_the_url_of_an_item_unless_it_says_otherwise(item: str, url: str) -> None:
+    (entry,) = read_feed(f"<rss><channel><item><title>One</title>{item}</item></channel></rss>").entries
+    assert entry.url == url
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        ("<content type='image/png'>iVBORw0KGgo=</content>", ""),
+        ("<content type='application/json'>eyJhIjogMX0=</content>", '{"a": 1}'),
+        ("<content type='text/html' mode='base64'>PHA+aGVsbG88L3A+</content>", "hello"),  # Atom 0.3
+        ("<content type='application/pdf'>what is this</content><summary>short</summary>", "short"),
+        ("<content type='text/markdown'>PHA+</content>", "PHA+"),
+        ("<content type='text/html; charset=utf-8'>&lt;p>hello</content>", "hello"),
+        ("<content type='application/mathml+xml'><math><mi>x</mi></math></content>", "x"),
+    ],
+)
+def test_content_of_other_types_is_base64_in_atom(content: str, text: str) -> None:
+    (entry,) = read_feed(f"<feed><entry><title>One</title>{content}</entry></feed>").entries
+    assert entry.text == text
+
+
 def test_json_feed() -> None:
     entries = (FeedEntry("1 < 2", "a", "3 < 4"), FeedEntry("", "b", "c\nd"))
     assert read_feed(JSON) == Feed(title="J", url="/", language="fr", entries=entries)

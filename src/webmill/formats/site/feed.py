@@ -13,6 +13,7 @@ what comes before the damage, and a flaw: `bad_xml`, `too_deep`, `too_many_entri
 from __future__ import annotations
 
 import re
+from base64 import b64decode
 from collections.abc import Mapping
 from html import escape
 from xml.parsers import expat
@@ -31,10 +32,13 @@ _ENTRIES = frozenset(("item", "entry"))
 _HEAD_FIELDS = {"title": "title", "description": "about", "subtitle": "about", "tagline": "about", "link": "link"}
 _HEAD_FIELDS |= {"language": "language"}
 _ENTRY_FIELDS = {"title": "title", "description": "summary", "summary": "summary", "link": "link"}
-_ENTRY_FIELDS |= {"content": "content", "encoded": "content"}
+_ENTRY_FIELDS |= {"content": "content", "encoded": "content", "guid": "guid"}
+_PLAIN_FIELDS = frozenset(("link", "guid", "language"))  # neither text nor HTML
 # Other namespaces have elements of the same names for media: <media:title>, <itunes:summary>.
 _PREFIXES = frozenset(("", "atom", "rss", "content", "dc"))
 _NO_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
+# Content of any other type is Base64 in Atom (RFC 4287, 4.1.3.3).
+_INLINE = re.compile(r"text|x?html|text/.*|.*[+/]xml")
 JSON_FEED = "jsonfeed.org/version/"
 
 
@@ -163,6 +167,7 @@ class _FeedXmlParser:
         self._html: list[str] = []
         self._is_atom = False
         self._is_html = True  # the text of the field is itself HTML
+        self._is_base64 = False
         self.parser = expat.ParserCreate("utf-8")
         self.parser.buffer_text = True
         # Pretend that there is an external document type (not read): unknown entities are then reported, not errors.
@@ -226,13 +231,19 @@ class _FeedXmlParser:
 
     def _enter(self, field: str, attributes: Mapping[str, str]) -> None:
         self._field, self._depth, self._html = field, len(self._open), []
-        self._is_html = attributes.get("type", "text" if self._is_atom else "html").lower() in ("html", "text/html")
+        kind = attributes.get("type", "text" if self._is_atom else "html").partition(";")[0].strip().lower()
+        self._is_html = kind in ("html", "text/html")
+        self._is_base64 = attributes.get("mode", "") == "base64" or (  # Atom 0.3
+            self._is_atom and field == "content" and not _INLINE.fullmatch(kind)
+        )
+        if field == "guid" and attributes.get("isPermaLink", "true").strip().lower() == "false":
+            self._field = "id"
         if field == "link" and attributes.get("rel", "alternate") == "alternate":
             self._keep("link", attributes.get("href", "").strip())
 
     def _characters(self, text: str) -> None:
         if self._field:
-            self._html.append(text if self._is_html or self._field in ("link", "language") else escape(text))
+            self._html.append(text if self._is_html or self._field in _PLAIN_FIELDS else escape(text))
 
     def _entity(self, name: str, is_parameter: bool) -> None:  # noqa: FBT001 - the signature of expat
         if not is_parameter:
@@ -244,11 +255,20 @@ class _FeedXmlParser:
             if depth > self._depth:
                 self._html.append(f"</{name}>")
                 return
-            self._keep(self._field, "".join(self._html).strip())
+            value = "".join(self._html).strip()
+            self._keep(self._field, self._decode_base64(value) if self._is_base64 else value)
             self._field = ""
         elif name in _ENTRIES:
             self._add(self._entry)
             self._entry = {}  # it may be nested in another
+
+    def _decode_base64(self, value: str) -> str:
+        """Return the text that is encoded, or nothing: most content of this form is an image or a file."""
+        try:
+            text = b64decode(value).decode()
+        except ValueError:
+            return ""
+        return text if self._is_html else escape(text)
 
     def _keep(self, field: str, value: str) -> None:
         """Keep the first non-empty value: a feed may have several links."""
@@ -259,9 +279,17 @@ class _FeedXmlParser:
         if len(self._entries) >= MAX_ENTRIES:
             self._stop("too_many_entries")
         text = _text(fields.get("content") or fields.get("summary", ""))
-        entry = FeedEntry(_line(fields.get("title", "")), fields.get("link", ""), text)
+        entry = FeedEntry(_line(fields.get("title", "")), fields.get("link") or _permalink(fields), text)
         if entry.title or entry.text or entry.url:
             self._entries.append(entry)
+
+
+def _permalink(fields: Mapping[str, str]) -> str:
+    """Return the `guid` of an RSS item, which is its permanent URL unless it says otherwise. Many are only
+    numbers, and do not say so.
+    """
+    guid = fields.get("guid", "")
+    return guid if guid.lower().startswith(("http://", "https://")) else ""
 
 
 def _text(html: str) -> str:
