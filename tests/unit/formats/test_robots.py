@@ -184,6 +184,15 @@ def test_our_own_delay_is_used_and_else_that_of_everyone() -> None:
     assert [robots.for_agent(agent).crawl_delay for agent in ("own", "none", "other")] == [3.0, 7.0, 7.0]
 
 
+def test_the_longer_delay_of_another_is_not_ours() -> None:
+    robots = parse_robots(b"User-agent: a\nCrawl-delay: 3\nUser-agent: b\nUser-agent: c\nCrawl-delay: 9\n")
+    assert [robots.for_agent(agent).crawl_delay for agent in ("a", "b", "c")] == [3.0, 9.0, 9.0]
+    twice = parse_robots(
+        b"User-agent: a\nCrawl-delay: 3\nUser-agent: b\nCrawl-delay: 9\nUser-agent: a\nCrawl-delay: 4\n"
+    )
+    assert [twice.for_agent(agent).crawl_delay for agent in ("a", "b")] == [4.0, 9.0]
+
+
 def test_a_delay_does_not_end_the_list_of_agents_and_is_for_those_before_it() -> None:
     robots = parse_robots(b"User-agent: a\nCrawl-delay: 9\nUser-agent: b\nDisallow: /x\n")
     assert [robots.for_agent(agent).crawl_delay for agent in ("a", "b")] == [9.0, None]
@@ -267,7 +276,7 @@ def test_a_path_that_costs_too_much_to_judge_is_not_allowed() -> None:
 
 def test_a_crowd_of_agents_and_delays_is_read_in_one_go() -> None:
     body = "".join(f"User-agent: a{'b' * (number % 9)}\nCrawl-delay: {number}\n" for number in range(13_000))
-    assert parse_robots(body.encode()).for_agent("a").crawl_delay == 12_999.0
+    assert parse_robots(body.encode()).for_agent("a").crawl_delay == 12_996.0
 
 
 HOSTILE = {

@@ -58,15 +58,29 @@ _BOMS = ((b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"))
 
 
 class RobotsGroup(msgspec.Struct):
-    """A group of lines: agents, then rules. A delay applies to the agents named before it."""
+    """A group of lines: agents, then rules. A delay applies to the agents named since the last delay before it: it
+    does not end the group, but those who write one after each agent mean that agent alone.
+    """
 
-    agents: dict[str, int] = {}  # the position of each agent
+    agents: dict[str, list[int]] = {}  # the lists of agents that each is in
     rules: list[RobotsRule] = []
-    delays: list[tuple[int, float]] = []  # the number of agents it applies to, and seconds
+    delays: list[float | None] = []  # the longest of each list of agents
+
+    def add_agent(self, agent: str) -> None:
+        if not self.delays or self.delays[-1] is not None:
+            self.delays.append(None)
+        lists = self.agents.setdefault(agent, [])
+        if len(self.delays) - 1 not in lists[-1:]:
+            lists.append(len(self.delays) - 1)
+
+    def add_delay(self, seconds: float) -> None:
+        """Take a delay for the agents named last. One without agents before it applies to none."""
+        if self.delays:
+            self.delays[-1] = max(seconds, self.delays[-1] or 0.0)
 
     def delay_of(self, agent: str) -> float | None:
-        place = self.agents.get(agent, sys.maxsize)
-        return max((seconds for count, seconds in self.delays if place < count), default=None)
+        delays = (self.delays[place] for place in self.agents.get(agent, ()))
+        return max((seconds for seconds in delays if seconds is not None), default=None)
 
 
 class RobotsTxt(msgspec.Struct, frozen=True, kw_only=True):
@@ -136,7 +150,7 @@ def parse_robots(body: bytes) -> RobotsTxt:
                 groups.append(RobotsGroup())
             closed = False
             if agent := _agent(value):
-                groups[-1].agents.setdefault(agent, len(groups[-1].agents))
+                groups[-1].add_agent(agent)
         elif kind == _SITEMAP:
             dropped += not _keep_sitemap(value, sitemaps)
         elif groups:  # rules before the first group apply to no agent
@@ -199,7 +213,7 @@ def _agent(value: str) -> str:
 def _add(group: RobotsGroup, kind: int, value: str) -> None:
     if kind == _DELAY:
         if _NUMBER(value):
-            group.delays.append((len(group.agents), min(float(value), sys.float_info.max)))
+            group.add_delay(min(float(value), sys.float_info.max))
     elif value.startswith(("/", "*")):  # others cannot match a path
         allow = kind == _ALLOW
         group.rules.append((allow, value))
