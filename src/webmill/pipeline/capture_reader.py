@@ -109,7 +109,7 @@ class CaptureReader:
         transfer = self._transfer()
         pieces = self.stored()
         if transfer and transfer[-1] == "chunked":
-            pieces, transfer = _unchunk(pieces), transfer[:-1]
+            pieces, transfer = _unchunk(pieces), content_coding.without_chunked(transfer)
         decoder = content_coding.ContentDecoder((*self._codings(), *transfer), limits=limits)
         yield from _rechunk(_decode(pieces, decoder))
         if decoder.flaw:

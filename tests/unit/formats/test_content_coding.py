@@ -276,3 +276,12 @@ def test_archived_bodies_are_decoded_as_warcio_decodes_them(
                 assert decoded.data == content.content_stream().read()
                 seen.add(decoded.flaw)
     assert seen == flaws
+
+
+def test_an_archived_body_that_is_called_chunked_twice_is_chunked_once() -> None:
+    headers = Headers(
+        [("Transfer-Encoding", "chunked"), ("Transfer-Encoding", "chunked"), ("Content-Encoding", "gzip")]
+    )
+    packed = gzip.compress(b"hello")
+    decoded = decode_body(headers, b"%x\r\n%b\r\n0\r\n\r\n" % (len(packed), packed))
+    assert (decoded.data, decoded.flaw) == (b"hello", None)

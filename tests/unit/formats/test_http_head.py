@@ -56,6 +56,9 @@ def test_a_plain_head_has_no_flaws_and_keeps_its_bytes() -> None:
         (b"HTTP/1.1 200\r\n\r\n", "no_reason"),
         (b"HTTP/2 200\r\n\r\n", "odd_version"),
         (b"http/1.1 200 OK\r\n\r\n", "odd_version"),
+        (b"HTTP 200 OK\r\nA: b\r\n\r\n", "odd_version"),
+        (b"HTTP/1.1 200 OK\r\r\nA: b\r\n\r\n", "double_cr"),
+        (b"HTTP/1.1 200 OK\r\r\nA: b\r\r\n\r\r\n", "double_cr"),
         (b"\r\nHTTP/1.1 200 OK\r\n\r\n", "leading_blank"),
     ],
 )
@@ -64,6 +67,12 @@ def test_an_oddity_is_parsed_and_noted(raw: bytes, flaw: str) -> None:
     assert head.status == 200
     assert flaw in head.flaws
     assert head.raw == raw
+
+
+def test_lines_that_end_in_two_crs_have_none_of_them_in_their_values() -> None:
+    message = split_response(b"HTTP/1.0 302 Found\r\r\nLocation: /a\r\r\n\r\r\nbody")
+    assert message.head is not None
+    assert (message.head.reason, message.head.headers.get("location"), message.body) == ("Found", "/a", b"body")
 
 
 @pytest.mark.parametrize(

@@ -222,6 +222,20 @@ def test_records_that_share_a_member_are_told_and_have_no_length() -> None:
     assert {json.loads(cdxj.json_of(line))["length"] for line in lines_of(data)} == {"0"}
 
 
+def test_a_file_that_was_copied_in_text_mode_is_indexed() -> None:
+    """As pywb's sample missing-status-text.warc: every LF became CR LF, and the length is still that of before."""
+    head = b"HTTP/1.0 302 \r\nLocation: http://www.site.example/x\r\nServer: BigIP\r\n"
+    moved = head + b"Connection: close\r\nContent-Length: 0\r\n\r\n"
+    copied = record("response", moved, DIGEST)[: -len(b"\r\n\r\n")].replace(b"\r\n", b"\r\r\n")
+    assert fields_of(copied)["status"] == "302"
+    assert fields_of(copied)["redirect"] == "http://www.site.example/x"
+    assert damages_of(copied) == []
+
+
+def test_a_response_without_a_version_has_a_status() -> None:
+    assert fields_of(record("response", b"HTTP 200 OK\r\nContent-Type: text/html\r\n\r\nhello"))["status"] == "200"
+
+
 def test_arc_records_are_indexed() -> None:
     head = b"filedesc://a.arc 0.0.0.0 20140216050221 text/plain 9\n1 0 Alexa\n"
     data = head + b"http://site.example/ 192.0.2.1 20140216050221 text/html %d\n%b\n" % (len(PAGE), PAGE)

@@ -5,7 +5,7 @@ The body is held once, as it was sent. What it means (chunks, content coding) is
 
 from __future__ import annotations
 
-from webmill.formats.compression.content_coding import DecodeLimits, decode_codings, parse_codings
+from webmill.formats.compression.content_coding import DecodeLimits, decode_codings, parse_codings, without_chunked
 from webmill.formats.http import ChunkedReader, ResponseFramer, ResponseHead
 
 
@@ -81,9 +81,9 @@ def decode_payload(head: ResponseHead, response: bytes, *, limits: DecodeLimits)
     """Return the body without chunking and codings, and what was wrong with them."""
     transfer = parse_codings(head.headers, "Transfer-Encoding")
     body = response[len(head.raw) :]
-    if transfer.count("chunked") == 1 and transfer[-1] == "chunked":
-        body, transfer = ChunkedReader().feed(body), transfer[:-1]
-    codings = (*parse_codings(head.headers), *(coding for coding in transfer if coding != "chunked"))
+    if transfer and transfer[-1] == "chunked":
+        body = ChunkedReader().feed(body)
+    codings = (*parse_codings(head.headers), *without_chunked(transfer))
     if not codings and len(body) <= limits.output:
         return body, None
     decoded = decode_codings(body, codings, limits=limits)

@@ -66,7 +66,7 @@ def decode_body(headers: Headers, body: bytes, *, limits: DecodeLimits = DEFAULT
     transfer = parse_codings(headers, "Transfer-Encoding")
     plain = DecodedBody(body, complete=True, flaw=None)
     if transfer and transfer[-1] == "chunked":
-        plain, transfer = decode_chunked(body), transfer[:-1]
+        plain, transfer = decode_chunked(body), without_chunked(transfer)
     decoded = decode_codings(plain.data, (*parse_codings(headers), *transfer), limits=limits)
     return DecodedBody(decoded.data, plain.complete and decoded.complete, plain.flaw or decoded.flaw)
 
@@ -75,6 +75,11 @@ def parse_codings(headers: Headers, name: str = "Content-Encoding") -> tuple[str
     """Return the codings of a message in the order in which they were applied, in lower case."""
     codings = (coding.strip().lower() for value in headers.get_all(name) for coding in value.split(","))
     return tuple(coding for coding in codings if coding)
+
+
+def without_chunked(transfer: Sequence[str]) -> tuple[str, ...]:
+    """Return the codings below the chunks. A server that states `chunked` twice has applied it once."""
+    return tuple(coding for coding in transfer if coding != "chunked")
 
 
 def decode_chunked(body: bytes) -> DecodedBody:

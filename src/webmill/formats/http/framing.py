@@ -7,13 +7,16 @@ The end of a body is never guessed (RFC 9112, 6.3). The policy for Content-Lengt
 | Content-Length that is not a plain number (`-1`, `+5`, `1e3`, 2^64) | BadInput `bad_length` |
 | two Content-Lengths that differ | BadInput `conflicting_length` |
 | two that agree | used, flaw `repeated_length` |
+| either of these where no length counts: with Transfer-Encoding, 204, 304, HEAD | a flaw of that name |
 | Content-Length with Transfer-Encoding: chunked | chunked, flaw `length_and_chunked` |
+| `chunked` more than once, and at the end | chunked once, flaw `odd_transfer_encoding` |
 | Transfer-Encoding in HTTP/1.0 | used, flaw `chunked_in_1_0` |
 | Transfer-Encoding that does not end in `chunked` | until the connection closes, flaw `odd_transfer_encoding` |
 | a body announced for 204 | none read, flaw `body_not_allowed` |
 | bad chunk | flaw `bad_chunk` and `broken`; the body before it was returned |
 | more than 65,536 chunks and one for each KiB of the body | flaw `too_many_chunks` and `broken`, likewise |
 | bytes after the end | counted in `excess`, flaw `excess_bytes` |
+| `HTTP 200 OK` without a version, which archives may have | BadInput `no_start_line` |
 | more than 8 interim (1xx) responses | BadInput `header_limit` |
 | 101 (never requested) | BadInput `unexpected_upgrade` |
 | closed inside a body | flaw `truncated` and `broken` |
@@ -96,7 +99,7 @@ class ResponseFramer:
 
     def _feed_head(self, data: bytes) -> bytes:
         """Return the bytes after the head, once it is complete."""
-        searched = max(0, len(self._buffer) - 2)
+        searched = max(0, len(self._buffer) - 3)  # the empty line may have begun
         self._buffer += data
         while (head := self._take_head(searched)) is not None:
             searched = 0
@@ -134,8 +137,11 @@ class ResponseFramer:
             raise BadInput(f"more than {MAX_INTERIM} interim responses", reason="header_limit")
 
     def _frame(self, head: ResponseHead) -> None:
-        length, codings = self._content_length(head), _words(head, "transfer-encoding")
-        if self._method == "HEAD" or head.status in (204, 304):
+        """Find out where the body ends, in the order of RFC 9112, 6.3: a length counts last."""
+        codings = _words(head, "transfer-encoding")
+        is_bodiless = self._method == "HEAD" or head.status in (204, 304)
+        length = self._uncounted_length(head) if codings or is_bodiless else self._content_length(head)
+        if is_bodiless:
             if head.status == 204 and (length or codings):
                 self._flaws.append("body_not_allowed")
             self._left, self.ended = 0, True
@@ -151,8 +157,15 @@ class ResponseFramer:
             self._flaws.append("length_and_chunked")
         if head.version != "HTTP/1.1":
             self._flaws.append("chunked_in_1_0")
-        if codings[-1] == "chunked" and codings.count("chunked") == 1:
+        if codings[-1] == "chunked":
             self._chunks = ChunkedReader(limit_chunks=True)
+
+    def _uncounted_length(self, head: ResponseHead) -> int | None:
+        try:
+            return self._content_length(head)
+        except BadInput as error:
+            self._flaws.append(error.reason)
+            return None
 
     def _content_length(self, head: ResponseHead) -> int | None:
         values = [part.strip(OWS) for value in head.headers.get_all("content-length") for part in value.split(",")]

@@ -11,13 +11,14 @@ Real servers and archives are odd. What is odd but unambiguous is parsed and nam
 | cut before the empty line | BadInput `truncated_head` |
 | empty lines before the start line | skipped, flaw `leading_blank` |
 | lines ended by LF alone | read as CRLF, flaw `lf_only` |
+| lines ended by CR CR LF, as a copy in text mode leaves them | read as CRLF, flaw `double_cr` |
 | CR inside a line | kept in the value, flaw `bare_cr` |
 | NUL in a line | kept in the value, flaw `nul` |
 | folded field (obs-fold) | joined by one space, flaw `obs_fold` |
 | line without a colon or a name | left to `raw`, flaw `bad_line` |
 | name that is no token | kept without white space around it, flaw `odd_name` |
 | no reason phrase and no space for one | reason is empty, flaw `no_reason` |
-| version that is not `HTTP/1.0` or `HTTP/1.1` (`HTTP/2`, `http/1.1`) | kept, flaw `odd_version` |
+| version that is not `HTTP/1.0` or `HTTP/1.1` (`HTTP/2`, `http/1.1`, `HTTP 200`) | kept, flaw `odd_version` |
 
 Content-Length and Transfer-Encoding are only fields here; `framing` interprets them.
 """
@@ -37,9 +38,11 @@ MAX_HEAD_LINES = 256
 
 OWS = " \t"  # optional white space (RFC 9110, 5.6.3)
 
-_EMPTY_LINE = re.compile(rb"\n\r?\n")
+_EMPTY_LINE = re.compile(rb"\n\r{0,2}\n")
 _LEADING_BLANK = re.compile(rb"[\r\n]{0,64}")
-_STATUS_LINE = re.compile(r"(HTTP/[0-9](?:\.[0-9])?)[ \t]+([^ \t]+)(?:([ \t])[ \t]*(.*))?", re.IGNORECASE | re.DOTALL)
+_STATUS_LINE = re.compile(
+    r"(HTTP(?:/[0-9](?:\.[0-9])?)?)[ \t]+([^ \t]+)(?:([ \t])[ \t]*(.*))?", re.IGNORECASE | re.DOTALL
+)
 _VERSION = re.compile(r"HTTP/[0-9](?:\.[0-9])?", re.IGNORECASE)
 _TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 
@@ -129,11 +132,14 @@ def _parse(raw: bytes) -> tuple[str, Headers, list[str]]:
         text = text.lstrip("\r\n")
         flaws.append("leading_blank")
     lines = text.split("\n")
-    if len(lines) < 3 or lines[-1] or lines[-2] not in ("", "\r"):
+    if len(lines) < 3 or lines[-1] or lines[-2] not in ("", "\r", "\r\r"):
         raise BadInput("the head ends before its empty line", reason="truncated_head")
     if len(lines) > MAX_HEAD_LINES + 2:
         raise BadInput(f"the head has {len(lines) - 2} lines; the limit is {MAX_HEAD_LINES}", reason="header_limit")
     cleaned = [line.removesuffix("\r") for line in lines[:-2]]
+    if any(line.endswith("\r") for line in cleaned):
+        cleaned = [line.removesuffix("\r") for line in cleaned]
+        flaws.append("double_cr")
     if text.count("\r\n") != len(lines) - 1:
         flaws.append("lf_only")
     if "\0" in text:

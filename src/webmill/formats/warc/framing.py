@@ -16,11 +16,11 @@ from webmill.model import Damage, Record
 
 WARC = b"WARC/"
 # A header ends at the first empty line; another version line before that proves that it has no end.
-HEAD_END = re.compile(rb"\n\r?\n|\nWARC/[0-9]\.[0-9]{1,3}\r?\n")
-NEXT_RECORD = re.compile(rb"\nWARC/[0-9]\.[0-9]{1,3}\r?\n[A-Za-z]")
+HEAD_END = re.compile(rb"\n\r{0,2}\n|\nWARC/[0-9]\.[0-9]{1,3}\r{0,2}\n")
+NEXT_RECORD = re.compile(rb"\nWARC/[0-9]\.[0-9]{1,3}\r{0,2}\n[A-Za-z]")
 NEXT_RECORD_MAX = 20
 BLANK = re.compile(rb"[\r\n]*")
-TERMINATORS = (b"\r\n\r\n", b"\n\n")
+TERMINATORS = (b"\r\n\r\n", b"\n\n", b"\r\r\n\r\r\n")
 ARC_LINE_END = re.compile(rb"\n")
 ARC_TERMINATORS = (b"\r\n", b"\n", b"")
 
@@ -129,7 +129,7 @@ def _incomplete_block(window: ByteWindow, kind: str, start: int, head: WarcHead)
 
 def _skip_terminator(window: ByteWindow, kind: str) -> Damage | None:
     """Skip the terminator: for WARC two empty lines, else return damage; for ARC a newline, which may be absent."""
-    window.has(len(WARC))
+    window.has(len(TERMINATORS[-1]))
     for terminator in ARC_TERMINATORS if kind == "arc" else TERMINATORS:
         if window.data.startswith(terminator, window.at):
             window.at += len(terminator)

@@ -1,6 +1,7 @@
 """Parse the header of a WARC record (ISO 28500, 4-5): version line, fields, empty line.
 
-Parsed leniently: any minor version, lines that end in LF alone, folded fields, any bytes in values.
+Parsed leniently: any minor version, lines that end in LF alone or in CR CR LF (a copy in text mode), folded fields, any
+bytes in values.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import msgspec
 from webmill.errors import BadInput
 from webmill.model import Headers
 
-VERSION = re.compile(rb"WARC/\d{1,3}\.\d{1,3}\r?\n")
+VERSION = re.compile(rb"WARC/\d{1,3}\.\d{1,3}\r{0,2}\n")
 DIGITS = re.compile(r"[0-9]{1,18}", re.ASCII)
 
 

@@ -25,7 +25,7 @@ PADDING = re.compile(rb"\0+")
 # linear whatever the file holds.
 CREDIT = 16 << 20
 # Where a record may begin if the kind of file is unknown: compressed, or on a line of its own.
-ANY = re.compile(rb"\x1f\x8b\x08[\x00-\x1f]|\x28\xb5\x2f\xfd|\nWARC/[0-9]\.[0-9]{1,3}\r?\n[A-Za-z]")
+ANY = re.compile(rb"\x1f\x8b\x08[\x00-\x1f]|\x28\xb5\x2f\xfd|\nWARC/[0-9]\.[0-9]{1,3}\r{0,2}\n[A-Za-z]")
 
 
 def read_records(

@@ -13,7 +13,7 @@ from webmill.formats.warc import digest
 from webmill.formats.warc.scan import ScannedRecord
 
 _FIELD = re.compile(rb"\n(content-type|location|content-length)[ \t]*:[ \t]*([^\r\n]*)", re.IGNORECASE)
-_STATUS = re.compile(rb"HTTP/[0-9.]{1,4} +([0-9]{3})(?![0-9])", re.IGNORECASE)
+_STATUS = re.compile(rb"HTTP(?:/[0-9.]{1,4})? +([0-9]{3})(?![0-9])", re.IGNORECASE)
 _DATE = re.compile(
     rb"([0-9]{4})-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])T([01][0-9]|2[0-3]):([0-5][0-9]):([0-5][0-9])Z"
 )
