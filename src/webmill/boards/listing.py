@@ -84,7 +84,7 @@ def selector_error(css: str) -> str:
     """Return what is wrong with a selector; empty if it is fine. For `read_board_list`."""
     try:
         for one in css.split("\n"):
-            _matches(_parse(""), one)
+            _matches(parse_page(""), one)
     except BadInput as error:
         return error.message
     return ""
@@ -96,7 +96,7 @@ def read_listing(html: bytes, *, url: str, content_type: str, board: Board, now:
     BadInput (bad_selector).
     """
     text = decode_page(html, content_type=content_type).text
-    tree = _parse(text)
+    tree = parse_page(text)
     for pattern in candidate_patterns(board, url, text):
         selectors = merge_selectors(board, pattern)
         if items := _find_all(tree, selectors.item):
@@ -122,7 +122,7 @@ def read_listing(html: bytes, *, url: str, content_type: str, board: Board, now:
 def read_body(html: bytes, *, url: str, content_type: str, board: Board) -> NoticeBody:
     """Parse the page of a notice. BadInput (bad_selector)."""
     text = decode_page(html, content_type=content_type).text
-    selectors, tree = merge_selectors(board, candidate_patterns(board, url, text)[0]), _parse(text)
+    selectors, tree = merge_selectors(board, candidate_patterns(board, url, text)[0]), parse_page(text)
     found = _first(tree, selectors.body)
     words = read_html(found.html or "").text if found is not None else ""
     lines = _without_controls(words[:MAX_BODY]).split("\n")
@@ -146,15 +146,15 @@ def _row(item: Node, url: str, selectors: Selectors, now: datetime) -> NoticeRow
     link = clean_link_or_empty(url, anchor.attributes.get(selectors.link_attribute or "href") or "")
     if not link:
         return "bad_link"
-    title = _title(anchor if heading is None or _is_cell(heading) else heading) or _text_of(heading, MAX_TITLE)
+    title = _title(anchor if heading is None or _is_cell(heading) else heading) or text_of(heading, MAX_TITLE)
     if not title:
         return "no_title"
     row = NoticeRow(
         id=notice_number(link),
         url=link,
         title=title,
-        author=_text_of(_first(item, selectors.author), MAX_WORDS),
-        category=_text_of(_first(item, selectors.category), MAX_WORDS),
+        author=text_of(_first(item, selectors.author), MAX_WORDS),
+        category=text_of(_first(item, selectors.category), MAX_WORDS),
         is_pinned=_is_pinned(item, selectors.pinned),
     )
     return _dated(row, item, selectors.date, now)
@@ -167,7 +167,7 @@ def _is_cell(node: Node) -> bool:
 
 def _title(node: Node) -> str:
     """Return the title without badges, which come and go; unless there is nothing else."""
-    return _one_line(" ".join(_plain_texts(node)), MAX_TITLE) or _text_of(node, MAX_TITLE)
+    return _one_line(" ".join(_plain_texts(node)), MAX_TITLE) or text_of(node, MAX_TITLE)
 
 
 def _plain_texts(node: Node) -> Iterator[str]:
@@ -201,7 +201,7 @@ def _dated(row: NoticeRow, item: Node, css: str, now: datetime) -> NoticeRow:
 
 def _date_texts(node: Node) -> Iterator[str]:
     yield from (text for text in (_without_controls(node.attributes.get("datetime") or "")[:MAX_WORDS],) if text)
-    if text := _text_of(node, MAX_WORDS):
+    if text := text_of(node, MAX_WORDS):
         yield text
 
 
@@ -223,7 +223,7 @@ def _is_pinned(item: Node, css: str) -> bool:
     if css and _find_all(item, css):
         return True
     cell = item.css_first("td")
-    return cell is not None and _text_of(cell, MAX_WORDS).lower() in PINNED_WORDS
+    return cell is not None and text_of(cell, MAX_WORDS).lower() in PINNED_WORDS
 
 
 def _next(tree: Node, url: str, selectors: Selectors) -> str:
@@ -250,13 +250,13 @@ def _attachments(tree: Node, url: str, selectors: Selectors) -> Iterator[Attachm
         link = clean_link_or_empty(url, anchor.attributes.get("href") or "")
         if link and link not in seen and len(seen) < MAX_ATTACHMENTS:
             seen.add(link)
-            yield Attachment(_text_of(anchor, MAX_WORDS) or link.rpartition("/")[2][:MAX_WORDS], link)
+            yield Attachment(text_of(anchor, MAX_WORDS) or link.rpartition("/")[2][:MAX_WORDS], link)
 
 
 # --- selectolax ---
 
 
-def _parse(text: str) -> Node:
+def parse_page(text: str) -> Node:
     return LexborHTMLParser(text)
 
 
@@ -282,7 +282,7 @@ def _first(node: Node, css: str) -> Node | None:
     return next(iter(_find_all(node, css)), None)
 
 
-def _text_of(node: Node | None, most: int) -> str:
+def text_of(node: Node | None, most: int) -> str:
     """Return the text as it reads, on one line."""
     if node is None:
         return ""

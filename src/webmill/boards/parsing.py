@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from webmill.boards.board_list import Board
 from webmill.boards.listing import NoticeBody, NoticeListing, read_body, read_listing
+from webmill.boards.named_links import NamedLinks, read_named_links
 from webmill.errors import BadInput
 from webmill.infra.child import ChildLimits
 from webmill.infra.sandbox import Sandbox
@@ -21,6 +22,7 @@ FUNCTION = "webmill.boards.parsing:read_page"
 class ParsedPage(Struct, frozen=True):
     listing: NoticeListing | None = None
     body: NoticeBody | None = None
+    links: NamedLinks | None = None
 
 
 class RawPage(Struct, frozen=True):
@@ -31,8 +33,10 @@ class RawPage(Struct, frozen=True):
     content_type: str
 
 
-def read_page(payload: bytes, *, url: str, content_type: str, board: Board, now: datetime | None) -> ParsedPage:
-    """Parse a listing if `now` is given, else a body. Runs in the child."""
+def read_page(payload: bytes, *, url: str, content_type: str, board: Board | None, now: datetime | None) -> ParsedPage:
+    """Parse the links of a page without a board; a listing if `now` is given, else a body. Runs in the child."""
+    if board is None:
+        return ParsedPage(links=read_named_links(payload, url=url, content_type=content_type))
     if now is None:
         return ParsedPage(body=read_body(payload, url=url, content_type=content_type, board=board))
     return ParsedPage(listing=read_listing(payload, url=url, content_type=content_type, board=board, now=now))
@@ -59,10 +63,16 @@ class ParserPool:
             raise BadInput("the parser returned something else", reason="parse_crash")
         return parsed.body
 
-    async def _parse(self, page: RawPage, board: Board, now: datetime | None) -> ParsedPage:
+    async def links(self, page: RawPage) -> NamedLinks:
+        parsed = await self._parse(page, None, None)
+        if parsed.links is None:
+            raise BadInput("the parser returned something else", reason="parse_crash")
+        return parsed.links
+
+    async def _parse(self, page: RawPage, board: Board | None, now: datetime | None) -> ParsedPage:
         return await asyncio.get_running_loop().run_in_executor(self._threads, self._call, page, board, now)
 
-    def _call(self, page: RawPage, board: Board, now: datetime | None) -> ParsedPage:
+    def _call(self, page: RawPage, board: Board | None, now: datetime | None) -> ParsedPage:
         sandbox = self._idle.get()
         try:
             return sandbox.call(page.payload, url=page.url, content_type=page.content_type, board=board, now=now)

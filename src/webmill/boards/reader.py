@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import AsyncExitStack, ExitStack, closing, contextmanager
 from types import TracebackType
-from typing import Self
+from typing import Any, Self, TypeVar
 from weakref import WeakValueDictionary
 from zoneinfo import ZoneInfo
 
@@ -29,6 +29,7 @@ from webmill.infra import atomic
 from webmill.infra.host_schedule.sqlite_schedule import SqliteHostSchedule
 from webmill.publish.types import PublishProblem
 
+T = TypeVar("T")
 NONE_KNOWN: Mapping[str, KnownNotice] = {}
 
 
@@ -91,6 +92,15 @@ class BoardReader:
             return failed_result(board, str(error))
         finally:
             self._readings.discard(task)
+
+    def call(self, work: Callable[[ReadingTools], Coroutine[Any, Any, T]]) -> T:
+        """Return the result of `work`, which uses the tools of this reader in its event loop."""
+        future = asyncio.run_coroutine_threadsafe(work(self._tools), self._loop)
+        try:
+            return future.result()
+        except BaseException:  # Ctrl-C
+            future.cancel()
+            raise
 
     def close(self) -> None:
         """Close the reader; readings under way end as failed."""

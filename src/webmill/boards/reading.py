@@ -248,7 +248,7 @@ class BoardReading:
         self._counts["requests"] += 1
         conditions = if_changed(cached.etag, cached.modified) if cached else ()
         found = await self._tools.fetcher.get(url, headers=conditions, until=self._until)
-        got = found if isinstance(found, PageRefusal) else _read_response(found)
+        got = found if isinstance(found, PageRefusal) else read_response(found)
         if isinstance(got, FetchOutcome) and got.page is None and cached is None:
             return PageRefusal("the server answered 304 (not modified) to an unconditional request")
         return got
@@ -297,7 +297,7 @@ class BoardReading:
         return (*self._problems[:MAX_PROBLEMS], rest)
 
 
-def _read_response(answer: FetchedResponse) -> FetchOutcome | PageRefusal:
+def read_response(answer: FetchedResponse) -> FetchOutcome | PageRefusal:
     headers = answer.head.headers
     if answer.head.status == 304:
         return FetchOutcome(None)

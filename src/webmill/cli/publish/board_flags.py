@@ -1,4 +1,4 @@
-"""The flags of `publish run` and `publish work` that say how boards are read."""
+"""The flags of `publish run`, `publish work` and `boards discover` that say how boards are read."""
 
 from __future__ import annotations
 
@@ -12,20 +12,10 @@ from webmill.collection import PublishFolders
 from webmill.crawl.options import NetworkAccess
 from webmill.errors import Misconfigured
 
-reading_options = together(
+fetching_options = together(
     click.option("--contact", help="Your e-mail address or web page; sent to every server in the User-Agent."),
     click.option(
-        "--pages", type=AT_LEAST_ONE, default=1, show_default=True, help="Maximum pages to read of each listing."
-    ),
-    click.option(
         "--delay", type=DURATION, default="1s", show_default=True, help="Time between two requests to the same host."
-    ),
-    click.option(
-        "--body-age",
-        type=DURATION,
-        default="1d",
-        show_default=True,
-        help="Fetch the body of a post again after this time.",
     ),
     click.option("--zone", default="Asia/Seoul", show_default=True, help="Time zone of dates that do not state one."),
     click.option("--robots/--no-robots", default=True, help="Obey robots.txt. Turn this off only for your own site."),
@@ -38,15 +28,28 @@ reading_options = together(
         help="Connect to this address for HOST instead of asking DNS; repeatable.",
     ),
 )
+reading_options = together(
+    click.option(
+        "--pages", type=AT_LEAST_ONE, default=1, show_default=True, help="Maximum pages to read of each listing."
+    ),
+    click.option(
+        "--body-age",
+        type=DURATION,
+        default="1d",
+        show_default=True,
+        help="Fetch the body of a post again after this time.",
+    ),
+    fetching_options,
+)
 
 
 class ReadingFlags(msgspec.Struct, frozen=True, kw_only=True):
-    """The flags of `reading_options`."""
+    """The flags of `reading_options`, or of `fetching_options` alone."""
 
     contact: str | None
-    pages: int
+    pages: int = 1
     delay: float
-    body_age: float
+    body_age: float = 86400.0
     zone: str
     robots: bool
     allow_private: bool
