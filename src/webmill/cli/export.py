@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import click
 import msgspec
 
 from webmill.cli.context import Context, finish, note, pass_context, warn
 from webmill.cli.extract import warn_refused_file
+from webmill.cli.query_options import FILTERS_HELP, QueryFlags, query_options
 from webmill.cli.text import format_count
 from webmill.collection import list_crawls
 from webmill.errors import Conflict
-from webmill.formats.cdx.query import MatchType
 from webmill.index.archives import find_archives
 from webmill.index.lookup.newest import open_collection_index
-from webmill.index.lookup.query import Query, url_range
+from webmill.index.lookup.query import url_range
 from webmill.infra import atomic
 from webmill.infra.storage.local import LocalStorage
 from webmill.pipeline.export.wacz import WaczExport
@@ -36,7 +37,9 @@ Examples:
 
 Open the file at replayweb.page, or in any other WACZ player.
 
-Exit code 3: done, but some captures could not be copied out of their files; a message says how many."""
+"""
+    + FILTERS_HELP
+    + "\n\nExit code 3: done, but some captures could not be copied out of their files; a message says how many."
 )
 @click.argument("root", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.argument("out", metavar="FILE", type=click.Path(dir_okay=False, path_type=Path))
@@ -45,21 +48,7 @@ Exit code 3: done, but some captures could not be copied out of their files; a m
     metavar="URL",
     help="Export only captures of this URL, prefix (URL*) or domain (*.HOST)  [default: everything]",
 )
-@click.option(
-    "--match",
-    type=click.Choice(["exact", "prefix", "host", "domain"]),
-    metavar="TYPE",
-    help="How to match: exact, prefix, host or domain  [default: exact; prefix for URL*; domain for *.HOST]",
-)
-@click.option("--from", "start", metavar="DATE", help="Captured at or after this date: 2021, 2021-03, 20210304…")
-@click.option("--to", "end", metavar="DATE", help="Captured before the end of this date.")
-@click.option(
-    "--filter",
-    "filters",
-    multiple=True,
-    metavar="FILTER",
-    help="Condition on a field, as in `webmill cdxj query`; repeatable.",
-)
+@query_options
 @click.option("--title", help="Title that players show  [default: the name of DIR]")
 @click.option("--force", is_flag=True, help="Replace FILE if it exists.")
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON on stdout.")
@@ -71,20 +60,18 @@ def wacz(
     root: Path,
     out: Path,
     url: str | None,
-    match: MatchType | None,
-    start: str | None,
-    end: str | None,
-    filters: tuple[str, ...],
     title: str | None,
     force: bool,
     as_json: bool,
+    **query_flags: Any,
 ) -> None:
     """Export archives, index and page list as a WACZ file.
 
     Without --url, all archives of DIR are included unchanged. With --url, the matching records go into a new archive,
     with the originals of any revisits. FILE appears only when it is complete.
     """
-    if not url and (start or end or filters or match):
+    flags = QueryFlags(**query_flags)
+    if not url and flags.is_given:
         raise click.UsageError("--from, --to, --filter and --match need --url")
     if out.exists() and not force:
         raise Conflict(f"{out} already exists: choose another name, or replace it with --force")
@@ -99,8 +86,7 @@ def wacz(
             progress=context.progress,
         )
         if url:
-            query = Query(range=url_range(url, match), start=start, end=end, filters=filters)
-            done = work.found(index, query)
+            done = work.found(index, flags.make_query(url_range(url, flags.match)))
         else:
             archives = {key for crawl in list_crawls(root) for key in find_archives(crawl, refuse=warn_refused_file)}
             done = work.everything(index, archives)

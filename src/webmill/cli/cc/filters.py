@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import click
 
 from webmill.cli.options import together
+from webmill.cli.query_options import date_options
 from webmill.commoncrawl.selection import Selection, compile_selection, merge_ranges
 from webmill.errors import BadInput
 from webmill.formats.cdx.query import KeyRange, key_range, split_url_pattern
@@ -76,8 +77,7 @@ filter_options = together(
         metavar="NAME",
         help="Detected character set, such as UTF-8; repeatable.",
     ),
-    click.option("--from", "start", metavar="DATE", help="Captured at or after this date: 2024, 2024-07, 20240722…"),
-    click.option("--to", "end", metavar="DATE", help="Captured before the end of this date."),
+    date_options,
     click.option(
         "--url-regex", metavar="RE2", default="", help="Regular expression (RE2) to find anywhere in the URL."
     ),

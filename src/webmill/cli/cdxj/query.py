@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import click
 import msgspec
@@ -11,12 +12,12 @@ from webmill.cli.cdxj.indexes import open_indexes
 from webmill.cli.cdxj.streams import STDOUT, open_output
 from webmill.cli.context import Context, finish, note, pass_context
 from webmill.cli.param_types import AT_LEAST_ONE
+from webmill.cli.query_options import FILTERS_HELP, QueryFlags, query_options
 from webmill.cli.text import format_count
 from webmill.errors import BadInput
 from webmill.formats.cdx.cdxj import parse
-from webmill.formats.cdx.query import MatchType
 from webmill.formats.url.surt import without_surrogates
-from webmill.index.lookup.query import Query, Sort, run_query, surt_range, url_range
+from webmill.index.lookup.query import Sort, run_query, surt_range, url_range
 
 
 @click.command(
@@ -28,13 +29,9 @@ Examples:
   webmill cdxj query commoncrawl.org --json --index \\
     https://data.commoncrawl.org/cc-index/collections/CC-MAIN-2024-30/indexes/
 
-\b
-Filters:
-  FIELD:VALUE    the field contains VALUE         !FIELD:VALUE   it does not
-  =FIELD:VALUE   the field equals VALUE           !=FIELD:VALUE  it does not
-  ~FIELD:RE2     RE2 matches the field's start    !~FIELD:RE2    it does not
-
-Exit code 3: done, but some lines of the index are not CDXJ."""
+"""
+    + FILTERS_HELP
+    + "\n\nExit code 3: done, but some lines of the index are not CDXJ."
 )
 @click.argument("url", required=False)
 @click.option("--surt", metavar="KEY", help="Look up this index key instead of a URL.")
@@ -47,21 +44,7 @@ Exit code 3: done, but some lines of the index are not CDXJ."""
     metavar="DIR|FILE|URL",
     help="Index to search: a collection, a ZipNum folder or .idx, sorted CDXJ files; a path or URL; repeatable.",
 )
-@click.option(
-    "--match",
-    type=click.Choice(["exact", "prefix", "host", "domain"]),
-    metavar="TYPE",
-    help="How to match: exact, prefix, host or domain  [default: exact; prefix for URL*; domain for *.HOST]",
-)
-@click.option("--from", "start", metavar="DATE", help="Captured at or after this date: 2021, 2021-03, 20210304…")
-@click.option("--to", "end", metavar="DATE", help="Captured before the end of this date: 2021 includes all of 2021.")
-@click.option(
-    "--filter",
-    "filters",
-    multiple=True,
-    metavar="FILTER",
-    help="Condition on a field, see below; repeatable, all must hold.",
-)
+@query_options
 @click.option("--closest", metavar="DATE", help="Sort by distance from this date, closest first.")
 @click.option(
     "--sort",
@@ -79,29 +62,21 @@ def query(
     url: str | None,
     surt: str | None,
     indexes: tuple[str, ...],
-    match: MatchType | None,
-    start: str | None,
-    end: str | None,
-    filters: tuple[str, ...],
     closest: str | None,
     sort: Sort | None,
     limit: int | None,
     as_json: bool,
+    **query_flags: Any,
 ) -> None:
     """Print the captures of a URL as CDXJ lines, sorted by URL and date."""
     if bool(url) == bool(surt):
         raise click.UsageError("give either a URL or --surt KEY")
     if bool(closest) != (sort == "closest") and (sort or not closest):
         raise click.UsageError("--sort closest needs --closest DATE, which allows no other order")
-    wanted = Query(
-        range=surt_range(surt, match) if surt else url_range(url or "", match),
-        start=start,
-        end=end,
-        filters=filters,
-        sort=sort or ("closest" if closest else "forward"),
-        closest=closest,
-        limit=limit,
-    )
+    flags = QueryFlags(**query_flags)
+    keys = surt_range(surt, flags.match) if surt else url_range(url or "", flags.match)
+    order = sort or ("closest" if closest else "forward")
+    wanted = msgspec.structs.replace(flags.make_query(keys), sort=order, closest=closest, limit=limit)
     index = open_indexes(indexes, http=context.settings().http)
     rejected: list[str] = []
     count = 0

@@ -11,6 +11,7 @@ from webmill.cli.cdxj.streams import STDOUT, open_output
 from webmill.cli.context import note, warn
 from webmill.cli.dropin.lines import VERSION
 from webmill.cli.param_types import ANY_COUNT
+from webmill.cli.query_options import date_options, filter_option
 from webmill.compat.replay.search import (
     AnyIndexFile,
     compile_conditions,
@@ -47,15 +48,8 @@ Filters:
     metavar="TYPE",
     help="How to match: exact, prefix, domain (this host only) or subdomains (without it)  [default: exact]",
 )
-@click.option("--from", "start", metavar="DATE", help="Captured at or after this date: 2020, 202001, 20200131…")
-@click.option("--to", "end", metavar="DATE", help="Captured before the end of this date.")
-@click.option(
-    "--filter",
-    "filters",
-    multiple=True,
-    metavar="FILTER",
-    help="Condition on a field, see below; repeatable, all must hold.",
-)
+@date_options
+@filter_option
 @click.option("--limit", type=ANY_COUNT, help="Maximum number of captures  [default: all]")
 @click.option("--sort", is_flag=True, help="Ignored: the output is always sorted.")
 @click.option("--dedupe", is_flag=True, help="Print only the first line of the same SURT and timestamp.")

@@ -9,6 +9,7 @@ import msgspec
 
 from webmill.cli.context import Context, finish, note, pass_context, warn
 from webmill.cli.dry_run import dry_run_option, format_amount
+from webmill.cli.options import together
 from webmill.cli.param_types import require_folder
 from webmill.cli.publish.storage import json_option, root_argument, storage_option
 from webmill.cli.search.options import search_options
@@ -30,6 +31,7 @@ from webmill.publish import history
 from webmill.search.backends import search_address
 from webmill.settings import Settings
 
+index_options = together(root_argument, storage_option, search_options, json_option)
 UNREADABLE = "blobs that cannot be read; `webmill publish verify --read-data` lists them"
 
 
@@ -40,10 +42,7 @@ Example:
 
 Exit code 3: done, but some blobs cannot be read."""
 )
-@root_argument
-@storage_option
-@search_options
-@json_option
+@index_options
 @pass_context
 def update(context: Context, *, root: Path, storage: str | None, settings: Settings, as_json: bool) -> None:
     """Update the index to the live version. Only changes are read."""
@@ -60,11 +59,8 @@ Examples:
 
 Exit code 3: done, but some blobs cannot be read."""
 )
-@root_argument
-@storage_option
-@search_options
+@index_options
 @dry_run_option
-@json_option
 @pass_context
 def check(
     context: Context, *, root: Path, storage: str | None, settings: Settings, dry_run: bool, as_json: bool
@@ -90,11 +86,8 @@ Examples:
 
 Exit code 3: done, but some blobs cannot be read."""
 )
-@root_argument
-@storage_option
-@search_options
+@index_options
 @dry_run_option
-@json_option
 @pass_context
 def rebuild(
     context: Context, *, root: Path, storage: str | None, settings: Settings, dry_run: bool, as_json: bool
