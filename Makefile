@@ -13,7 +13,7 @@ ROOM   := $(shell grep -s ' /dev/shm ' /proc/mounts | grep -qv noexec && df -Pk 
 # The tests start hundreds of processes, and uv compiles nothing: each module is compiled once, not in every process.
 unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := help
-.PHONY: help demo soak test coverage crash-matrix soak-river fuzz check collected lint types layers unit bench docs site services lock clean
+.PHONY: help demo soak test coverage crash-matrix starvation soak-river fuzz check collected lint types layers unit bench docs site services lock clean
 
 help:                ## this list
 	@grep -hE '^[a-z-]+: .*##|^[a-z-]+: +##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 14
@@ -87,6 +87,10 @@ KILLS   ?= 20
 crash-matrix: $(VENV)/.dev $(VENV)-judges/.ready $(VENV)-ministack/.ready $(SEARCH) ## every crash test with SEED=N and KILLS=20, more rounds for MINUTES=N; the table goes into the docs
 	$(BIN)/python -m tests.services run -- $(BIN)/python -m tests.faults.matrix run --seed $(SEED) --kills $(KILLS) --minutes $(MINUTES)
 	$(BIN)/python -m tests.faults.matrix table .cache/crash-matrix.jsonl --about "SEED=$(SEED) KILLS=$(KILLS)" > docs/reference/crash-matrix.md
+
+starvation: $(VENV)/.dev ## what healthy hosts lose beside each kind of hostile one (20 minutes); the table goes into the docs
+	TMPDIR=$(or $(ROOM),$(TMPDIR)) $(BIN)/python -m tests.faults.starvation > .cache/starvation.md
+	mv .cache/starvation.md docs/reference/starvation.md
 
 soak-river: $(VENV)/.dev ## crawl, index, publish, serve for MINUTES=10 with kills; .cache/river.svg shows memory, files, disk, lag
 	$(BIN)/python -m tests.faults.river --minutes $(if $(filter-out 0,$(MINUTES)),$(MINUTES),10) --seed $(SEED)

@@ -14,10 +14,11 @@ from tests.pipeline.crawling import NAME, Linked, Setup, captures, check_records
 from webmill.archive.segment import open_stored
 from webmill.collection import Collection
 from webmill.crawl.options import CrawlLimits, CrawlRules
+from webmill.crawl.visit import url_visitor
 from webmill.formats.warc import digest
 from webmill.formats.warc.single_record import read_record_at
 from webmill.testing import AnswerLimits as WebLimits
-from webmill.testing import TestWeb
+from webmill.testing import TestWeb, smallest_gap
 
 DISPUTED = {"http://broken.harvest.test/blank-first"}  # see the test of that name
 MANY = r"/(page|after)/[0-9]{3,}$"  # of tens of thousands of pages, which are all the same, a hundred are asked for
@@ -91,6 +92,20 @@ def test_empty_lines_before_an_answer_are_stored_and_are_no_head(root: Path) -> 
     assert digest.check(record.headers, record.content) == digest.DigestCheck(
         digest.DigestVerdict.OK, digest.DigestVerdict.OK
     )
+
+
+def test_a_host_whose_answers_cost_much_cpu_is_asked_less_often_f01(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(url_visitor, "CPU_PER_ANSWER", 1e-6)
+    monkeypatch.setattr(url_visitor, "CPU_REST", 1e4)  # 10 ms for each microsecond: any page takes many
+    with TestWeb(hosts=1, pages_per_host=2) as web:
+        setup = Setup(seeds=(web.home,), resolve=dict(web.resolve), rules=CrawlRules(scope="host", sitemaps=False))
+        report = crawl_here(root, setup)
+        pages = [visit for visit in web.log.visits() if visit.path.endswith((".html", "/"))]
+    assert report.end == "finished"
+    assert len(pages) > 3
+    assert smallest_gap(pages) >= 0.01
 
 
 @pytest.mark.slow

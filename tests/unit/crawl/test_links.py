@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tests.thoroughness import examples
 from webmill.crawl.page import url_joining as joining
 from webmill.crawl.page.links import MAX_LINKS, MAX_PAGE, PageLinks, read_links
-from webmill.crawl.page.tags import attributes_of, href_of, read_tags
+from webmill.crawl.page.tags import MAX_TAGS, attributes_of, href_of, read_tags
 from webmill.crawl.page.url_joining import Joiner
 from webmill.errors import BadInput
 from webmill.formats.html.charset import decode_page
@@ -468,3 +468,10 @@ def sample_pages(shared_data: Path, count: int) -> Iterator[tuple[str | None, by
         for record in islice(records, count):
             response = read_response(record.content)
             yield response.content_type, response.body
+
+
+def test_of_a_page_with_more_tags_than_a_crawler_has_time_for_the_first_are_read_f01() -> None:
+    page = b'<a href="/first">x</a>' + b'<a href="/more">x</a>' * MAX_TAGS + b'<a href="/last">x</a>'
+    found = read_links(page, url="http://a.test/", content_type="text/html")
+    assert found.links == ["http://a.test/first", "http://a.test/more"]
+    assert found.flaws == ("page_too_long",)

@@ -248,7 +248,7 @@ class HttpFetcher:
         self._keep_or_close(key, connection, reader)
         payload, flaw = await self._decode(head, exchange.response)
         flaws = (*reader.flaws, *connection.flaws, *((flaw,) if flaw else ()))
-        return FetchedResponse(exchange, head, payload, tuple(dict.fromkeys(flaws)))
+        return FetchedResponse(exchange, head, payload, tuple(dict.fromkeys(flaws)), reader.cpu)
 
     def _keep_or_close(self, key: Key, connection: FetchConnection, reader: ResponseReader) -> None:
         if reader.is_reusable and not connection.flaws and not connection.is_lost:

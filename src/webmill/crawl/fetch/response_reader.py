@@ -5,6 +5,8 @@ The body is held once, as it was sent. What it means (chunks, content coding) is
 
 from __future__ import annotations
 
+from time import thread_time
+
 from webmill.formats.compression.content_coding import DecodeLimits, decode_codings, parse_codings, without_chunked
 from webmill.formats.http import ChunkedReader, ResponseFramer, ResponseHead
 
@@ -18,6 +20,7 @@ class ResponseReader:
         self.is_reusable = False  # the connection, once it is complete
         self.truncated: str | None = None
         self.received = 0
+        self.cpu = 0.0  # seconds
         self._framer = ResponseFramer(method="GET")
         self._limit = limit
         # Nearly always one read brings it all, and is kept without a copy. A hostile server can send each byte alone;
@@ -33,6 +36,13 @@ class ResponseReader:
         return self._framer.flaws
 
     def feed(self, data: bytes) -> None:
+        began = thread_time()
+        try:
+            self._feed(data)
+        finally:
+            self.cpu += thread_time() - began
+
+    def _feed(self, data: bytes) -> None:
         self.received += len(data)
         if not self._raw:
             self._raw = data

@@ -75,6 +75,7 @@ class FetchedResponse(Struct, frozen=True):
     head: ResponseHead
     payload: bytes
     flaws: tuple[str, ...]
+    cpu: float = 0.0  # seconds that its framing took on the event loop
 
 
 class FetchFailure(Struct, frozen=True):

@@ -47,7 +47,7 @@ class PageLinks(msgspec.Struct, frozen=True, kw_only=True):
     |---|---|
     | bad_link | links that are no URLs: `http://`, `http://a b/` or too long |
     | bad_base | a <base href> that is no http(s) URL |
-    | page_too_long | what stands behind the first 8 MiB |
+    | page_too_long | what stands behind the first 8 MiB, or the first 100,000 tags of interest |
     | too_many_links | all links after the ten thousandth |
     """
 
@@ -124,6 +124,9 @@ class LinkReading:
         else:
             self.found[href] = True
 
+    def note_cut(self, _raw: str, _text: str) -> None:
+        self.flaws.append("page_too_long")
+
     def add_area(self, raw: str, _: str) -> None:
         self.add_anchor(raw)
 
@@ -172,6 +175,7 @@ class LinkReading:
 
 
 _READ = {
+    "": LinkReading.note_cut,
     "area": LinkReading.add_area,
     "base": LinkReading.add_base,
     "frame": LinkReading.add_frame,

@@ -9,7 +9,8 @@ build the tree, too, and freeze on pages made for it (40,000 nested <div>). `for
 Crawl's older lexer does and tells of every tag; this one skips uninteresting ones inside one regular expression, which
 makes it twice as fast (benchmarks/links.py). Tags in <template> are told, too: a tree has them in a place of their own.
 
-Every repetition is possessive (`*+`, `++`): the expressions never go back, so no input makes them slow.
+Every repetition is possessive (`*+`, `++`): the expressions never go back, so no input makes them slow. A page's first
+100,000 tags are told, which bounds what reading them costs the crawler: an empty name says that there were more.
 """
 
 from __future__ import annotations
@@ -18,6 +19,8 @@ import re
 from collections.abc import Iterator
 
 from webmill.formats.html.entities import decode_attribute
+
+MAX_TAGS = 100_000
 
 _S = r"\t\n\f\r "
 _VALUE = rf"""(?:"[^"]*+"?|'[^']*+'?|[^{_S}>"'][^{_S}>]*+)"""
@@ -45,7 +48,9 @@ _SKIPPED = "|".join(
         r"[^<]++",
         r"</[a-zA-Z0-9]++>",
         rf"<(?:{_FREQUENT})(?=[{_S}/>]){_ATTRIBUTES}>?",
-        rf"<(?!(?:{_WANTED})[{_S}/>])(?:/?[a-zA-Z][^{_S}/>]*+{_ATTRIBUTES}>?|{_COMMENT}|[!?/][^>]*+>?)?+",
+        r"(?:<(?![a-zA-Z/!?]))++",  # is text
+        rf"<(?=[!?])(?:{_COMMENT}|[!?][^>]*+>?)",
+        rf"<(?!(?:{_WANTED})[{_S}/>])(?:/?[a-zA-Z][^{_S}/>]*+{_ATTRIBUTES}>?|/[^>]*+>?)?+",
     )
 )
 # All that is skipped, then a wanted tag: name, attributes, `>`. A tag that the page's end cuts is none.
@@ -57,7 +62,7 @@ _BLANK = (
 )
 _EVERY = re.compile(
     rf"""(?:[^<]++|</[a-zA-Z0-9]++>|<(?:{_BLANK})(?: (?:{_HARMLESS})="[^"]*+")*+ ?+/?+>"""
-    rf"|<(?![a-zA-Z])(?:/[a-zA-Z][^{_S}/>]*+{_ATTRIBUTES}>?|{_COMMENT}|[!?/][^>]*+>?)?+)*+"
+    rf"|(?:<(?![a-zA-Z/!?]))++|<(?![a-zA-Z])(?:/[a-zA-Z][^{_S}/>]*+{_ATTRIBUTES}>?|{_COMMENT}|[!?/][^>]*+>?))*+"
     rf"(?:<([a-zA-Z][^{_S}/>]*+)({_ATTRIBUTES})(>)?)?"
 )
 _RAW_ENDS = {name: re.compile(rf"</{_any_case(name)}(?=[{_S}/>])") for name in RAW}
@@ -82,7 +87,7 @@ def read_all_tags(page: str) -> Iterator[tuple[str, str, str]]:
 
 
 def _read(page: str, expression: re.Pattern[str], *, texts: tuple[str, ...]) -> Iterator[tuple[str, str, str]]:
-    following, at, end = expression.match, 0, len(page)
+    following, at, end, left = expression.match, 0, len(page), MAX_TAGS
     while at < end:
         found = following(page, at)
         assert found  # it matches nothing, too
@@ -90,6 +95,10 @@ def _read(page: str, expression: re.Pattern[str], *, texts: tuple[str, ...]) -> 
         at = found.end()
         if not closed:
             return  # nothing but the page's end stops the expression elsewhere
+        left -= 1
+        if left < 0:
+            yield "", "", ""
+            return
         name = name.lower()
         text = ""
         if name in _RAW_ENDS and not (name in _DRAWN and attributes.endswith("/")):

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from email.utils import formatdate
 from random import Random
+from time import thread_time
 from typing import Any
 
 import msgspec
@@ -45,6 +46,9 @@ from webmill.formats.url.normalise import origin_of
 from webmill.formats.warc import digest
 from webmill.infra.clock import SteadyClock
 from webmill.model import Link
+
+# A host whose answers are expensive, by mistake or on purpose, rests: it gets a twentieth of the time of one process.
+CPU_PER_ANSWER, CPU_REST = 0.02, 20.0  # seconds without consequences; seconds of rest for each second beyond
 
 ARCHIVED_FIELDS = ("record_id", "record_url", "record_time", "digest", "etag", "modified")
 
@@ -178,10 +182,13 @@ class UrlVisitor:
         if isinstance(decision, Retry):
             later = RetryLater(item.url, self._clock() + decision.delay, f"status_{status}")
             return self._result(turn, robots, outcome=later, next=free)
-        page = self._reader.read(fetched, item)
+        page, cpu = self._read(fetched, item)
         self.refused.update(page.refused)
         visit, again = self._describe_visit(item, request, fetched, page)
         links = self._links(item, page)
+        if cpu > CPU_PER_ANSWER:
+            wait = max(wait, cpu * CPU_REST)
+            free = max(free or 0.0, self._clock() + wait)
         if not wait and any(link.priority == PAGE_RESOURCE and domain_of(link.url) == turn.domain for link in links):
             free = self._domain_free_at(item, request, robots, is_resource_next=True)
         result = self._result(
@@ -195,6 +202,12 @@ class UrlVisitor:
         )
         self._reader.mark_queued(result.links)
         return result
+
+    def _read(self, fetched: FetchedResponse, item: ClaimedUrl) -> tuple[PageReading, float]:
+        """Return what was read, and the seconds of CPU that the answer took of all other hosts."""
+        began = thread_time()
+        page = self._reader.read(fetched, item)
+        return page, fetched.cpu + thread_time() - began
 
     def _decide(self, item: ClaimedUrl, fetched: FetchedResponse) -> tuple[RetryDecision | None, float]:
         """Return what to do about a response, and how long the server wants to be left alone."""
