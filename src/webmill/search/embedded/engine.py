@@ -3,6 +3,8 @@
 The cursor is a document of its own, so that it changes in the same commit as the documents before it. Other forms of a
 word (reports, reported) are looked up in the dictionary of the index when it is searched, by the stems of its
 languages: nothing is stored for them, and a phrase stays exact.
+
+Its files are compared with their checksums (`checksums.py`) when it is opened; a large one's meanwhile, in a thread.
 """
 
 from __future__ import annotations
@@ -10,7 +12,7 @@ from __future__ import annotations
 import errno
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -18,8 +20,8 @@ from typing import Any
 import msgspec
 import tantivy
 
-from webmill.errors import BadInput, Conflict, Misconfigured, NotFound, Unavailable
-from webmill.infra import atomic
+from webmill.errors import BadInput, Misconfigured, NotFound, Unavailable
+from webmill.infra import atomic, lock
 from webmill.infra.address import scheme_of
 from webmill.infra.swap import replacing
 from webmill.search.base import (
@@ -31,6 +33,12 @@ from webmill.search.base import (
     SearchAnswer,
     SearchRequest,
     key_of,
+)
+from webmill.search.embedded.checksums import (
+    IndexFileChecksum,
+    IndexVerification,
+    withdraw_checksums,
+    write_checksums,
 )
 from webmill.search.embedded.query import TantivyTranslator
 from webmill.search.embedded.schema import BUCKETS, build_schema, read_stored, register_analyzers, to_entry
@@ -69,10 +77,13 @@ class EmbeddedEngine:
         self._folder, self._threads, self._heap = folder, threads, heap
         self._schema = build_schema()
         self._writer: tantivy.IndexWriter | None = None
+        self._checksums: dict[str, IndexFileChecksum] | None = None  # of the files before; None: nothing was changed
+        self._locked = ExitStack()
         if create:
             atomic.make_folder(folder)
         elif not (folder / "meta.json").is_file():
             raise NotFound(f"no search index in {folder}")
+        self._verification = IndexVerification(folder)
         with self._guarded():
             self._index = tantivy.Index(self._schema, path=str(folder))
             register_analyzers(self._index)
@@ -167,22 +178,30 @@ class EmbeddedEngine:
 
     def _begin(self) -> tantivy.IndexWriter:
         if self._writer is None:
-            try:
-                self._writer = self._index.writer(heap_size=self._heap, num_threads=self._threads)
-            except ValueError as error:
-                if "LockBusy" not in str(error):
-                    raise
-                raise Conflict(
-                    f"another process is writing to the search index in {self._folder}: wait for it"
-                ) from error
+            self._lock()
+            self._writer = self._index.writer(heap_size=self._heap, num_threads=self._threads)
             self._writer.garbage_collect_files()  # left by a writer that was killed: their names would be reused
         return self._writer
 
+    def _lock(self) -> None:
+        """Keep other writers away until the checksums are written: tantivy's own lock goes with its writer."""
+        if self._checksums is None:
+            self._locked.enter_context(lock.exclusive(self._folder, "search", doing="writing to the search index"))
+            self._checksums = withdraw_checksums(self._folder)
+
     def close(self) -> None:
-        writer, self._writer = self._writer, None
-        if writer:
-            with self._writing():
-                writer.wait_merging_threads()
+        with self._locked:
+            writer, self._writer = self._writer, None
+            if writer:
+                with self._writing():
+                    writer.wait_merging_threads()
+            if self._checksums is not None:
+                write_checksums(self._folder, known=self._checksums)
+            self._checksums = None
+
+    def verify(self) -> None:
+        """Compare every byte of the index with its checksums; `BadInput` names the file."""
+        self._verification.wait()
 
     # --- contents ---
 
@@ -203,11 +222,14 @@ class EmbeddedEngine:
 
     def keys(self) -> Iterator[tuple[str, str]]:
         """Yield keys and revisions; the names of one bucket are in memory at a time."""
+        self.verify()
         searcher = self._index.searcher()
         limit = max(1, searcher.num_docs)
         for bucket in range(BUCKETS):
             with self._guarded():
                 names = searcher.search(self._term("bucket", bucket), limit=limit, order_by_field="name").hits
+            if not all(isinstance(name, str) for name, _ in names):
+                raise self._damaged(ValueError("a name is missing"))
             for name, _ in names:
                 key, _, revision = name.partition("\x00")
                 yield key, revision
@@ -218,6 +240,7 @@ class EmbeddedEngine:
     # --- search ---
 
     def search(self, request: SearchRequest) -> SearchAnswer:
+        self._verification.raise_damage()
         with self._guarded():
             searcher = self._index.searcher()
             languages = [language for language, _ in searcher.terms_with_prefix("language", "", limit=MAX_LANGUAGES)]
