@@ -18,7 +18,7 @@ from webmill.errors import BadInput, Misconfigured, NotFound, Unavailable, Webmi
 from webmill.infra.storage.base import Readable, Storage
 from webmill.publish import pointer
 from webmill.publish.keys import BEGUN, BLOBS, HISTORY, LATEST, check_version, record_key, sha256
-from webmill.publish.types import Commit, CommitKind, Version, decode, encode
+from webmill.publish.types import Commit, CommitKind, Version, decode_sealed, encode_sealed
 from webmill.publish.write_once import write_once
 
 log = logging.getLogger(__name__)
@@ -73,7 +73,7 @@ def has_lost_history(storage: Storage) -> bool:
 
 def live_version(storage: Readable) -> Version:
     """Return the live version. Reads only: follows the records that `latest.json` is behind."""
-    record = read_record(storage, pointer.read_pointer(storage).sequence)
+    record = _read_pointed(storage)
     while following := _read(storage, record.commit.sequence + 1):
         record = following
     return record.commit.live
@@ -97,7 +97,7 @@ def append_record(
         parent=before.hash if before else None,
         kept=kept if kind == "retire" else None,
     )
-    data = encode(commit)
+    data = encode_sealed(commit)
     write_once(storage, record_key(commit.sequence), data, conflict="another publisher has committed meanwhile")
     try:
         pointer.advance_pointer(storage, commit)
@@ -119,7 +119,7 @@ def records(storage: Readable, last: HistoryRecord) -> Iterator[HistoryRecord]:
     """Yield records from the last one back to the last "retire", which lists all versions before it."""
     yield last
     while last.commit.kind != "retire" and last.commit.sequence > 1:
-        last = read_record(storage, last.commit.sequence - 1)
+        last = _read_parent(storage, last)
         yield last
 
 
@@ -167,7 +167,7 @@ def commits_since(storage: Readable, last: HistoryRecord | None, *, floor: int) 
     """Yield the commits after `floor`, the last one first."""
     while last and last.commit.sequence > floor:
         yield last.commit
-        last = read_record(storage, last.commit.sequence - 1) if last.commit.sequence > 1 else None
+        last = _read_parent(storage, last) if last.commit.sequence > 1 else None
 
 
 def read_record(storage: Readable, sequence: int) -> HistoryRecord:
@@ -177,13 +177,22 @@ def read_record(storage: Readable, sequence: int) -> HistoryRecord:
     return record
 
 
+def _read_parent(storage: Readable, record: HistoryRecord) -> HistoryRecord:
+    """Return the record before this one, which must be the one that it names."""
+    before = read_record(storage, record.commit.sequence - 1)
+    if record.commit.parent not in (None, before.hash):
+        message = f"is not what {record_key(record.commit.sequence)} says was before it"
+        raise BadInput(message, reason="broken_history", source=record_key(before.commit.sequence))
+    return before
+
+
 def _read(storage: Readable, sequence: int) -> HistoryRecord | None:
     key = record_key(sequence)
     try:
         data = storage.read(key)
     except NotFound:
         return None
-    return HistoryRecord(decode(data, Commit, source=key), sha256(data))
+    return HistoryRecord(decode_sealed(data, Commit, source=key), sha256(data))
 
 
 def _follow(storage: Readable, last: HistoryRecord | None) -> HistoryRecord | None:
@@ -194,10 +203,18 @@ def _follow(storage: Readable, last: HistoryRecord | None) -> HistoryRecord | No
 
 def _pointed(storage: Readable) -> HistoryRecord | None:
     try:
-        sequence = pointer.read_pointer(storage).sequence
+        pointer.read_pointer(storage)
     except (NotFound, BadInput):
         return None
-    return read_record(storage, sequence)
+    return _read_pointed(storage)
+
+
+def _read_pointed(storage: Readable) -> HistoryRecord:
+    sequence = pointer.read_pointer(storage).sequence
+    record = _read(storage, sequence)
+    if not record:
+        raise BadInput(f"names {record_key(sequence)}, which is missing", reason="broken_history", source=LATEST)
+    return record
 
 
 def _last_listed(storage: Storage) -> HistoryRecord | None:

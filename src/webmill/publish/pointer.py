@@ -5,14 +5,14 @@ from __future__ import annotations
 from webmill.errors import BadInput, Conflict, NotFound, Unavailable
 from webmill.infra.storage.base import Absent, Matches, Readable, Storage
 from webmill.publish.keys import LATEST
-from webmill.publish.types import Commit, Pointer, decode, encode
+from webmill.publish.types import Commit, Pointer, decode_sealed, encode_sealed
 
 _TRIES = 100  # each lost race is somebody else's success
 
 
 def read_pointer(storage: Readable) -> Pointer:
     """Return `latest.json`. `NotFound` before the first publication, `BadInput` when it is damaged."""
-    return decode(storage.read(LATEST), Pointer, source=LATEST)
+    return decode_sealed(storage.read(LATEST), Pointer, source=LATEST)
 
 
 def advance_pointer(storage: Storage, commit: Commit) -> None:
@@ -22,7 +22,7 @@ def advance_pointer(storage: Storage, commit: Commit) -> None:
         if pointer and pointer.sequence >= commit.sequence:
             return
         try:
-            storage.write(LATEST, encode(_pointer_to(commit)), condition=Matches(etag) if etag else Absent())
+            storage.write(LATEST, encode_sealed(_pointer_to(commit)), condition=Matches(etag) if etag else Absent())
         except Conflict:
             continue
         return
@@ -32,7 +32,7 @@ def advance_pointer(storage: Storage, commit: Commit) -> None:
 def rewrite_pointer(storage: Storage, commit: Commit) -> None:
     """Move the pointer to this record, whatever it says now. `Conflict` when it was written meanwhile."""
     etag = _read_with_etag(storage)[1]
-    storage.write(LATEST, encode(_pointer_to(commit)), condition=Matches(etag) if etag else Absent())
+    storage.write(LATEST, encode_sealed(_pointer_to(commit)), condition=Matches(etag) if etag else Absent())
 
 
 def points_to(pointer: Pointer, commit: Commit) -> bool:
@@ -43,7 +43,7 @@ def _read_with_etag(storage: Storage) -> tuple[Pointer | None, str | None]:
     """Return the pointer and its etag. A damaged pointer is None but has an etag, so that it can be replaced."""
     try:
         etag = storage.stat(LATEST).etag
-        return decode(storage.read(LATEST, etag=etag), Pointer, source=LATEST), etag
+        return decode_sealed(storage.read(LATEST, etag=etag), Pointer, source=LATEST), etag
     except NotFound:
         return None, None
     except Conflict:

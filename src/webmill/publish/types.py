@@ -8,6 +8,7 @@ from typing import Annotated, Literal, TypeAlias, TypeVar
 import msgspec
 
 from webmill.errors import BadInput
+from webmill.infra.checksums import seal_json, unseal_json
 
 Scalar: TypeAlias = str | int | float | bool | None
 Sha256Hex: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}\Z")]
@@ -121,6 +122,17 @@ def encode(value: object) -> bytes:
         return _encoder.encode(value)
     except UnicodeEncodeError as error:
         raise BadInput("text with a lone surrogate, which UTF-8 cannot hold", reason="bad_item") from error
+
+
+def encode_sealed(value: object) -> bytes:
+    """Return JSON with its own checksum, for files whose hash nobody else has: records of the history, the pointer."""
+    return seal_json(encode(value))
+
+
+def decode_sealed(data: bytes, type_: type[T], *, source: str) -> T:
+    """Return what `encode_sealed` wrote, or an earlier webmill without a checksum."""
+    repair = "`webmill publish verify DIR --repair` restores it from a copy"
+    return decode(unseal_json(data, source=source, repair=repair), type_, source=source)
 
 
 def decode(data: bytes, type_: type[T], *, source: str) -> T:

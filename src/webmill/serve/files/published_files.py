@@ -20,7 +20,7 @@ from starlette.types import Receive, Scope, Send
 from webmill.errors import BadInput, Conflict, NotFound, WebmillError
 from webmill.infra.storage.base import Stat, chunks_of
 from webmill.publish.keys import LATEST
-from webmill.publish.types import Pointer, decode
+from webmill.publish.types import Pointer, decode_sealed
 from webmill.serve.files.file_cache import CachedFile, EncodedFile, FileCache
 from webmill.serve.files.file_response import (
     CHANGED,
@@ -194,7 +194,7 @@ class PublishedFiles:
         if file.sha256:
             _check_hash(file, hashlib.sha256(data).hexdigest())
         else:
-            decode(data, Pointer, source=file.key)
+            decode_sealed(data, Pointer, source=file.key)
         headers = [*self._headers, (b"cache-control", file.policy)]
         return CachedFile(file.key, data, stamp=stat.etag, headers=headers, fresh_until=0.0)
 
