@@ -12,7 +12,7 @@ from webmill import collection as collections
 from webmill.crawl import stored_settings
 from webmill.crawl.archive import CrawlArchive
 from webmill.crawl.backends import crawl_backends, open_cluster
-from webmill.crawl.layout import CrawlFolder
+from webmill.crawl.layout import CrawlFolder, refuse_lost_files
 from webmill.crawl.options import (
     CrawlBackends,
     CrawlLimits,
@@ -82,6 +82,8 @@ def run_locally(crawl: CollectionCrawl, settings: Settings, values: dict[str, ob
     options = make_options(crawl, settings, backends=crawl_backends())
     if not (crawl.seeds.are_given or options.folder.seeds.exists()):
         raise WrongUse(f"there is no crawl in {crawl.root} yet: name a URL to begin with, or --seeds FILE")
+    if settings.crawl.lost_files == "refuse":
+        refuse_lost_files(options.folder)
     processes = settings.crawl.processes
     if processes is None and not options.folder.layout.exists():
         processes = available_cores()

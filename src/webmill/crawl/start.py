@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from webmill.crawl.layout import CrawlFolder, load_or_create_layout
+from webmill.crawl.layout import CrawlFolder, load_or_create_layout, read_seeds, record_files, write_seeds
 from webmill.crawl.options import CrawlOptions
 from webmill.crawl.progress import CrawlProgress
 from webmill.crawl.scheduler.coordinator import Coordinator, CrawlEnd, LocalCoordinator, Show, run_until_done
@@ -64,7 +64,10 @@ def start_crawl(
         if not folder.seeds.exists():
             raise NoSeeds("no seed is a URL that can be fetched")
         status = StatusFile(folder.path, name=folder.collection.name, started=time.time(), clock=time.time)
-        end, total = run_crawl(LocalCoordinator(options, shards, start=start), options, status, watcher)
+        try:
+            end, total = run_crawl(LocalCoordinator(options, shards, start=start), options, status, watcher)
+        finally:
+            record_files(folder)
         return CrawlRunReport(end=end, total=total, seconds=time.monotonic() - started, seeds=sent)
 
 
@@ -90,9 +93,9 @@ def run_crawl(
 def remember_seeds(file: Path, seeds: Iterable[str]) -> list[str]:
     """Add seeds to the crawl's list and return them: what is in scope follows from the list."""
     urls = list(seeds)
-    known = set(file.read_text().split()) if file.exists() else set()
+    known = set(read_seeds(file)) if file.exists() else set()
     if not known.issuperset(urls):
-        atomic.write_bytes(file, "".join(f"{url}\n" for url in sorted(known.union(urls))).encode())
+        write_seeds(file, sorted(known.union(urls)))
     return urls
 
 

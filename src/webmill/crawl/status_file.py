@@ -12,6 +12,7 @@ import msgspec
 from webmill.crawl.progress import CrawlProgress
 from webmill.errors import BadInput, NotFound, Unavailable
 from webmill.infra import atomic
+from webmill.infra.checksums import seal_json, unseal_json
 from webmill.infra.lock import is_locked
 
 log = logging.getLogger(__name__)
@@ -56,7 +57,7 @@ class StatusFile:
     def write(self, progress: CrawlProgress, *, end: str = "") -> None:
         status = CrawlStatus(time=self._clock(), name=self._name, started=self._started, end=end, total=progress)
         try:
-            atomic.write_bytes(self._path, msgspec.json.encode(status) + b"\n")
+            atomic.write_bytes(self._path, seal_json(msgspec.json.encode(status)))
         except Unavailable as error:  # the crawl waits for room on the disk; this need not be kept
             log.warning("no status written", extra={"why": str(error)})
 
@@ -71,7 +72,8 @@ def read_status(folder: Path, *, slot: str = "") -> CrawlStatus:
     """Return how the crawl in `folder` stands, which is the `frontier/` of a collection."""
     path = folder / (f"status-{slot}.json" if slot else FILE)
     try:
-        status = msgspec.json.decode(path.read_bytes(), type=CrawlStatus)
+        data = unseal_json(path.read_bytes(), source=str(path), repair="the next run writes it anew")
+        status = msgspec.json.decode(data, type=CrawlStatus)
     except msgspec.MsgspecError as error:
         raise BadInput(f"{error}: the next run writes it anew", reason="bad_status", source=str(path)) from error
     except FileNotFoundError:

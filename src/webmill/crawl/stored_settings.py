@@ -12,8 +12,9 @@ from typing import Any
 
 import msgspec
 
-from webmill.errors import Misconfigured
+from webmill.errors import BadInput, Misconfigured
 from webmill.infra import atomic
+from webmill.infra.checksums import seal_json, unseal_json
 from webmill.settings import Setting, Settings, Sources, Values, build_settings, refuse_untrusted, select_settings
 
 FILE = "flags.json"
@@ -31,15 +32,16 @@ def read_stored(folder: Path) -> dict[str, Any]:
 
 def store(values: Mapping[str, Any], folder: Path) -> None:
     atomic.make_folder(folder)
-    atomic.write_bytes(folder / FILE, msgspec.json.format(msgspec.json.encode(values)) + b"\n")
+    atomic.write_bytes(folder / FILE, seal_json(msgspec.json.format(msgspec.json.encode(values))))
 
 
 def read_json(path: Path) -> dict[str, Any]:
     try:
-        return msgspec.json.decode(path.read_bytes(), type=dict[str, Any])
+        data = unseal_json(path.read_bytes(), source=str(path), repair="after a change of yours remove its `crc32`")
+        return msgspec.json.decode(data, type=dict[str, Any])
     except FileNotFoundError:
         return {}
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, BadInput) as error:
         raise Misconfigured(f"{path}: {error}: repair it, or remove it and give all flags again") from error
 
 
@@ -56,7 +58,7 @@ def resolve_settings(
         refuse_untrusted(before, sources, folder=folder.parent, where=lambda _: str(folder / FILE))
     settings = build_settings(sources.file, before, sources.environment, sources.flags)
     return settings, to_json_values(
-        {**before, **drop(crawl_values(sources.flags), crawl_names(RUN_SETTINGS | START_SETTINGS))}
+        {**before, **drop(crawl_values(sources.flags), crawl_names(RUN_SETTINGS | START_SETTINGS | {"lost_files"}))}
     )
 
 

@@ -28,6 +28,7 @@ from webmill.crawl.frontier.queue_backup import QUEUES_FILE, restore_queues, wri
 from webmill.crawl.frontier.seen_urls import SeenUrls, hash_url
 from webmill.crawl.frontier.sqlite_state import SCHEMA, SqliteState
 from webmill.crawl.frontier.url_queue_files import UrlQueue, UrlQueueFiles, decode_lines
+from webmill.errors import BadInput
 from webmill.infra import atomic
 from webmill.infra.lock import exclusive
 
@@ -42,6 +43,7 @@ class LocalFrontier(FileFrontier):
         atomic.make_folder(folder)
         with ExitStack() as stack:
             stack.enter_context(exclusive(folder, "frontier", doing="crawling"))
+            refuse_lost_state(folder)
             self._sqlite = SqliteState(folder / STATE_FILE)
             stack.callback(self._sqlite.close)
             self._database = self._sqlite.database
@@ -145,6 +147,15 @@ class LocalFrontier(FileFrontier):
                     self._queues.remove(UrlQueue(hash_, priority), number)
                 elif number == self._queues.file_numbers(read=read, end=end)[0]:
                     self._queues.compact(UrlQueue(domain.hash, priority), read=read, end=end)
+
+
+def refuse_lost_state(folder: Path) -> None:
+    """Refuse to begin anew where there are files of a frontier, but not the state that tells what they are."""
+    state = folder / STATE_FILE
+    is_there = state.is_file() and state.stat().st_size
+    if not is_there and any((folder / SEEN_FOLDER).glob("*.run")):
+        message = "is missing, and without it the frontier is lost; `webmill frontier restore` brings back a backup"
+        raise BadInput(message, reason="corrupt", source=str(state))
 
 
 def restore(source: Path, folder: Path, *, limits: FrontierLimits | None = None) -> None:

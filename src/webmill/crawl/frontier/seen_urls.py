@@ -37,6 +37,7 @@ from webmill.infra import atomic, sqlite
 log = logging.getLogger(__name__)
 
 MERGE_FAN_IN = 8  # runs of a level that are merged into one
+MAX_VERIFIED = 1 << 25  # hashes of a run that is read through when it is opened: about half a second
 MAX_FILTER_SIZE = 16 << 20  # bytes of such a filter: of a level with eight runs of a million hashes
 
 
@@ -77,7 +78,10 @@ class SeenUrls:
 
     def _open(self) -> None:
         for number, level in self._database.read("SELECT number, level FROM run ORDER BY number"):
-            self._runs[number], self._levels[number] = HashRun(self._path(number)), level
+            run = HashRun(self._path(number))
+            self._runs[number], self._levels[number] = run, level
+            if run.count <= MAX_VERIFIED:
+                run.verify()
             self._last = number
         atomic.remove_stale_temps(self._folder)
         for path in self._folder.glob("*.run"):  # written, and killed before it counted; or merged into another

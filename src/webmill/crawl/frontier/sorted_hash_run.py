@@ -1,6 +1,6 @@
 """A sorted run: up to four billion 16-byte hashes in one file that is written once and never changed.
 
-    header     magic, number of hashes, number of filter words
+    header     magic, number of hashes, number of filter words, checksum of what follows
     hashes     sorted
     starts     for each bucket of 32 filter words: the number of its first hash; one more for the end (uint32)
     filter     64-bit words; a hash sets four bits in the word that its first 32 bits choose (a blocked Bloom filter)
@@ -8,7 +8,7 @@
 The first bits of a hash choose its word, and so its bucket: words, buckets and hashes have one order. That lets a run
 be written in one pass, slice by slice, whatever its size, and hashes be found by looking into one bucket each. Many are
 asked for at a time (`hashes`). The number of words is a power of two, so that filters of equal
-size can be laid over one another; runs of an earlier webmill had any number.
+size can be laid over one another; runs of an earlier webmill had any number, and no checksum.
 Numbers are in the byte order of the machine, since the filter is used where it lies (mmap).
 docs/reference/frontier.md has the format in full.
 """
@@ -21,7 +21,8 @@ import struct
 from collections.abc import Generator, Iterator, Sequence
 from math import log2
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
+from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,8 +44,8 @@ from webmill.errors import BadInput
 from webmill.infra.atomic import drafting, open_folder
 from webmill.infra.files import as_webmill_error, os_errors, read_at, write_at
 
-HEADER = struct.Struct("=8sQQ8x")
-MAGIC = b"wmrun\x00\x00\x01"
+HEADER = struct.Struct("=8sQQI4x")
+MAGIC, MAGIC_BEFORE = b"wmrun\x00\x00\x02", b"wmrun\x00\x00\x01"
 BUCKET = 32  # words
 HASHES_PER_WORD = 4  # 16 bits for each hash: about 0.6 % of the quick answers are a wrong "maybe"
 SLICE = 16_384  # hashes in memory while a run is written
@@ -81,7 +82,7 @@ class HashRun:
         with os_errors(str(path)):
             self._fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
-            self.count, self.word_count = self._read_header()
+            self.count, self.word_count, self._checksum = self._read_header()
             starts, filter_ = offsets(self.count, self.word_count)
             with os_errors(str(path)):
                 mapped = mmap.mmap(self._fd, 0, access=mmap.ACCESS_READ)  # as long as there is a view of it
@@ -92,12 +93,19 @@ class HashRun:
         self._starts = np.frombuffer(mapped, np.uint32, self.word_count // BUCKET + 1, starts)
         self.words = np.frombuffer(mapped, np.uint64, self.word_count, filter_)
 
-    def _read_header(self) -> tuple[int, int]:
+    def _read_header(self) -> tuple[int, int, int | None]:
         head = read_at(self._fd, HEADER.size, 0)
-        magic, count, words = HEADER.unpack(head) if len(head) == HEADER.size else (b"", 0, 0)
-        if magic != MAGIC or os.fstat(self._fd).st_size != size_of(count, words):
+        magic, count, words, checksum = HEADER.unpack(head) if len(head) == HEADER.size else (b"", 0, 0, 0)
+        if magic not in (MAGIC, MAGIC_BEFORE) or os.fstat(self._fd).st_size != size_of(count, words):
             raise self._damaged("not a run, or cut short")
-        return count, words
+        return count, words, checksum if magic == MAGIC else None
+
+    def verify(self) -> None:
+        """Read every byte, and compare it with the checksum; a run of an earlier webmill has none."""
+        found = RunChecksum(self.count, self.word_count)
+        found.add(self._hashes, self._starts, self.words)
+        if self._checksum not in (None, found.value):
+            raise self._damaged("does not have its checksum")
 
     def holds(self, hashes: HashQuery) -> NDArray[np.bool_]:
         """Return for each hash whether it is here, exactly. All are searched for at once, each in its bucket."""
@@ -161,6 +169,22 @@ class HashRun:
         os.close(self._fd)
 
 
+class RunChecksum:
+    """The checksum of a run, of slices that come in their order: a CRC-32 of each of its parts, and one of these."""
+
+    def __init__(self, count: int, words: int) -> None:
+        self._numbers, self._parts = (count, words), [0, 0, 0]
+
+    def add(self, *parts: NDArray[Any]) -> None:
+        """Add hashes, starts and words."""
+        before = zip(parts, self._parts, strict=True)
+        self._parts = [crc32(np.ascontiguousarray(part).view(np.uint8).data, found) for part, found in before]
+
+    @property
+    def value(self) -> int:
+        return crc32(struct.pack("=QQ3I", *self._numbers, *self._parts))
+
+
 def offsets(count: int, words: int) -> tuple[int, int]:
     """Return the offsets of the starts and of the filter."""
     starts = HEADER.size + count * HASH_SIZE
@@ -187,22 +211,25 @@ def write_run(path: Path, sources: Sequence[HashSource], *, hashes_per_word: flo
     buckets = words // BUCKET
     at_once = max(1, SLICE * buckets // max(count, 1))
     starts, filter_ = offsets(count, words)
-    written = 0
+    written, checksum = 0, RunChecksum(count, words)
     with open_folder(path.parent) as folder, drafting(folder, what=str(path)) as draft:
         with os_errors(str(path)):
             os.ftruncate(draft.fd, size_of(count, words))
-            write_at(draft.fd, HEADER.pack(MAGIC, count, words), 0)
         for bucket in range(0, buckets, at_once):
             last = min(bucket + at_once, buckets)
             low, high = (-(-(edge * BUCKET << 32) // words) for edge in (bucket, last))
             block = sort_hashes(join_hashes(source.between(low, high).tobytes() for source in sources))
-            firsts, bits = describe(block, words, bucket, last)
+            places, bits = describe(block, words, bucket, last)
+            firsts = (places + written).astype(np.uint32)
+            checksum.add(block, firsts[: None if last == buckets else -1], bits)  # the end of one begins the next
             with os_errors(str(path)):
                 write_at(draft.fd, block.tobytes(), HEADER.size + written * HASH_SIZE)
-                write_at(draft.fd, (firsts + written).astype(np.uint32).tobytes(), starts + 4 * bucket)
+                write_at(draft.fd, firsts.tobytes(), starts + 4 * bucket)
                 write_at(draft.fd, bits.tobytes(), filter_ + 8 * BUCKET * bucket)
             written += len(block)
             yield len(block)
+        with os_errors(str(path)):
+            write_at(draft.fd, HEADER.pack(MAGIC, count, words, checksum.value), 0)
         draft.sync()
         draft.replace(path.name)
 

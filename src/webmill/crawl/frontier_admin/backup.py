@@ -24,9 +24,11 @@ from webmill.crawl.frontier_admin.frontier_copy import (
     remove_folder,
     shard_copy,
 )
-from webmill.crawl.layout import CrawlLayout
+from webmill.crawl.layout import CrawlLayout, decode_layout
+from webmill.crawl.stored_settings import read_json
 from webmill.errors import BadInput, Conflict, Misconfigured, NotFound
 from webmill.infra import atomic
+from webmill.infra.checksums import seal_json
 from webmill.infra.files import RESERVED, os_errors
 from webmill.infra.storage.base import CHUNK, Storage, chunks_of
 
@@ -57,7 +59,7 @@ def back_up(crawl: CrawlFrontier, target: Storage, *, now: float) -> Iterator[Ba
     with copy_frontier(crawl) as folder:
         paths = sorted(path for path in folder.rglob("*") if path.is_file())
         files = {path.relative_to(folder).as_posix(): describe_file(path) for path in paths}
-        layout = msgspec.json.decode((folder / "crawl.json").read_bytes(), type=CrawlLayout)
+        layout = decode_layout((folder / "crawl.json").read_bytes(), source=str(folder / "crawl.json"))
         manifest = CrawlBackupManifest(format=FORMAT, time=now, layout=layout, files=files)
         done = 0
         for name, file in files.items():
@@ -153,7 +155,7 @@ def restore_shards(crawl: CrawlFrontier, layout: CrawlLayout, fetched: Path, dra
 def rename_crawl(draft: Path, layout: CrawlLayout, *, name: str, frontier: str | None) -> None:
     """Give the crawl its name, whatever its folder is called, and the crawl of its frontier."""
     flags = draft / "flags.json"
-    kept = msgspec.json.decode(flags.read_bytes(), type=dict[str, object]) if flags.exists() else {}
-    kept = {**kept, "name": name} | ({"frontier": frontier} if frontier else {})
-    flags.write_bytes(msgspec.json.format(msgspec.json.encode(kept)))
-    (draft / "crawl.json").write_bytes(msgspec.json.encode(msgspec.structs.replace(layout, name=name)) + b"\n")
+    kept = {**read_json(flags), "name": name} | ({"frontier": frontier} if frontier else {})
+    flags.write_bytes(seal_json(msgspec.json.format(msgspec.json.encode(kept))))
+    restored = msgspec.structs.replace(layout, name=name, files=())  # not all are in a backup
+    (draft / "crawl.json").write_bytes(seal_json(msgspec.json.encode(restored)))

@@ -12,7 +12,7 @@ from webmill.collection import Collection
 from webmill.crawl.archive import NoArchive
 from webmill.crawl.frontier.base import Frontier
 from webmill.crawl.frontier_admin.backend import FrontierBackend
-from webmill.crawl.layout import CrawlFolder, CrawlLayout
+from webmill.crawl.layout import CrawlFolder, decode_layout
 from webmill.crawl.options import CrawlBackends, CrawlOptions, Politeness
 from webmill.crawl.scheduler.inbox import ShardInbox
 from webmill.errors import Conflict, Misconfigured, NotFound
@@ -38,7 +38,7 @@ class CrawlFrontier(msgspec.Struct, frozen=True):
     def shards(self) -> int:
         path = self.folder / "crawl.json"
         try:
-            layout = msgspec.json.decode(path.read_bytes(), type=CrawlLayout)
+            layout = decode_layout(path.read_bytes(), source=str(path))
         except FileNotFoundError:
             raise NotFound(f"no crawl in {self.root}: begin one with `webmill crawl {self.root} URL`") from None
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:

@@ -19,7 +19,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -28,8 +27,10 @@ from webmill.crawl.frontier_admin.crawl_frontier import CrawlFrontier
 from webmill.crawl.scheduler.commands import BackUpFrontier, ShardCommand
 from webmill.crawl.scheduler.inbox import COPY_FOLDER, HOLD_FILE, HOLD_SECONDS, publish_command
 from webmill.crawl.status_file import node_slots, read_status
+from webmill.crawl.stored_settings import read_json
 from webmill.errors import Conflict, Unavailable, WebmillError
 from webmill.infra import atomic
+from webmill.infra.checksums import seal_json
 from webmill.infra.files import RESERVED, os_errors
 from webmill.infra.lock import exclusive
 
@@ -184,9 +185,9 @@ def copy_rest(crawl: CrawlFrontier, folder: Path) -> None:
 def drop_redis_url(flags: Path) -> None:
     """Drop the URL of Redis from saved flags: it may have a password, and a restored crawl has another one."""
     if flags.exists():
-        kept = msgspec.json.decode(flags.read_bytes(), type=dict[str, Any])
+        kept = read_json(flags)
         kept.pop("frontier", None)
-        atomic.write_bytes(flags, msgspec.json.format(msgspec.json.encode(kept)))
+        atomic.write_bytes(flags, seal_json(msgspec.json.format(msgspec.json.encode(kept))))
 
 
 def remove_folder(folder: Path) -> None:

@@ -17,6 +17,7 @@ from webmill.crawl.frontier.redis.owner import RESTORING, key_prefix, read_meta
 from webmill.crawl.frontier.redis.server import as_pairs
 from webmill.crawl.frontier.redis.state import RedisState
 from webmill.crawl.frontier_admin.backend import ShardOverview
+from webmill.crawl.layout import read_seeds
 from webmill.crawl.options import CrawlOptions
 from webmill.errors import Conflict, NotFound
 from webmill.infra import atomic
@@ -105,7 +106,7 @@ class RedisFrontierBackend:
                 self._server.ask("HSET", self._prefix + name, *parts)
         seeds = saved / options.folder.seeds.name
         if seeds.exists():
-            self._cluster.add_seeds(seeds.read_text().split())
+            self._cluster.add_seeds(read_seeds(seeds))
         self._cluster.layout(shards, default=shards)
         place = secrets.token_hex(8)
         atomic.write_bytes(draft / "place", place.encode())

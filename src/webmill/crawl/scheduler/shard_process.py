@@ -19,6 +19,7 @@ import msgspec
 
 from webmill.crawl.fetch import HttpFetcher
 from webmill.crawl.frontier.base import Frontier
+from webmill.crawl.layout import read_seeds
 from webmill.crawl.options import ROBOTS_NAME, CrawlOptions
 from webmill.crawl.politeness.requester import BatchedReservations, Requester, open_fetcher
 from webmill.crawl.politeness.robots import RobotsPolicy
@@ -161,8 +162,7 @@ def make_scope(options: CrawlOptions) -> Scope:
         extensions=NO_TEXT if options.rules.skip_binary else frozenset(),
         traps=TrapRules() if options.rules.traps else None,
     )
-    with options.folder.seeds.open() as seeds:
-        return Scope(rules, seeds=(line.strip() for line in seeds), year=datetime.now(UTC).year)
+    return Scope(rules, seeds=read_seeds(options.folder.seeds), year=datetime.now(UTC).year)
 
 
 def receive_messages(parent: Connection, crawler: ShardCrawler) -> None:

@@ -309,6 +309,21 @@ def test_lines_written_again_leave_those_behind_them(tmp_path: Path) -> None:
         ]
 
 
+@pytest.mark.parametrize("harm", ["deleted", "emptied"])
+def test_a_frontier_without_its_state_is_refused_and_nothing_of_it_is_removed(tmp_path: Path, harm: str) -> None:
+    with LocalFrontier(tmp_path / "f", limits=FrontierLimits(table=2)) as frontier:
+        for number in range(20):
+            frontier.commit(FrontierUpdate(links=[Link(f"https://a.com/{number}", priority=1)]), now=NOW)
+    runs = sorted((tmp_path / "f" / "seen").iterdir())
+    assert runs
+    (tmp_path / "f" / STATE_FILE).unlink()
+    if harm == "emptied":
+        (tmp_path / "f" / STATE_FILE).touch()
+    with pytest.raises(BadInput, match=r"state\.sqlite: is missing.*`webmill frontier restore`"):
+        LocalFrontier(tmp_path / "f")
+    assert sorted((tmp_path / "f" / "seen").iterdir()) == runs
+
+
 def test_visits_of_an_older_frontier_keep_their_places(tmp_path: Path) -> None:
     url = 'https://a.com/?a=,"file":"b'
     last = LastVisit(url=url, time=NOW, error=',"file":"', filename="x.warc.gz", offset=5, length=7, digest="sha1:A")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import struct
 from hashlib import blake2b
 from pathlib import Path
@@ -115,6 +116,20 @@ def test_a_damaged_run_is_refused(tmp_path: Path, harm: str) -> None:
     path.write_bytes({"cut": data[:-1], "longer": data + b"x", "magic": b"x" + data[1:], "empty": b""}[harm])
     with pytest.raises(BadInput, match="corrupt"):
         HashRun(path)
+
+
+def test_any_flipped_bit_of_a_run_is_found_when_it_is_opened(tmp_path: Path) -> None:
+    path = tmp_path / "1.run"
+    run = write(path, {hash_of(number) for number in range(500)})
+    run.verify()
+    run.close()
+    data, dice = path.read_bytes(), random.Random(3)
+    padding = range(28, 32)  # of the header
+    for _ in range(300):
+        at = dice.choice([byte for byte in range(len(data)) if byte not in padding])
+        path.write_bytes(data[:at] + bytes([data[at] ^ 1 << dice.randrange(8)]) + data[at + 1 :])
+        with pytest.raises(BadInput, match=r"1\.run"):
+            HashRun(path).verify()
 
 
 @pytest.mark.parametrize(("harm", "length"), [("a hash", 4), ("starts", 4 * 300)])
