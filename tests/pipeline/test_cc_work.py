@@ -90,7 +90,7 @@ def test_wrong_settings_are_told_before_any_work(crawl: tuple[Path, list[Page]],
     assert "started with --min-text 5, --max-text none, --detected-language eng: use" in changed.stderr
     assert "need text" in cc("work", *flags, "--out", out, "--extractor", "none", "--min-text", "5").stderr
     assert "use sqlite:FILE or amqp" in cc("work", "--queue", "memory:", "--out", out).stderr
-    assert "give either --crawl" in cc("run", "--out", out).stderr
+    assert "give --crawl NAME or" in cc("run", "--out", out).stderr
     nothing = ("--crawl", "TEST-2024", "--base-url", root, "--domain", "nobody.test", "--no-metrics")
     for command in (("run", "--out", tmp_path / "none"), ("batch", "--queue", f"sqlite:{tmp_path}/none.sqlite")):
         done = cc(*command, *nothing)
