@@ -18,7 +18,7 @@ from json.encoder import encode_basestring_ascii as quoted
 import msgspec
 
 from webmill.errors import BadInput
-from webmill.formats.cdx.cdxj import CdxjLine, as_text, capture_of, parse, parse_json_fields
+from webmill.formats.cdx.cdxj import CdxjLine, as_text, capture_of, from_columns, parse, parse_json_fields, parts_of
 from webmill.formats.timestamps import is_timestamp
 from webmill.model import CaptureRef
 
@@ -80,7 +80,8 @@ def encode_batch(lines: Iterable[bytes]) -> bytes:
 def encode_item(line: bytes) -> bytes:
     """Return one CDX line as an item of a batch. Raise BadInput as `parse` does."""
     parse(line)
-    return format_item(*line.rstrip(b"\r\n").split(b" ", 2))
+    line = line if b" {" in line else from_columns(line)
+    return format_item(*parts_of(line.rstrip(b"\r\n")))
 
 
 def format_item(surt: bytes, timestamp: bytes, data: bytes) -> bytes:

@@ -22,7 +22,7 @@ import re2
 
 from webmill.commoncrawl.batch import ENTRY, are_json_safe, format_item
 from webmill.errors import BadInput
-from webmill.formats.cdx.cdxj import MAX_LINE, parse
+from webmill.formats.cdx.cdxj import MAX_LINE, from_columns, parse, parts_of
 from webmill.formats.cdx.query import KeyRange
 from webmill.formats.cdx.zipnum import split_lines
 from webmill.formats.patterns import compile_pattern
@@ -155,14 +155,15 @@ def filter_each_line(lines: Sequence[bytes], block_filter: BlockFilter, decode: 
     checks = [*block_filter.checks()]
     for number, line in enumerate(lines):
         try:
-            surt, timestamp, data = line.split(b" ", 2)
+            surt, timestamp, data = parts_of(line)
             fields = decode(data)
         except (ValueError, msgspec.DecodeError, RecursionError):
             # Blank, damaged or unusual: the slow path says which.
             fields = reparse_line(line, block_filter, number, result)
             if fields is None:
                 continue
-            surt, timestamp, data = line.split(b" ", 2)
+            line = line if b" {" in line else from_columns(line).rstrip(b"\n")
+            surt, timestamp, data = parts_of(line)
         if why := first_failed_check(checks, LineParts(line, timestamp, fields)):
             result.filtered[why] += 1
         elif len(line) > MAX_LINE or not surt or not is_timestamp(timestamp):

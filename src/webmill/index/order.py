@@ -6,12 +6,16 @@ from collections.abc import Iterable, Iterator
 from itertools import chain, pairwise
 
 from webmill.errors import BadInput
+from webmill.formats.cdx.cdxj import key_of
 from webmill.index.lines import Batch
 
 
 def urlkey(line: bytes) -> bytes:
     """Return the urlkey *with* the space after it: lines of one key begin with it and are adjacent in byte order."""
-    return line[: line.find(b" ") + 1] or line
+    end = line.find(b" ") + 1
+    if line[end + 14 : end + 15] == b" " or not end:  # nearly always: a timestamp follows
+        return line[:end] or line
+    return key_of(line) + b" "
 
 
 def successor(prefix: bytes) -> bytes | None:

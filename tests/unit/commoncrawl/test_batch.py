@@ -50,7 +50,6 @@ def test_no_lines_are_an_empty_array() -> None:
         (b"", "no_json"),
         (b"com,example)/ 20240722120756", "no_json"),
         (b" 20240722120756 {}", "no_key"),
-        (b"com,example)/a b 20240722120756 {}", "no_json"),
         (b"com,example)/ 2024072212075 {}", "bad_timestamp"),
         (b'com,example)/ 20240722120756 {"url": "a"', "bad_json"),
         (b'com,example)/ 20240722120756 {"url": "a"} extra', "bad_json"),

@@ -142,7 +142,7 @@ def test_bad_lines_are_refused_with_their_reason(line: bytes, reason: str) -> No
 
 
 @pytest.mark.parametrize(
-    ("key", "timestamp"), [("a b", "20240101000000"), ("", "20240101000000"), ("a", "2024"), ("a\n", "2" * 14)]
+    ("key", "timestamp"), [(" a", "20240101000000"), ("", "20240101000000"), ("a", "2024"), ("a\n", "2" * 14)]
 )
 def test_a_capture_that_would_break_the_line_is_not_written(key: str, timestamp: str) -> None:
     with pytest.raises(BadInput):
@@ -179,5 +179,5 @@ def test_lines_in_common_crawls_layout_read_back_byte_for_byte(shared_data: Path
     assert len(lines) > 1000
     unescaped = [line for line in lines if not re.match(rb"[^ ]+ [0-9]{14} [{]", line)]  # spaces within their keys
     assert len(unescaped) < 20
-    assert {reason_of(line) for line in unescaped} <= {"no_json"}
-    assert all(cdxj.format_line(cdxj.parse(line)) == line + b"\n" for line in lines if line not in unescaped)
+    assert all(b" " in cdxj.key_of(line) for line in unescaped)
+    assert all(cdxj.format_line(cdxj.parse(line)) == line + b"\n" for line in lines)

@@ -274,4 +274,4 @@ def test_a_real_index_becomes_a_table(shared_data: Path, tmp_path: Path) -> None
     lines = sorted(gzip.decompress(path.read_bytes()).splitlines(keepends=True))
     table = write_parquet([lines], tmp_path / "t")
     assert table.rows + table.rejected.total() == len(lines)
-    assert table.rejected == {"bad_json": 10}  # keys with a space in them
+    assert table.rejected == {}  # though ten keys have a space in them

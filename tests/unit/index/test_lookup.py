@@ -14,6 +14,7 @@ from tests.contracts.range_server import serving
 from tests.unit.index.samples import any_lines, capture, cut_into, flat, write
 from tests.unit.index.zipnum_samples import EVERYTHING, build, make_lines, make_queries, opened, read, scan
 from webmill.errors import BadInput, Misconfigured, NotFound
+from webmill.formats.cdx.cdxj import from_columns
 from webmill.formats.cdx.query import KeyRange, key_range
 from webmill.index.lookup.indexes import ZipNumIndex, flatten, open_index
 from webmill.index.zipnum.writer import write_index
@@ -112,11 +113,17 @@ def test_an_index_in_memory_and_one_on_disk_are_the_same_to_the_reader(tmp_path:
 
 
 def test_lines_of_the_old_format_are_found_too(tmp_path: Path) -> None:
-    old = "com,a)/{0} 20140126200624 http://a.com/{0} text/html 200 B2LTWWPUOYAH7UIPQ7ZUPQ4VMBSVC36A 1043 333 a.warc.gz"
+    old = (
+        "com,a)/{0} 20140126200624 http://a.com/{0} text/html 200 B2LTWWPUOYAH7UIPQ7ZUPQ4VMBSVC36A - - 43 333 a.warc.gz"
+    )
     lines = [old.format(number).encode() + b"\n" for number in range(10, 60)]
     build(tmp_path, lines)
-    assert read(opened(tmp_path), key_range("http://a.com/33")) == [lines[23]]
-    assert flat(flatten(opened(tmp_path))) == lines
+    (found,) = read(opened(tmp_path), key_range("http://a.com/33"))
+    assert found == (
+        b'com,a)/33 20140126200624 {"url": "http://a.com/33", "mime": "text/html", "status": "200", '
+        b'"digest": "B2LTWWPUOYAH7UIPQ7ZUPQ4VMBSVC36A", "length": "43", "offset": "333", "filename": "a.warc.gz"}\n'
+    )
+    assert flat(flatten(opened(tmp_path))) == [from_columns(line) for line in lines]
 
 
 def test_a_flat_file_without_final_newline_and_with_crlf(tmp_path: Path) -> None:

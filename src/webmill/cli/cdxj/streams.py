@@ -17,6 +17,7 @@ import click
 
 from webmill.cli.cdxj.pipes import begin_writing, end_writing, is_pipe, pipe_end
 from webmill.errors import BadInput
+from webmill.index.columns import as_cdxj
 from webmill.index.lines import Batch, read_batches
 from webmill.infra import atomic
 
@@ -35,10 +36,11 @@ OUTPUT = click.option(
 
 
 def read_source(source: Path, *, block: int | None = None) -> Iterator[Batch]:
-    """Read batches of lines from a file, or from stdin for `-`; plain or gzip. `block`: bytes to read at once."""
+    """Read batches of lines from a file, or from stdin for `-`; plain or gzip, CDXJ or CDX. `block`: bytes to read at
+    once."""
     if source == STDIN:
-        return refuse_broken_pipe(read_batches(sys.stdin.buffer, name="stdin", block=block))
-    return read_batches(source, block=block)
+        return as_cdxj(refuse_broken_pipe(read_batches(sys.stdin.buffer, name="stdin", block=block)))
+    return as_cdxj(read_batches(source, block=block))
 
 
 def read_whole(source: Path) -> Iterator[Batch]:

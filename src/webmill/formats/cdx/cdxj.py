@@ -1,5 +1,8 @@
 """CDXJ: one capture per line, `urlkey SP timestamp SP {json}`, sorted bytewise (pywb's and Common Crawl's index).
 
+A urlkey should have no space, but Common Crawl's index has some that do: a key ends before ` timestamp {`. Lines of the
+older form, in columns (`columns`), are read as well.
+
 To pass on millions of lines, keep them as bytes and slice them with `key_of`, `prefix_of` and `json_of`; use `parse` to
 read fields. Lines end only at `\\n`: never use `splitlines`, since a field may contain other line breaks.
 """
@@ -12,6 +15,7 @@ from json.encoder import encode_basestring_ascii as _quoted
 import msgspec
 
 from webmill.errors import BadInput
+from webmill.formats.cdx.columns import Columns, split_columns
 from webmill.formats.timestamps import is_timestamp
 from webmill.formats.url.surt import without_surrogates
 from webmill.model import CaptureRef, check_filename, check_position, normalise_digest
@@ -91,17 +95,33 @@ def read_index_line(raw: bytes) -> IndexLine:
 # --- slices of a line, for hot loops --------------------------------------------------------------------------------
 
 
+_SPACED = re.compile(rb"([^ ].*?) ([0-9]{14}) (\{.*)", re.DOTALL)
+
+
+def parts_of(line: bytes) -> list[bytes]:
+    """Return urlkey, timestamp and JSON; fewer or other parts of a line that is not CDXJ."""
+    parts = line.split(b" ", 2)
+    if len(parts) == 3 and len(parts[1]) != 14 and (spaced := _SPACED.fullmatch(line)):
+        return [*spaced.groups()]
+    return parts
+
+
 def key_of(line: bytes) -> bytes:
-    return line.partition(b" ")[0]
+    return parts_of(line)[0]
 
 
 def prefix_of(line: bytes) -> bytes:
     """Return `urlkey SP timestamp`, which a ZipNum summary has of the first line of each block."""
-    return b" ".join(line.split(b" ", 2)[:2])
+    return b" ".join(parts_of(line)[:2])
 
 
 def json_of(line: bytes) -> bytes:
-    return line.partition(b" ")[2].partition(b" ")[2]
+    return b"".join(parts_of(line)[2:])
+
+
+def timestamp_of(line: bytes) -> bytes:
+    """Return the timestamp; empty where there is none."""
+    return parts_of(line)[1] if b" " in line else b""
 
 
 # --- whole lines ----------------------------------------------------------------------------------------------------
@@ -114,15 +134,28 @@ def parse(line: bytes) -> CdxjLine:
     line = line.removesuffix(b"\n").removesuffix(b"\r")
     if b"\n" in line:
         raise BadInput("a line break within a line", reason="line_break")
-    parts = line.split(b" ", 2)
+    parts = parts_of(line)
     if len(parts) < 3 or not parts[2].startswith(b"{"):
-        raise BadInput(f"no JSON object in {line[:80]!r}", reason="no_json")
+        return _parse_columns(line)
     key, timestamp, data = parts
     if not key:
         raise BadInput("no key before the first space", reason="no_key")
     if not is_timestamp(timestamp):
         raise BadInput(f"not 14 digits: {timestamp[:40]!r}", reason="bad_timestamp")
     return CdxjLine(key.decode("utf-8", "surrogateescape"), timestamp.decode(), parse_json_fields(data))
+
+
+def _parse_columns(line: bytes, columns: Columns | None = None) -> CdxjLine:
+    values = split_columns(line, columns) or {}
+    key, timestamp = values.pop("urlkey", ""), values.pop("timestamp", "")
+    if not key or not is_timestamp(timestamp.encode("utf-8", "surrogateescape")):
+        raise BadInput(f"no JSON object in {line[:80]!r}", reason="no_json")
+    return CdxjLine(key, timestamp, dict(values))
+
+
+def from_columns(line: bytes, columns: Columns | None = None) -> bytes:
+    """Return a line in columns as CDXJ. Raise BadInput (no_json) if it has none of the known forms."""
+    return format_line(_parse_columns(line, columns))
 
 
 def parse_json_fields(data: bytes) -> dict[str, Value]:
@@ -175,7 +208,7 @@ def _depth(data: bytes) -> int:
 def _line(line: CdxjLine, *, comma: str, colon: str) -> bytes:
     members = comma.join(f"{_json(name)}{colon}{_json(value)}" for name, value in line.fields.items())
     raw = f"{line.urlkey} {line.timestamp} {{{members}}}".encode("utf-8", "surrogateescape")
-    if b"\n" in raw or " " in line.urlkey or not line.urlkey or not is_timestamp(line.timestamp.encode()):
+    if b"\n" in raw or line.urlkey[:1] in ("", " ") or not is_timestamp(line.timestamp.encode()):
         raise BadInput(f"not a key and a timestamp: {raw[:80]!r}", reason="bad_key")
     return raw + b"\n"
 

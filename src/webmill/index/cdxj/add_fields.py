@@ -20,6 +20,7 @@ from typing import Any, NoReturn
 import msgspec
 
 from webmill.errors import Misconfigured
+from webmill.formats.cdx.cdxj import parts_of
 from webmill.index.lines import Batch
 
 AddField = Callable[[str, str, dict[str, Any]], dict[str, Any]]
@@ -151,7 +152,7 @@ class _Splice:
 
 def _parts(line: bytes) -> tuple[bytes, bytes, bytes]:
     """Return urlkey, timestamp and JSON: `{}` where there is none, all empty without a timestamp."""
-    parts = line.strip(b"\n ").split(b" ", 2)
+    parts = parts_of(line.strip(b"\n "))
     if len(parts) == 2 and parts[1].isdigit():
         return parts[0], parts[1], b"{}"
     return (parts[0], parts[1], parts[2]) if len(parts) == 3 else (b"", b"", b"")

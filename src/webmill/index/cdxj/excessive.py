@@ -156,11 +156,21 @@ def _closed_runs(lines: Batch, limit: int) -> Iterator[_Segment]:
         if end - start > limit:
             if start > done:
                 yield None, lines[done:start]
-            yield key, lines[start:end]
+            yield from _split_run(key, lines[start:end], limit)
             done = end
         at = end
     if done < len(lines):
         yield None, lines[done:]
+
+
+def _split_run(key: bytes, lines: Batch, limit: int) -> Iterator[_Segment]:
+    """Yield one segment; several where keys go on behind a space: `a b` begins as `a ` does, and is another key."""
+    if all(urlkey(line) == key for line in lines):
+        yield key, lines
+        return
+    for one, run in groupby(lines, key=urlkey):
+        found = [*run]
+        yield (one if len(found) > limit else None), found
 
 
 def _end_of_run(lines: Batch, key: bytes) -> int:

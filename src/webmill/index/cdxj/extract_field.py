@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from webmill.errors import Misconfigured
+from webmill.formats.cdx.cdxj import parts_of
 from webmill.index.lines import Batch
 
 
@@ -50,7 +51,7 @@ def _values(batches: Iterable[Batch], name: str, counts: FieldCounts) -> Iterato
         values: list[bytes | None] = []
         for line in batch:
             try:
-                found: Any = decode(line.split(b" ", 2)[2])
+                found: Any = decode(parts_of(line)[2])
             except (IndexError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
                 counts.malformed += 1
                 continue

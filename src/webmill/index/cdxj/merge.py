@@ -17,6 +17,8 @@ from itertools import pairwise
 from pathlib import Path
 
 from webmill.errors import BadInput
+from webmill.formats.cdx.columns import parse_header
+from webmill.index.columns import as_cdxj
 from webmill.index.lines import BLOCK, GZIP_MAGIC, MAX_LINE, Batch, file_blocks, inflate, open_input, split_lines
 from webmill.index.lookup.sorted_file import line_at, line_start, lower_bound
 from webmill.index.order import ensure_byte_order, unsorted_error, urlkey
@@ -25,6 +27,7 @@ from webmill.index.order import ensure_byte_order, unsorted_error, urlkey
 HELD = 64 << 20
 SMALLEST_BLOCK = 4 << 10
 SAMPLES_PER_PART = 64
+MAX_HEADER = 256  # bytes of a file that may be the header of a CDX file
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +111,7 @@ def _lines_of(piece: FileRange, part: MergeRange, *, block: int) -> Iterator[Bat
     whole = inflate(blocks, source=source, size=block) if piece.start == 0 else blocks
     number = 0
     try:
-        for batch in ensure_byte_order(split_lines(whole, source=source), source=source, after=part.low):
+        for batch in ensure_byte_order(as_cdxj(split_lines(whole, source=source)), source=source, after=part.low):
             if part.high is not None and batch[-1] >= part.high:
                 raise unsorted_error(source=source, number=number + 1 + bisect_left(batch, part.high))
             yield batch
@@ -129,7 +132,8 @@ def _with_line_of_file(error: BadInput, piece: FileRange) -> BadInput:
 def plan_ranges(paths: Iterable[Path], *, parts: int) -> list[MergeRange]:
     """Return at most `parts` ranges of about equal size, cut only between urlkeys, so that counts per urlkey are right.
 
-    Gzip files, pipes and the like cannot be cut: with one among the inputs the plan is a single range.
+    Gzip files, pipes, files with a header and the like cannot be cut: with one among the inputs the plan is a single
+    range.
     """
     files = [Path(path) for path in paths]
     whole = MergeRange(pieces=tuple(FileRange(path) for path in files))
@@ -159,7 +163,8 @@ def plan_ranges(paths: Iterable[Path], *, parts: int) -> list[MergeRange]:
 
 def _can_be_cut(path: Path) -> bool:
     with open_input(path) as file:
-        return path.is_file() and file.read(len(GZIP_MAGIC)) != GZIP_MAGIC
+        start = file.read(MAX_HEADER)
+        return path.is_file() and not start.startswith(GZIP_MAGIC) and not parse_header(start.partition(b"\n")[0])
 
 
 def _sample(path: Path, *, step: int) -> Iterator[bytes]:

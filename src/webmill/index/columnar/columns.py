@@ -16,7 +16,7 @@ from typing import Literal
 import msgspec
 
 from webmill.errors import BadInput
-from webmill.formats.cdx.cdxj import MAX_LINE
+from webmill.formats.cdx.cdxj import MAX_LINE, parts_of
 from webmill.formats.timestamps import to_datetime
 from webmill.formats.url.domains import private_domain, registered_domain
 from webmill.formats.url.normalise import host_of, normalise
@@ -104,7 +104,7 @@ def row_of(line: bytes) -> Row:
     """
     if len(line) > MAX_LINE:
         raise BadInput(f"{len(line)} bytes in a line", reason="line_too_long")
-    parts = line.rstrip(b"\r\n").split(b" ", 2)
+    parts = parts_of(line.rstrip(b"\r\n"))
     if len(parts) < 3:
         raise BadInput(f"no JSON object in {line[:80]!r}", reason="no_json")
     fields = _fields(parts[2])

@@ -8,6 +8,7 @@ from itertools import chain
 from pathlib import Path
 
 from webmill.formats.cdx.query import KeyRange
+from webmill.index.columns import as_cdxj
 from webmill.index.lines import GZIP_MAGIC, Batch, open_input, read_batches
 from webmill.index.order import ensure_byte_order
 
@@ -29,7 +30,7 @@ class GzipIndex:
         return chain.from_iterable(self.batches(wanted))
 
     def batches(self, wanted: KeyRange) -> Iterator[Batch]:
-        for batch in ensure_byte_order(read_batches(self._path), source=str(self._path)):
+        for batch in ensure_byte_order(as_cdxj(read_batches(self._path)), source=str(self._path)):
             found = batch[bisect_left(batch, wanted.start) : bisect_left(batch, wanted.end)]
             if found:
                 yield found

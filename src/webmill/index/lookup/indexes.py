@@ -21,12 +21,14 @@ from typing import BinaryIO, Protocol, TypeVar
 
 from webmill.errors import BadInput, Conflict, Misconfigured, NotFound
 from webmill.formats.cdx.cdxj import prefix_of
+from webmill.formats.cdx.columns import Columns, parse_header
 from webmill.formats.cdx.query import KeyRange
 from webmill.formats.cdx.zipnum import MAX_BLOCK, MAX_SUMMARY_LINE, ZipnumBlock, decode_block, parse_summary_line
 from webmill.index.cdxj.merge import merge_batches
+from webmill.index.columns import as_cdxj
 from webmill.index.lines import BLOCK, GZIP_MAGIC, MAX_LINE, Batch, split_lines, stream_blocks
 from webmill.index.lookup.block_cache import BlockCache
-from webmill.index.lookup.sorted_file import Pages, bracket_key, lower_bound, partition_point
+from webmill.index.lookup.sorted_file import Pages, bracket_key, line_at, lower_bound, partition_point
 from webmill.index.order import ensure_byte_order
 from webmill.index.zipnum.shard_locations import ShardLocations
 from webmill.infra.storage.base import Readable, Stat
@@ -182,7 +184,7 @@ class Generation:
                     batch[-1] += b"\n"
                 (batch,) = ensure_byte_order([batch], source=self.stat.key, after=last)
                 last = batch[-1]
-                yield batch
+                yield from as_cdxj([batch])
 
     def blocks(self, wanted: KeyRange) -> Iterator[ZipnumBlock]:
         """Yield the blocks that may hold lines of the range.
@@ -316,28 +318,31 @@ class FlatIndex:
     def batches(self, wanted: KeyRange) -> Iterator[Batch]:
         for attempt in range(1, ATTEMPTS + 1):
             try:
-                start, stream = self._open_range(wanted)
+                start, stream, columns = self._open_range(wanted)
                 break
             except Conflict:  # replaced meanwhile
                 if attempt == ATTEMPTS:
                     raise
         with stream:
             batches = split_lines(stream_blocks(stream), source=self._key)
-            yield from ensure_byte_order(batches, source=f"{self._key}, from byte {start}")
+            ordered = ensure_byte_order(batches, source=f"{self._key}, from byte {start}")
+            yield from as_cdxj(ordered, columns=columns)
 
-    def _open_range(self, wanted: KeyRange) -> tuple[int, BinaryIO]:
-        """Return the offset of the lines, and a stream of them, which stays with the file it was opened on."""
+    def _open_range(self, wanted: KeyRange) -> tuple[int, BinaryIO, Columns | None]:
+        """Return the offset of the lines, and a stream of them, which stays with the file it was opened on; and the
+        columns that its header names."""
         pages = Pages(self._storage, self._storage.stat(self._key))
         if pages[: len(GZIP_MAGIC)] == GZIP_MAGIC:
             raise Misconfigured(
                 f"{self._key} is gzipped as a whole: make a ZipNum index of it with `webmill cdxj zipnum`"
             )
+        columns = parse_header(line_at(pages, 0, max_line=MAX_LINE))
         start = lower_bound(pages, wanted.start, max_line=MAX_LINE)
         end = lower_bound(pages, wanted.end, low=start, max_line=MAX_LINE)
         if start == end:
-            return start, BytesIO()
+            return start, BytesIO(), columns
         etag = pages.stat.etag or None
-        return start, self._storage.open(self._key, start=start, length=end - start, etag=etag)
+        return start, self._storage.open(self._key, start=start, length=end - start, etag=etag), columns
 
 
 class MergedIndex:
@@ -358,4 +363,4 @@ def flatten(index: ZipNumIndex) -> Iterator[Batch]:
     generation = index.current()
     texts = chain.from_iterable(map(generation.read_group, group_contiguous(generation.all_blocks())))
     batches = (BytesIO(text if text.endswith(b"\n") else text + b"\n").readlines() for text in texts)
-    return ensure_byte_order(batches, source=generation.stat.key)
+    return ensure_byte_order(as_cdxj(batches), source=generation.stat.key)

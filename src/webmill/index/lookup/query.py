@@ -11,7 +11,7 @@ from typing import Literal
 import msgspec
 
 from webmill.errors import BadInput
-from webmill.formats.cdx.cdxj import CdxjLine, Value, format_line, parse
+from webmill.formats.cdx.cdxj import CdxjLine, Value, format_line, key_of, parse, timestamp_of
 from webmill.formats.cdx.query import (
     KeyRange,
     MatchType,
@@ -87,9 +87,9 @@ def run_query(index: CaptureIndex, query: Query, *, on_reject: Reject | None = N
     first = earliest(query.start).encode() if query.start else None
     last = latest(query.end).encode() if query.end else None
     if query.resolve_revisits:  # an original may lie before the period
-        lines = resolve_revisits(index.lines(query.range), on_reject=on_reject)
+        lines = resolve_revisits(_of_key(index.lines(query.range), query.range), on_reject=on_reject)
     else:
-        lines = index.lines(_narrow(query.range, first, last))
+        lines = _of_key(index.lines(_narrow(query.range, first, last)), query.range)
     if first or last:
         lines = _between(lines, first or b"", last or b"9" * 14, on_reject)
     if query.filters:
@@ -107,6 +107,14 @@ def run_query(index: CaptureIndex, query: Query, *, on_reject: Reject | None = N
             return _closest(lines, query.closest, query.limit)
 
 
+def _of_key(lines: Iterator[bytes], wanted: KeyRange) -> Iterator[bytes]:
+    """Leave out lines of keys that go on behind a space: `a b` lies in the range of exactly `a`."""
+    if wanted.end != wanted.start + b"!":
+        return lines
+    key, end = wanted.start, len(wanted.start) + 15
+    return (line for line in lines if line[end : end + 1] == b" " or key_of(line) == key)
+
+
 def _narrow(wanted: KeyRange, first: bytes | None, last: bytes | None) -> KeyRange:
     """Narrow the range of one urlkey to the period: a page with a million captures is not read for one day."""
     if wanted.end != wanted.start + b"!":
@@ -119,7 +127,7 @@ def _narrow(wanted: KeyRange, first: bytes | None, last: bytes | None) -> KeyRan
 
 def _between(lines: Iterable[bytes], first: bytes, last: bytes, on_reject: Reject | None) -> Iterator[bytes]:
     for line in lines:
-        timestamp = _timestamp(line)
+        timestamp = timestamp_of(line)
         if first <= timestamp <= last:
             yield line
         elif on_reject and not is_timestamp(timestamp):
@@ -180,10 +188,6 @@ def _time_and_status(digits: int) -> Callable[[CdxjLine], object]:
     return lambda capture: (capture.timestamp[:digits], capture.text("status"))
 
 
-def _timestamp(line: bytes) -> bytes:
-    return line.split(b" ", 2)[1] if b" " in line else b""
-
-
 def _reverse(lines: Iterable[bytes], limit: int | None) -> Iterator[bytes]:
     if limit is not None:
         return reversed(deque(lines, maxlen=limit))
@@ -197,7 +201,7 @@ def _closest(lines: Iterable[bytes], moment: str | None, limit: int | None) -> I
     there = to_datetime(earliest(moment))
 
     def near(line: bytes) -> float:
-        return seconds_between(_timestamp(line).decode("ascii", "replace"), there)
+        return seconds_between(timestamp_of(line).decode("ascii", "replace"), there)
 
     if limit is not None:
         return iter(heapq.nsmallest(limit, lines, key=near))

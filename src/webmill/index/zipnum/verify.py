@@ -46,18 +46,17 @@ class VerifyCounts(msgspec.Struct):
 
 
 def verify(
-    path: Path, *, checked: VerifyCounts | None = None, lines_per_block: int | None = None, parse_lines: bool = True
+    path: Path, *, checked: VerifyCounts | None = None, lines_per_block: int | None = None
 ) -> Iterator[IndexFinding]:
     """Yield all findings about the index in a folder, or of a summary.
 
-    `lines_per_block`, when given, is what every block but a shard's last must have. Old indexes whose lines are not
-    CDXJ are checked with `parse_lines=False`.
+    `lines_per_block`, when given, is what every block but a shard's last must have.
     """
     summary = (path if path.name.endswith(SUMMARY_ENDINGS) else find_summary(path)).resolve()
     shards = ShardLocations(LocalStorage(summary.parent), summary.name, elsewhere={})
     yield from _unreadable_locations(shards)
     rows = _Rows(summary.name)
-    contents = _Contents(shards, checked or VerifyCounts(), lines_per_block=lines_per_block, parse_lines=parse_lines)
+    contents = _Contents(shards, checked or VerifyCounts(), lines_per_block=lines_per_block)
     for number, block in enumerate(_blocks(summary), start=1):
         if isinstance(block, IndexFinding):
             yield block
@@ -143,13 +142,10 @@ class _ShardProgress:
 class _Contents:
     """Checks the shards and their blocks."""
 
-    def __init__(
-        self, shards: ShardLocations, checked: VerifyCounts, *, lines_per_block: int | None, parse_lines: bool
-    ) -> None:
+    def __init__(self, shards: ShardLocations, checked: VerifyCounts, *, lines_per_block: int | None) -> None:
         self._shards = shards
         self._checked = checked
         self._lines_per_block = lines_per_block
-        self._parse_lines = parse_lines
         self._read: dict[str, _ShardProgress] = {}
         self._missing: set[str] = set()
         self._last = b""
@@ -202,8 +198,7 @@ class _Contents:
         if prefix_of(lines[0].rstrip(b"\r\n")) != block.key:
             yield _at(block, "wrong_key", f"begins with {lines[0][:80]!r}, the summary says {block.key[:80]!r}")
         yield from self._check_order(block, lines)
-        if self._parse_lines:
-            yield from _check_lines(block, lines)
+        yield from _check_lines(block, lines)
 
     def _check_order(self, block: ZipnumBlock, lines: Batch) -> Iterator[IndexFinding]:
         if lines[0] < self._last:

@@ -12,6 +12,7 @@ from starlette.responses import JSONResponse, Response
 
 from webmill.collection import Collection
 from webmill.errors import BadInput, NotFound, WebmillError
+from webmill.formats.cdx.cdxj import timestamp_of
 from webmill.formats.timestamps import is_timestamp
 from webmill.index.lookup.indexes import Generation
 from webmill.infra.storage.base import Stat
@@ -74,7 +75,7 @@ def read_period(generation: Generation) -> Period | None:
         lines = (block.key for block in generation.all_blocks())
     first, last = b"", b""
     for line in lines:
-        stamp = line.partition(b" ")[2][:14]
+        stamp = timestamp_of(line)
         if is_timestamp(stamp):
             first, last = min(first or stamp, stamp), max(last, stamp)
     return (first.decode(), last.decode()) if first else None

@@ -11,6 +11,7 @@ from typing import TypeVar
 import msgspec
 
 from webmill.errors import BadInput
+from webmill.formats.cdx.cdxj import parts_of
 from webmill.formats.cdx.zipnum import MAX_SUMMARY_LINE, ZipnumBlock, parse_summary_line, split_lines
 from webmill.formats.timestamps import is_timestamp
 from webmill.formats.url.domains import registered_domain
@@ -127,7 +128,7 @@ class _IndexTally:
 
     def _add_line(self, line: bytes) -> None:
         try:
-            _, timestamp, data = line.split(b" ", 2)
+            _, timestamp, data = parts_of(line)
             fields = _decoder.decode(data)
         except (
             ValueError,
