@@ -9,6 +9,8 @@ import msgspec
 
 from webmill.errors import Misconfigured, NotFound, WrongUse
 
+ARCHIVE_ENDINGS = (".warc", ".warc.gz", ".warc.zst", ".arc", ".arc.gz")
+
 STATE_FOLDER = ".webmill"  # tasks, receipts, locks
 
 # Folders that webmill itself makes in a collection, beside those of WARC files.
@@ -97,6 +99,11 @@ def list_crawls(root: Path) -> list[Collection]:
     if not root.name and not crawls:
         raise NotFound(f"{root} is not a collection")
     return crawls or [Collection(root, root.name)]
+
+
+def is_archive_name(key: str) -> bool:
+    """Return whether a path names an archive, by its ending."""
+    return key.lower().endswith(ARCHIVE_ENDINGS)
 
 
 class PublishFolders(msgspec.Struct, frozen=True):

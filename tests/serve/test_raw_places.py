@@ -18,8 +18,8 @@ PLACES: dict[str, dict[str, str]] = {  # {outside}: a whole record, where nobody
     "up": {"filename": "../outside.warc.gz"},
     "up-again": {"filename": "crawl-data/../../outside.warc.gz"},
     "absolute": {"filename": "{outside}"},
-    "link": {"filename": "crawl-data/link.warc.gz"},
-    "folder-link": {"filename": "crawl-data/linked/outside.warc.gz"},
+    "link": {"filename": "crawl-data/link"},
+    "folder-link": {"filename": "crawl-data/linked/outside"},
     "url": {"filename": "{url}/outside.warc.gz"},
     "file-url": {"filename": "file://{outside}"},
     "nul": {"filename": "crawl-data/good.warc.gz\0"},
@@ -41,9 +41,9 @@ def listener() -> Iterator[socket.socket]:
 def test_no_line_of_an_index_leads_out_of_the_archive(tmp_path: Path, listener: socket.socket) -> None:
     root, outside = tmp_path / "collection", tmp_path / "outside.warc.gz"
     (root / "crawl-data").mkdir(parents=True)
-    for file in (outside, root / "crawl-data" / "good.warc.gz"):
+    for file in (outside, root / "crawl-data" / "good.warc.gz", tmp_path / "outside"):
         file.write_bytes(RECORD)
-    (root / "crawl-data" / "link.warc.gz").symlink_to(outside)
+    (root / "crawl-data" / "link").symlink_to(outside)  # only what is named as an archive is meant to be one
     (root / "crawl-data" / "linked").symlink_to(tmp_path)
     meant = {"outside": str(outside), "url": f"http://127.0.0.1:{listener.getsockname()[1]}"}
     good = {"filename": "crawl-data/good.warc.gz", "offset": "0", "length": str(len(RECORD)), "status": "200"}

@@ -13,7 +13,7 @@ from webmill.cli.context import Context, finish, note, pass_context, warn
 from webmill.cli.extract import warn_refused_file
 from webmill.cli.query_options import FILTERS_HELP, QueryFlags, query_options
 from webmill.cli.text import format_count
-from webmill.collection import list_crawls
+from webmill.collection import ARCHIVE_ENDINGS, list_crawls
 from webmill.errors import Conflict
 from webmill.index.archives import find_archives
 from webmill.index.lookup.newest import open_collection_index
@@ -80,7 +80,7 @@ def wacz(
     with atomic.writing(out) as file:
         work = WaczExport(
             file,
-            files=LocalStorage(root),
+            files=LocalStorage(root, links=ARCHIVE_ENDINGS),
             title=title or root.name,
             created=datetime.now(UTC),
             progress=context.progress,

@@ -8,9 +8,8 @@ import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from webmill.collection import Collection, list_crawls
+from webmill.collection import Collection, is_archive_name, list_crawls
 
-ENDINGS = (".warc", ".warc.gz", ".warc.zst", ".arc", ".arc.gz")
 UNPRINTABLE = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")  # a list of paths has one to a line, in UTF-8
 
 Refuse = Callable[[str, str, str], None]  # path, reason, message
@@ -37,7 +36,7 @@ def find_archives(collection: Collection, *, refuse: Refuse) -> Iterator[str]:
         seen.add(identity)
         folders[:] = [f for f in sorted(folders) if f[0] != "." and collection.owns(collection.key(folder / f))]
         for file in files:
-            if file[0] == "." or not file.lower().endswith(ENDINGS):
+            if file[0] == "." or not is_archive_name(file):
                 continue
             key = collection.key(folder / file)
             if UNPRINTABLE.search(key):

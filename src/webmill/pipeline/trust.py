@@ -13,9 +13,8 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
-from webmill.collection import OWN_FOLDERS, STATE_FOLDER
+from webmill.collection import OWN_FOLDERS, STATE_FOLDER, is_archive_name
 from webmill.errors import Misconfigured
-from webmill.index.archives import ENDINGS
 from webmill.infra.trusted_folders import TrustedFolders
 from webmill.settings import FILE_NAME
 
@@ -67,7 +66,7 @@ def outside_links(root: Path) -> Iterator[Path]:
 
 def _outside_links(path: Path, root: Path) -> Iterator[Path]:
     if path.is_symlink():
-        if not path.name.lower().endswith(ENDINGS) and not path.resolve().is_relative_to(root):
+        if not is_archive_name(path.name) and not path.resolve().is_relative_to(root):
             yield path
         return
     if path.name in LARGE or not path.is_dir():

@@ -69,6 +69,7 @@ def _routes(site: Site) -> list[BaseRoute]:
         *_content_routes(ContentReader(site, page_threads, search_threads=search_threads)),
         *raw.routes(site, capture_threads),
         *frame.routes(site, capture_threads),
+        *CrawlData(site).routes(),
     ]
 
 

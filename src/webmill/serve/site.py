@@ -13,7 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from webmill.collection import Collection, PublishFolders
+from webmill.collection import ARCHIVE_ENDINGS, Collection, PublishFolders
 from webmill.errors import NotFound
 from webmill.index.lookup.block_cache import BlockCache
 from webmill.index.lookup.indexes import CaptureIndex, MergedIndex
@@ -90,8 +90,8 @@ class Site:
 
     @cached_property
     def files(self) -> LocalStorage:
-        """Return the storage of the collection's folder."""
-        return LocalStorage(self.root)
+        """Return the storage of the collection's folder; archives in it may be links."""
+        return LocalStorage(self.root, links=ARCHIVE_ENDINGS)
 
     @property
     def publishing(self) -> PublishFolders:

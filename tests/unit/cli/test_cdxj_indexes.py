@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -113,10 +114,15 @@ def test_a_missing_shard_is_an_error_and_no_file(index: Path, tmp_path: Path) ->
     assert not (tmp_path / "flat").exists()
 
 
-def test_flatten_wants_a_summary(flat: Path) -> None:
-    done = webmill("cdxj", "flatten", flat)
-    assert done.code == 1
-    assert "is not the summary of a ZipNum index" in done.err
+def test_flatten_takes_what_query_takes(flat: Path, index: Path, tmp_path: Path) -> None:
+    everything = flat.read_bytes()
+    assert webmill("cdxj", "flatten", flat).out == everything
+    assert webmill("cdxj", "flatten", index / "cluster.idx").out == everything
+    collection = tmp_path / "news" / "cc-index" / "collections"
+    for name in ("A", "B"):
+        shutil.copytree(index, collection / name / "indexes")
+    assert webmill("cdxj", "flatten", tmp_path / "news").lines == sorted([*everything.splitlines(keepends=True)] * 2)
+    assert webmill("cdxj", "flatten", tmp_path / "nothing").code == 1
 
 
 # --- verify ----------------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 import msgspec
 
-from webmill.cli.cdxj.indexes import open_zipnum
+from webmill.cli.cdxj.indexes import open_named_index
 from webmill.cli.cdxj.streams import INPUT, OUTPUT, STDIN, open_output, read_whole, source_name
 from webmill.cli.context import REJECTED, Context, finish, note, pass_context
 from webmill.cli.dry_run import dry_run_option, format_amount
@@ -151,21 +151,22 @@ def format_extent(lines: int, blocks: int, shards: int, size: int) -> str:
 @click.command(
     epilog="""\b
 Examples:
-  webmill cdxj flatten index/ > all.cdxj
+  webmill cdxj flatten news/ > all.cdxj         # the index of a collection
   webmill cdxj flatten old/AWP.idx | webmill cdxj zipnum -o new/"""
 )
-@click.argument("index", metavar="DIR|IDX|URL")
+@click.argument("index", metavar="DIR|FILE|URL")
 @OUTPUT
 @pass_context
 def flatten(context: Context, /, *, index: str, output: Path) -> None:
-    """Print all lines of a ZipNum index, in order.
+    """Print all lines of an index, in order, as CDXJ.
 
-    Every block is checked. A block that is damaged, missing or out of order is an error; lines are never left out.
+    The index is a collection, a ZipNum folder or .idx, or a sorted file of CDXJ or CDX; a path or URL. Every block is
+    checked. A block that is damaged, missing or out of order is an error; lines are never left out.
     """
     from webmill.index.lookup.indexes import flatten as all_lines
 
     with open_output(output) as out:
-        count = write_batches(all_lines(open_zipnum(index, http=context.settings().http)), out)
+        count = write_batches(all_lines(open_named_index(index, http=context.settings().http)), out)
     note(f"# {format_count(count, 'line')}")
 
 

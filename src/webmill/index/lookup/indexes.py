@@ -38,6 +38,7 @@ SUMMARY_ENDINGS = (".idx", ".summary")
 MAX_GROUP = 16  # contiguous blocks in one read; the first reads of a query have fewer
 MAX_GROUP_BYTES = 8 << 20
 ATTEMPTS = 5
+EVERYTHING = KeyRange(b"", b"\xff")
 
 T = TypeVar("T")
 
@@ -358,8 +359,14 @@ class MergedIndex:
         return merge_batches([index.batches(wanted) for index in self.indexes])
 
 
-def flatten(index: ZipNumIndex) -> Iterator[Batch]:
-    """Yield all lines of a ZipNum index; every block and the order are checked."""
+def flatten(index: CaptureIndex) -> Iterator[Batch]:
+    """Yield all lines of an index; every block and the order are checked."""
+    if isinstance(index, MergedIndex):
+        return merge_batches([flatten(part) for part in index.indexes])
+    return _flatten_blocks(index) if isinstance(index, ZipNumIndex) else index.batches(EVERYTHING)
+
+
+def _flatten_blocks(index: ZipNumIndex) -> Iterator[Batch]:
     generation = index.current()
     texts = chain.from_iterable(map(generation.read_group, group_contiguous(generation.all_blocks())))
     batches = (BytesIO(text if text.endswith(b"\n") else text + b"\n").readlines() for text in texts)

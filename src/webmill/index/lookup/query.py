@@ -111,8 +111,8 @@ def _of_key(lines: Iterator[bytes], wanted: KeyRange) -> Iterator[bytes]:
     """Leave out lines of keys that go on behind a space: `a b` lies in the range of exactly `a`."""
     if wanted.end != wanted.start + b"!":
         return lines
-    key, end = wanted.start, len(wanted.start) + 15
-    return (line for line in lines if line[end : end + 1] == b" " or key_of(line) == key)
+    longer, end = wanted.start + b" ", len(wanted.start) + 15
+    return (line for line in lines if line[end : end + 1] == b" " or not key_of(line).startswith(longer))
 
 
 def _narrow(wanted: KeyRange, first: bytes | None, last: bytes | None) -> KeyRange:

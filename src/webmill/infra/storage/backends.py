@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TypeAlias
 from urllib.parse import urlsplit
 
+from webmill.collection import ARCHIVE_ENDINGS
 from webmill.errors import Misconfigured
 from webmill.infra.address import scheme_of
 from webmill.infra.registry import Registry
@@ -57,12 +58,15 @@ def open_versions(url: str) -> Storage:
 
 
 def open_readable(url: str, *, contact: str = "", timeout: float = StorageOptions().timeout) -> Readable:
-    """Open a place that can be read. A server is told the `contact`, and has `timeout` seconds for an answer."""
+    """Open a place that can be read. A server is told the `contact`, and has `timeout` seconds for an answer.
+
+    In a folder, links to archives are followed: an index of it names them.
+    """
     scheme = scheme_of(url)[0]
     opened = STORAGES.get(scheme) or READ_ONLY.get(scheme)
     if opened is None:
         raise Misconfigured(f"cannot read {hide_secrets(url)}: use {readable_forms()}")
-    return opened(url, StorageOptions(contact=contact, timeout=timeout))
+    return opened(url, StorageOptions(contact=contact, timeout=timeout, links=ARCHIVE_ENDINGS))
 
 
 def is_readable(url: str) -> bool:

@@ -37,10 +37,12 @@ class Stat(Struct, frozen=True, kw_only=True):
 
 
 class StorageOptions(Struct, frozen=True, kw_only=True):
-    """What an address does not say: our contact, sent to servers, and their seconds for one answer."""
+    """What an address does not say: our contact, sent to servers, and their seconds for one answer; and the endings of
+    names that may be links, in a folder of this machine."""
 
     contact: str = ""
     timeout: float = 60.0
+    links: tuple[str, ...] = ()
 
 
 class Absent(Struct, frozen=True):

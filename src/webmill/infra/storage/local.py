@@ -1,7 +1,8 @@
 """A storage in a folder of this machine, shared by threads and processes.
 
-Links are never followed below the root: every segment is opened from its parent with O_NOFOLLOW, so no key, no link
-and no swap of a folder for a link leads out. What is not a plain file is not there.
+Links are not followed below the root: every segment is opened from its parent with O_NOFOLLOW, so no key, no link and
+no swap of a folder for a link leads out. What is not a plain file is not there. The one exception is for reading files
+whose names have the endings of `links`: an operator keeps archives on several disks, and links to them.
 
 Etag: modification time in nanoseconds, size, inode. The time is set by us and is later than that of the value it
 replaces. Without that, compare-and-swap would be wrong: a freed inode is given out again at once, and the kernel's
@@ -59,19 +60,29 @@ _FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK  # NONBLOCK: a pipe in the r
 _TIME_STEPS = (1, 1_000, 2_000_000_000)  # nanoseconds; what file systems can tell apart, down to FAT
 
 
-def open_local(url: str, _options: StorageOptions) -> LocalStorage:
-    return LocalStorage(Path(scheme_of(url)[1]))
+def open_local(url: str, options: StorageOptions) -> LocalStorage:
+    return LocalStorage(Path(scheme_of(url)[1]), links=options.links)
 
 
 class LocalStorage:
     """Holds nothing open between calls: may be copied to other processes."""
 
-    def __init__(self, root: Path, *, now: Callable[[], int] = time.time_ns) -> None:
+    def __init__(self, root: Path, *, links: tuple[str, ...] = (), now: Callable[[], int] = time.time_ns) -> None:
         self.root = root.resolve()
+        self._links = links
         self._now = now
 
     def stat(self, key: str) -> Stat:
         """Return size and etag. Publishers call it for every blob, so it opens no file, twice as fast as reading."""
+        if self._may_be_link(key):
+            with self._open_file(key) as (_, stat):
+                return stat
+        return self._stat(key)
+
+    def _may_be_link(self, key: str) -> bool:
+        return bool(self._links) and key.lower().endswith(self._links)
+
+    def _stat(self, key: str) -> Stat:
         folder, _, name = check_key(key).rpartition("/")
         try:
             fd = _open_below(self.root, folder)
@@ -126,7 +137,7 @@ class LocalStorage:
 
     def delete(self, key: str) -> None:
         try:
-            self.stat(key)  # links and folders are not ours to remove
+            self._stat(key)  # links and folders are not ours to remove
             with self._folder(key) as (folder, name), self._locked(key), os_errors(key):
                 os.unlink(name, dir_fd=folder)
                 sync_folder(folder)
@@ -169,8 +180,7 @@ class LocalStorage:
     @contextmanager
     def _open_file(self, key: str) -> Iterator[tuple[int, Stat]]:
         try:
-            with self._folder(check_key(key)) as (folder, name), os_errors(key):
-                fd = os.open(name, _FILE, dir_fd=folder)
+            fd = self._open_linked(key) if self._may_be_link(key) else self._open_strictly(key)
         except BadInput as error:
             if error.reason != "bad_path":
                 raise
@@ -183,6 +193,14 @@ class LocalStorage:
             yield fd, _stat_of(status, key=key)
         finally:
             os.close(fd)
+
+    def _open_strictly(self, key: str) -> int:
+        with self._folder(check_key(key)) as (folder, name), os_errors(key):
+            return os.open(name, _FILE, dir_fd=folder)
+
+    def _open_linked(self, key: str) -> int:
+        with os_errors(key):
+            return os.open(self.root / check_key(key), os.O_RDONLY | os.O_NONBLOCK)
 
     @contextmanager
     def _locked(self, key: str) -> Iterator[None]:

@@ -17,11 +17,11 @@ from pathlib import Path
 
 import msgspec
 
-from webmill.collection import Collection
+from webmill.collection import ARCHIVE_ENDINGS, Collection
 from webmill.errors import BadInput, Conflict, Misconfigured, NotFound, Unavailable
 from webmill.formats.compression import gzip_members, zstd_frames
 from webmill.formats.window import ByteSource
-from webmill.index.archives import ENDINGS, find_archives, printable_path
+from webmill.index.archives import find_archives, printable_path
 from webmill.infra import atomic, lock
 from webmill.infra.files import RESERVED, os_errors
 from webmill.model import ArchiveReject
@@ -277,7 +277,7 @@ def file_name(incoming: IncomingArchive) -> str:
 
 
 def archive_ending(name: str) -> str:
-    return next((name[-len(ending) :] for ending in ENDINGS if name.lower().endswith(ending)), "")
+    return next((name[-len(ending) :] for ending in ARCHIVE_ENDINGS if name.lower().endswith(ending)), "")
 
 
 def _ending_by_magic(start: bytes) -> str:

@@ -25,7 +25,7 @@ from webmill.formats.warc import record_headers as records
 from webmill.formats.warc.writer import compress_record
 from webmill.index.cdxj.sort import sort_lines
 from webmill.index.lines import Batch
-from webmill.index.lookup.indexes import CaptureIndex
+from webmill.index.lookup.indexes import EVERYTHING, CaptureIndex
 from webmill.index.lookup.query import Query, run_query, url_range
 from webmill.infra.storage.base import Readable, chunks_of
 from webmill.model import CaptureRef
@@ -36,7 +36,6 @@ from webmill.pipeline.progress import ProgressBar, ProgressReporter
 
 log = logging.getLogger(__name__)
 
-EVERYTHING = KeyRange(b"", b"\xff")
 ARCHIVE = "data.warc.gz"
 BATCH = 1000
 

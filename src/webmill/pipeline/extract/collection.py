@@ -17,11 +17,11 @@ from pathlib import Path
 
 import msgspec
 
-from webmill.collection import PublishFolders, list_crawls
+from webmill.collection import ARCHIVE_ENDINGS, PublishFolders, is_archive_name, list_crawls
 from webmill.errors import BadInput, Misconfigured, NotFound
 from webmill.extract.custom import read_function
 from webmill.formats.warc.typed_records import FileType
-from webmill.index.archives import ENDINGS, find_archives
+from webmill.index.archives import find_archives
 from webmill.infra import atomic
 from webmill.infra.executor.backends import open_executor
 from webmill.infra.queue.sqlite_reader import view_file
@@ -211,13 +211,18 @@ def delete_outdated(root: Path) -> None:
 
 def holds_pages(key: str) -> bool:
     folders = key.split("/")[:-1]
-    return key.lower().endswith(ENDINGS) and not (folders and folders[-1] in NON_PAGE_SUBSETS)
+    return is_archive_name(key) and not (folders and folders[-1] in NON_PAGE_SUBSETS)
 
 
 def task_name(key: str) -> str:
     """Return a name for the files made of an archive, by which a person recognises it."""
     name = key.rpartition("/")[2].lower()
     stem = next(
-        (name.removesuffix(ending) for ending in sorted(ENDINGS, key=len, reverse=True) if name.endswith(ending)), name
+        (
+            name.removesuffix(ending)
+            for ending in sorted(ARCHIVE_ENDINGS, key=len, reverse=True)
+            if name.endswith(ending)
+        ),
+        name,
     )
     return _UNSAFE.sub("-", key.rpartition("/")[2][: len(stem)]).strip("-.")[:MAX_NAME] or "archive"

@@ -14,9 +14,8 @@ from webmill.collection import Collection
 from webmill.errors import BadInput, NotFound, WebmillError
 from webmill.formats.cdx.cdxj import timestamp_of
 from webmill.formats.timestamps import is_timestamp
-from webmill.index.lookup.indexes import Generation
+from webmill.index.lookup.indexes import EVERYTHING, Generation
 from webmill.infra.storage.base import Stat
-from webmill.serve.cdx.served_index import EVERYTHING
 from webmill.serve.site import Site, is_indexed
 
 FEW_BLOCKS = 50  # up to this size every line is read for the period; of larger indexes the first line of each block

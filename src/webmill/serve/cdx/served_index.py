@@ -26,7 +26,6 @@ from webmill.infra.storage.base import Readable, Stat
 
 log = logging.getLogger(__name__)
 
-EVERYTHING = KeyRange(b"", b"\xff")
 RECHECK_SECONDS = 5.0  # until a damaged index is checked again: its shards may be back
 
 T = TypeVar("T")

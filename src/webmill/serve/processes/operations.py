@@ -14,9 +14,9 @@ from starlette.routing import BaseRoute, Route
 
 from webmill import __version__
 from webmill.errors import NotFound, WebmillError
+from webmill.index.lookup.indexes import EVERYTHING
 from webmill.infra.metrics import CONTENT_TYPE
 from webmill.publish.pointer import read_pointer
-from webmill.serve.cdx.served_index import EVERYTHING
 from webmill.serve.http.responses import NO_STORE, message_of
 from webmill.serve.processes.threads import BoundedThreads
 from webmill.serve.site import Site
