@@ -14,14 +14,19 @@ ROW = '<tr><td><a href="/{board}/{number}">{title}</a></td><td class="date">2026
 
 
 class Site(ThreadingHTTPServer):
-    """`boards`: the titles of each board's notices, by number. A board in `broken` answers 503."""
+    """`boards`: the titles of each board's notices, by number; `older`: those of the second page of a listing.
+
+    A board in `broken` answers 503; one in `closed` is forbidden by robots.txt.
+    """
 
     daemon_threads = True
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.boards: dict[str, dict[int, str]] = {}
+        self.older: dict[str, dict[int, str]] = {}
         self.broken: set[str] = set()
+        self.closed: set[str] = set()
         self.asked: Counter[str] = Counter()
 
     @property
@@ -36,19 +41,24 @@ class Site(ThreadingHTTPServer):
         return json.dumps({"sources": sources}).encode()
 
     def page(self, path: str) -> tuple[int, str]:
-        board, _, number = path.strip("/").partition("/")
+        if path == "/robots.txt":
+            return 200, "User-agent: *\n" + "".join(f"Disallow: /{board}\n" for board in self.closed)
+        place, _, query = path.strip("/").partition("?")
+        board, _, number = place.partition("/")
         notices = self.boards.get(board)
         if notices is None:
             return 404, ""
         if board in self.broken:
             return 503, "broken"
+        older = self.older.get(board, {})
         if not number:
-            rows = "".join(ROW.format(board=board, number=at, title=title) for at, title in notices.items())
-            return 200, f"<html><table>{rows}</table></html>"
-        return (
-            200,
-            f'<html><h1>{notices[int(number)]}</h1><div class="body">All about {notices[int(number)]}</div></html>',
-        )
+            rows = "".join(
+                ROW.format(board=board, number=at, title=title) for at, title in (older if query else notices).items()
+            )
+            more = f'<a rel="next" href="/{board}?page=2">more</a>' if older and not query else ""
+            return 200, f"<html><table>{rows}</table>{more}</html>"
+        title = (notices | older)[int(number)]
+        return 200, f'<html><h1>{title}</h1><div class="body">All about {title}</div></html>'
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -59,7 +69,8 @@ class _Handler(BaseHTTPRequestHandler):
         status, text = self.server.page(self.path)
         body = text.encode()
         self.send_response(status)
-        self.send_header("Content-Type", "text/html; charset=utf-8")
+        kind = "text/plain" if self.path == "/robots.txt" else "text/html; charset=utf-8"
+        self.send_header("Content-Type", kind)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)

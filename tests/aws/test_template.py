@@ -9,40 +9,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
+from tests.aws.template_file import FOLDER, TEMPLATE, load_template, of_kind
 from webmill.aws import handlers, settings
 from webmill.publish import fragments
 from webmill.publish.keys import LATEST, RUNS
 
-FOLDER = Path(__file__).parent.parent.parent / "deploy" / "aws"
-TEMPLATE = FOLDER / "template.yaml"
-
-
-class Loader(yaml.SafeLoader):
-    """With `!Ref` and its kin in their long form."""
-
-
-def long_form(loader: Loader, suffix: str, node: yaml.Node) -> dict[str, Any]:
-    kinds = {yaml.ScalarNode: loader.construct_scalar, yaml.SequenceNode: loader.construct_sequence}
-    value: Any = kinds[type(node)](node)  # type: ignore[index]
-    if suffix == "GetAtt":
-        value = value.split(".", 1)
-    return {suffix if suffix == "Ref" else f"Fn::{suffix}": value}
-
-
-Loader.add_multi_constructor("!", long_form)
-
 
 @pytest.fixture(scope="module")
 def template() -> dict[str, Any]:
-    return dict(yaml.load(TEMPLATE.read_text(), Loader))
-
-
-def of_kind(template: dict[str, Any], kind: str) -> dict[str, dict[str, Any]]:
-    found = {name: one["Properties"] for name, one in template["Resources"].items() if one["Type"] == kind}
-    assert found
-    return found
+    return load_template()
 
 
 def test_cfn_lint_finds_nothing() -> None:
@@ -117,7 +93,7 @@ def test_readers_are_always_behind_a_web_acl_that_limits_requests(template: dict
     (config,) = (one["DistributionConfig"] for one in of_kind(template, "AWS::CloudFront::Distribution").values())
     assert config["WebACLId"] == {"Fn::If": ["MakesAcl", {"Fn::GetAtt": ["Acl", "Arn"]}, {"Ref": "WebAclArn"}]}
     assert template["Conditions"]["MakesAcl"] == {"Fn::Equals": [{"Ref": "WebAclArn"}, ""]}
-    elsewhere = yaml.load((FOLDER / "web-acl.yaml").read_text(), Loader)
+    elsewhere = load_template(FOLDER / "web-acl.yaml")
     for one in (template, elsewhere):
         (acl,) = of_kind(one, "AWS::WAFv2::WebACL").values()
         (rule,) = acl["Rules"]

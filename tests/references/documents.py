@@ -3,4 +3,5 @@
 DOCUMENTS: dict[str, str] = {
     "test_000_pipeline": "from-commoncrawl-pipeline.md",
     "test_003_frontier": "from-a-redis-frontier-crawler.md",
+    "test_004_uring": "from-uring-crawler.md",
 }
