@@ -391,7 +391,6 @@ def test_our_batcher_works_with_its_workers(
     assert all(texts.values())
 
 
-@rabbitmq
 @works("Connection string: From environment variable `RABBITMQ_CONNECTION_STRING`")
 def test_without_the_variable_it_is_asked_for_and_elsewhere_it_is_not_passed_over(
     here: Path, crawl: tuple[Path, list[Page]], monkeypatch: pytest.MonkeyPatch

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import signal
 import urllib.request
 from contextlib import closing
 from pathlib import Path
@@ -308,5 +309,16 @@ def test_a_command_waits_at_its_end_until_its_metrics_were_read(here: Path) -> N
     assert any(b"waiting up to 60s for Prometheus" in line for line in batcher.stderr)
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30) as answer:
         assert b"batcher_batches_total 1.0" in answer.read()
+    assert batcher.wait(30) == 0
+    batcher.communicate()
+
+
+def test_ctrl_c_ends_the_wait_for_prometheus_and_the_command_is_done(here: Path) -> None:
+    cluster = write_index(here / "index", in_blocks(captures(20), 10))
+    flags = ("--cluster-idx", cluster, "--queue", "sqlite:q.sqlite", "--metrics-port", "0", "--metrics-linger", "1h")
+    batcher = command_started("cc", "batch", *flags)
+    assert batcher.stderr
+    assert any(b"for Prometheus" in line for line in batcher.stderr)
+    batcher.send_signal(signal.SIGINT)
     assert batcher.wait(30) == 0
     batcher.communicate()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from typing import TypeVar
 from urllib.parse import urlsplit
 
@@ -65,8 +65,9 @@ def linger_for_scrape(served: Sequence[Metrics], seconds: float) -> None:
     """
     if not served or not seconds:
         return
-    note(f"waiting up to {write_duration(seconds)} for Prometheus to read the metrics")
     before = [one.reads for one in served]
     deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline and any(one.reads <= reads for one, reads in zip(served, before, strict=True)):
-        time.sleep(POLL_INTERVAL)
+    with suppress(KeyboardInterrupt):  # the work is done
+        note(f"done; waiting up to {write_duration(seconds)} for Prometheus to read the metrics (Ctrl-C to end now)")
+        while time.monotonic() < deadline and any(one.reads <= old for one, old in zip(served, before, strict=True)):
+            time.sleep(POLL_INTERVAL)
