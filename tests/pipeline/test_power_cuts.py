@@ -116,7 +116,11 @@ def working(_: Path, beside: Path) -> Iterator[Scene]:
     write_crawl(beside / "crawl", pages=60, files=2)
     index_crawl(beside / "crawl")
     lines = [(fields, timestamp) for _, timestamp, fields in lines_of_index(beside / "crawl")]
-    wanted = [(fields["url"], timestamp, fields["digest"]) for fields, timestamp in lines if fields["status"] == "200"]
+    wanted = [
+        (fields["url"], timestamp, f"sha1:{fields['digest']}")
+        for fields, timestamp in lines
+        if fields["status"] == "200"
+    ]
     chosen = ("--crawl", "TEST-2024", "--status", "200", "--base-url", str(beside / "crawl"), "--batch-size", "5")
     flags = (*test_cc_kills.FLAGS[2:], "--processes", "1", "--extractor", "none")
     yield Scene(

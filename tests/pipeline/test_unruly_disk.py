@@ -167,7 +167,7 @@ def test_with_syncs_of_five_seconds_no_batch_is_handed_out_twice(run: Run, base:
     _, times = run("-m", "webmill", "cc", "work", *flags, **slow)
     stats = queue.stats()
     queue.close()
-    lost, twice = weigh(out, [(page.url, page.timestamp, page.fields["digest"]) for page in pages])
+    lost, twice = weigh(out, [(page.url, page.timestamp, f"sha1:{page.fields['digest']}") for page in pages])
     numbers = {"acknowledged": len(pages), "lost": lost, "duplicated": twice}
     record("Common Crawl workers", "slow syncs", injected=times, **numbers)
     assert (lost, twice) == (0, 0)
