@@ -13,7 +13,7 @@ ROOM   := $(shell grep -s ' /dev/shm ' /proc/mounts | grep -qv noexec && df -Pk 
 # The tests start hundreds of processes, and uv compiles nothing: each module is compiled once, not in every process.
 unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := help
-.PHONY: help demo soak test coverage crash-matrix starvation soak-river fuzz check collected lint types layers unit bench docs site services lock clean
+.PHONY: help demo spark soak test coverage crash-matrix starvation soak-river fuzz check collected lint types layers unit bench docs site services lock clean
 
 help:                ## this list
 	@grep -hE '^[a-z-]+: .*##|^[a-z-]+: +##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 14
@@ -55,6 +55,14 @@ $(VENV)-search/.ready: $(VENV)/.uv requirements/servers.py requirements/servers.
 $(VENV)-rivals/.ready: $(VENV)/.uv requirements/rivals.txt
 	test -x $(VENV)-rivals/bin/python || $(PYTHON) -m venv $(VENV)-rivals
 	$(BIN)/uv pip install --quiet --python $(VENV)-rivals/bin/python --require-hashes -r requirements/rivals.txt
+	@touch $@
+
+# Spark and Dask, for their examples alone: half a gigabyte, so that `make test` leaves them out
+$(VENV)-spark/.ready: $(VENV)/.dev requirements/spark.txt
+	command -v java > /dev/null || $(BIN)/python -c 'from tests.services.base import install; install("default-jre-headless")'
+	test -x $(VENV)-spark/bin/python || $(PYTHON) -m venv $(VENV)-spark
+	$(BIN)/uv pip install --quiet --python $(VENV)-spark/bin/python --require-hashes -r requirements/spark.txt
+	$(BIN)/uv pip install --quiet --python $(VENV)-spark/bin/python --no-deps --no-build-isolation --editable .
 	@touch $@
 
 demo: $(VENV)/.run   ## run the whole product on a small web of our own (NO_SERVE=1: end by itself)
@@ -106,6 +114,9 @@ fuzz: $(VENV)-fuzz/.ready ## every parser, guided by coverage, SECONDS_EACH=60 (
 	for target in $$($(VENV)-fuzz/bin/python -m tests.fuzz --list); do \
 	  $(VENV)-fuzz/bin/python -m tests.fuzz $$target --guided --seconds $(SECONDS_EACH) || exit 1; done
 
+spark: $(VENV)-spark/.ready ## the examples of Spark and Dask, with Spark on local[2] (needs Java 17)
+	$(PYTEST) tests/examples/test_spark.py
+
 check: lint types layers unit ## fast: no servers, no slow tests
 
 unit: $(VENV)/.dev $(VENV)-judges/.ready
@@ -147,4 +158,4 @@ lock: $(VENV)/.uv    ## compile requirements/*.txt anew (names, versions, hashes
 	$(BIN)/python requirements/compile.py
 
 clean:               ## remove what make made
-	rm -rf $(VENV) $(VENV)-judges $(VENV)-ministack $(VENV)-rivals $(VENV)-search $(VENV)-fuzz $(VENV)-docs site build dist .cache .coverage* .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
+	rm -rf $(VENV) $(VENV)-judges $(VENV)-ministack $(VENV)-rivals $(VENV)-search $(VENV)-fuzz $(VENV)-docs $(VENV)-spark site build dist .cache .coverage* .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache

@@ -52,6 +52,9 @@ def main() -> None:
     compile_set("rivals", "-", stdin="\n".join(RIVALS) + "\n")
     # Coverage-guided fuzzing: a wheel of libFuzzer, for Linux and few versions of Python.
     compile_set("fuzz", "pyproject.toml", "-", stdin="atheris==3.0.0\nhatchling>=1.27\neditables\n")
+    # Spark and Dask run our mapper in an environment of their own: half a gigabyte, for their examples alone.
+    spark = "pyspark>=4\ndask>=2025\nhatchling>=1.27\neditables\n"
+    compile_set("spark", "pyproject.toml", "-", "--extra=parquet", stdin=spark)
     # The site of the docs; nothing of ours runs beside it.
     compile_set("docs", "-", stdin="zensical>=0.0.73\n")
     compile_set("dev", "pyproject.toml", "--group=dev", *extras)

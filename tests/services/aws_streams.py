@@ -81,6 +81,19 @@ class Streams:
                 at = answer.get("NextShardIterator")
         return found
 
+    def bucket(self, folder: Path) -> str:
+        """The address of a new bucket with the files of a folder."""
+        name = f"t{secrets.token_hex(6)}"
+        options: dict[str, Any] = {"s3": {"addressing_style": "path"}}
+        client: Any = boto3.session.Session().client(
+            "s3", endpoint_url=self.endpoint, config=Config(proxies={}, **options), **KEYS
+        )
+        client.create_bucket(Bucket=name)
+        for file in folder.iterdir():
+            client.put_object(Bucket=name, Key=file.name, Body=file.read_bytes())
+        client.close()
+        return f"s3://test:test@{name}?region=us-east-1&endpoint={self.endpoint}"
+
     def close(self) -> None:
         self.sqs.close()
         self.kinesis.close()

@@ -1,0 +1,59 @@
+"""The mapper of the examples: in plain Python, in Spark (`local[2]`) and in Dask, with the same result."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import duckdb
+import pytest
+
+from tests.serve.town import SCRIPT, ascii_url, visits
+from tests.unit.cli.command import webmill
+
+ROOT = Path(__file__).parents[2]
+SPARK = ROOT / ".venv-spark" / "bin" / "python"
+needs_spark = pytest.mark.skipif(
+    not SPARK.exists(), reason="`make spark` makes the environment that has Spark and Dask"
+)
+
+
+def run(python: str | Path, script: str, collection: Path) -> list[str]:
+    environment = {**os.environ, "PYTHONUTF8": "1", "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": str(python)}
+    command = [str(python), str(ROOT / "examples" / script), str(collection)]
+    done = subprocess.run(command, env=environment, capture_output=True, encoding="utf-8", check=False, timeout=280)
+    assert done.returncode == 0, done.stderr[-4000:]
+    return done.stdout.splitlines()
+
+
+def pages_by_host() -> dict[str, int]:
+    answered = (one for one in visits() if one.status == 200 and b"<title>" in one.body and not one.same)
+    return Counter(urlsplit(ascii_url(one.url)).hostname or "" for one in answered if SCRIPT.encode() not in one.body)
+
+
+def test_the_mapper_runs_in_plain_python(town: Path) -> None:
+    rows = [line.split("\t") for line in run(sys.executable, "mapper.py", town)]
+    assert {host: int(pages) for host, pages, _ in rows} == pages_by_host()
+    assert all(int(words) > 0 for _, _, words in rows)
+
+
+@needs_spark
+@pytest.mark.slow
+def test_spark_and_dask_make_the_same_rows(town: Path, tmp_path: Path) -> None:
+    collection = tmp_path / "town"
+    shutil.copytree(town, collection)
+    assert webmill("extract", collection, "--format", "parquet", "--from-scratch").code in (0, 3)
+    plain = run(sys.executable, "mapper.py", collection)
+    assert run(SPARK, "dask_job.py", collection) == plain
+    spark = run(SPARK, "spark_job.py", collection)
+    assert spark[: len(plain)] == plain
+    languages = duckdb.sql(
+        f"select language, count(*) from '{collection}/documents/*.parquet' where outcome = 'ok' "
+        "group by all order by language nulls first"
+    ).fetchall()
+    assert spark[len(plain) :] == [f"{language}\t{count} documents" for language, count in languages]
