@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import atexit
 import logging
-import re
 import tempfile
 from datetime import UTC, datetime
 from functools import cache
@@ -22,6 +21,7 @@ from webmill.collection import Collection
 from webmill.crawl.page.tags import attributes_of, read_tags
 from webmill.errors import BadInput
 from webmill.formats.cdx.cdxj import parse
+from webmill.formats.css import read_css_urls, unescape_css
 from webmill.formats.encodings import decode_as
 from webmill.formats.html.charset import decode_page
 from webmill.formats.url import normalise as urls
@@ -68,8 +68,6 @@ LOG = logging.getLogger("webmill.serve")
 ETAG, MODIFIED = b'"x"', datetime(2024, 1, 1, tzinfo=UTC)
 MOST_GROWTH = 64  # times: a character may become an escape, and that be escaped again; links have a limit of their own
 MOST_LINKED = 16 << 20
-PLAIN_URL = re.compile(r"\burl\(\s*(https?://[!-&*-~]+)\s*\)", re.IGNORECASE)
-OURS = re.compile('"[^"]*"')
 
 
 # --- archived pages ---------------------------------------------------------------------------------------------------
@@ -94,13 +92,13 @@ def take_page(data: bytes) -> None:
 
 
 def take_sheet(data: bytes) -> None:
-    """So does a style sheet, where it is plain what a link is: without quotes, all quotes are ours."""
-    sheet = rewrite_css(data.decode("latin-1"), LinkRewriter("2023", BASE), encoding=PageEncoding("utf-8"))
+    """So does a style sheet: what the tokenizer finds in it afterwards is in the archive, too."""
+    encoding = PageEncoding("utf-8")
+    sheet = rewrite_css(data.decode("latin-1"), LinkRewriter("2023", BASE), encoding=encoding)
     sheet.encode("latin-1")
     assert len(sheet) <= MOST_GROWTH * len(data) + MOST_LINKED
-    if not {*b"\"'\\"} & {*data}:
-        for link in PLAIN_URL.findall(OURS.sub("", sheet)):
-            assert_archived(link, "style")
+    for found in read_css_urls(sheet):
+        assert_archived(unescape_css(encoding.decode(found.written)), "style")
 
 
 def assert_archived(link: str, tag: str) -> None:

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from threading import Thread
 
 import pytest
 
+from tests.serve.answering import answering
 from tests.serve.browser import NewTab, Tab, needs_browser
 from tests.unit.formats.encoding_sequences import (
     CHROMIUM_FAULTS,
@@ -43,34 +40,6 @@ ENCODE = """() => {
   }
   return sent.join('\\n');
 }"""
-Answer = Callable[[str], tuple[str, bytes]]
-
-
-@contextmanager
-def answering(answer: Answer) -> Iterator[str]:
-    """A server on this machine whose content types and bodies are made from the paths."""
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            content_type, body = answer(self.path)
-            self.send_response(200)
-            self.send_header("Content-Type", content_type)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = Thread(target=server.serve_forever)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}"
-    finally:
-        server.shutdown()
-        thread.join()
-        server.server_close()
 
 
 def differences(tab: Tab, encoding: str, parts: list[bytes]) -> dict[bytes, tuple[str, str]]:

@@ -46,6 +46,13 @@ SITE, DIR = "/web/2023/https://a.example", "/web/2023/https://a.example/dir"
             '<img srcset="a.png, b.png 2x,/c,d.png 3x">',
             f'<img srcset="{DIR}/a.png, {DIR}/b.png 2x,{SITE}/c,d.png 3x">',
         ),
+        (
+            '<img srcset="/w_100,h_50/a.png 1x, /w_200,h_100/b.png,, c (1, 2), data:image/png;base64,AA== 3x">',
+            (
+                f'<img srcset="{SITE}/w_100,h_50/a.png 1x, {SITE}/w_200,h_100/b.png,, {DIR}/c (1, 2), '
+                'data:image/png;base64,AA== 3x">'
+            ),
+        ),
         ('<img src=x integrity="sha256-x" crossorigin>', f'<img src="{DIR}/x"  >'),
         ('<p style="background:url(b.png);top:0">', f'<p style="background:url(&quot;{DIR}/b.png&quot;);top:0">'),
         ("<style>@import 'i.css';</style>", f'<style>@import "{DIR}/i.css";</style>'),
@@ -119,12 +126,21 @@ def test_a_script_of_ours_comes_before_all_of_the_page(page: str, expected: str)
         ("a{b:url(x)}", f'a{{b:url("{DIR}/x")}}'),
         ('a{b:URL( "/x y" )}', f'a{{b:URL( "{SITE}/x%20y" )}}'),
         ("a{b:url('x\\'y')}", f'a{{b:url("{DIR}/x\'y")}}'),
-        ("a{b:url(\\78 )}", f'a{{b:url("{DIR}/x" )}}'),
+        ("a{b:url(\\78 )}", f'a{{b:url("{DIR}/x")}}'),
         ("a{b:url(\\D55C)}", f'a{{b:url("{DIR}/%ED%95%9C")}}'),
         ('@import"x"screen;', f'@import"{DIR}/x"screen;'),
         ("@import url(x);", f'@import url("{DIR}/x");'),
         ("a{b:url(data:,x) url(#y) url() curl(x)}", "a{b:url(data:,x) url(#y) url() curl(x)}"),
-        ('a{b:url("x', 'a{b:url("x'),
+        ('a{b:url("x', f'a{{b:url("{DIR}/x"'),
+        ("a{b:url(x", f'a{{b:url("{DIR}/x"'),
+        ("@import/**/'x';", f'@import/**/"{DIR}/x";'),
+        ('a{b:image-set("x" 1x, url(y) 2x)}', f'a{{b:image-set("{DIR}/x" 1x, url("{DIR}/y") 2x)}}'),
+        ('a{b:image-set("x" type("image/png"))}', f'a{{b:image-set("{DIR}/x" type("image/png"))}}'),
+        ("@namespace url(http://www.w3.org/1999/xhtml);", "@namespace url(http://www.w3.org/1999/xhtml);"),
+        ('@namespace svg "http://www.w3.org/2000/svg";', '@namespace svg "http://www.w3.org/2000/svg";'),
+        ('a{content:"url(a)"}', 'a{content:"url(a)"}'),
+        ("/* url(a) */ a{b:u\\72l(x)}", f'/* url(a) */ a{{b:u\\72l("{DIR}/x")}}'),
+        ("a{b:url(a b)}", "a{b:url(a b)}"),
         ("/* it's */ a{b:url(x)}", f'/* it\'s */ a{{b:url("{DIR}/x")}}'),
     ],
 )
@@ -148,6 +164,13 @@ def test_bytes_of_any_encoding_stay_and_links_mean_what_they_mean_in_it() -> Non
 def test_a_query_is_the_one_that_the_browser_sent(encoding: str, href: str, query: str) -> None:
     links = msgspec.structs.replace(LINKS, encoding=encoding)
     assert f'?q={query}"' in rewrite_html(f"<a href='{href}'>", links)
+
+
+def test_a_backslash_that_is_half_of_a_character_escapes_nothing() -> None:
+    page = "<style>a{content:'表';b:url(表)}</style>".encode("shift_jis")
+    links = msgspec.structs.replace(LINKS, encoding="shift_jis")
+    written = rewrite_html(page.decode("latin-1"), links, encoding=PageEncoding("shift_jis")).encode("latin-1")
+    assert written.decode("shift_jis") == f"<style>a{{content:'表';b:url(\"{DIR}/%E8%A1%A8\")}}</style>"
 
 
 @pytest.mark.parametrize("between", [",", " ", ", "])

@@ -82,6 +82,8 @@ _PYTHON = {"utf-8": "utf-8", "utf-16be": "utf-16-be", "utf-16le": "utf-16-le"}
 _MULTIBYTE = frozenset({"gbk", "gb18030", "big5", "euc-jp", "iso-2022-jp", "shift_jis", "euc-kr"})
 # An ASCII byte may mean something else in these.
 NOT_ASCII = frozenset({"utf-16be", "utf-16le", "iso-2022-jp", "replacement"})
+# And in the second byte of a character in these.
+ASCII_WITHIN = frozenset({"shift_jis", "big5", "gbk", "gb18030"})
 _WHITE_SPACE = "\t\n\f\r "
 _SPELLED = {"shift_jis": "Shift_JIS", "big5": "Big5"}
 

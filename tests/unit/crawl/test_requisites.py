@@ -11,14 +11,14 @@ from webmill.crawl.frontier.hops import pack_hops, unpack_hops
 from webmill.crawl.page.links import MAX_LINKS, MAX_PAGE, read_links
 from webmill.crawl.page.resources import (
     PageResource,
-    candidates,
     read_module_resources,
     read_page,
     read_resources,
     read_sheet_resources,
 )
-from webmill.crawl.page.style_sheets import Reference, read_style
 from webmill.crawl.visit.page_reader import MOST_STEPS, share_out
+from webmill.formats.css import read_css_urls, unescape_css
+from webmill.formats.html.srcset import read_srcset
 from webmill.model import Link
 
 URL = "http://a.example/dir/page"
@@ -71,7 +71,7 @@ def found(page: str, **more: str) -> list[str]:
 
 
 def styled(sheet: str) -> list[str]:
-    return [reference.url for reference in read_style(sheet)]
+    return [unescape_css(reference.written) for reference in read_css_urls(sheet)]
 
 
 # --- pages ---
@@ -249,7 +249,7 @@ def test_the_field_link_names_requisites_too() -> None:
     ],
 )
 def test_a_set_of_pictures_is_taken_apart_as_browsers_do(value: str, addresses: list[str]) -> None:
-    assert list(candidates(value)) == addresses
+    assert [value[start:end] for start, end in read_srcset(value)] == addresses
 
 
 def test_no_page_gives_more_than_ten_thousand() -> None:
@@ -321,11 +321,8 @@ def test_what_is_none_is_not(sheet: str) -> None:
 
 
 def test_imports_are_told_from_pictures() -> None:
-    assert list(read_style("@import url(a); @import 'b'; c{d:url(e)}")) == [
-        Reference("a", is_import=True),
-        Reference("b", is_import=True),
-        Reference("e", is_import=False),
-    ]
+    references = read_css_urls("@import url(a); @import 'b'; c{d:url(e)}")
+    assert [(one.written, one.is_import) for one in references] == [("a", True), ("b", True), ("e", False)]
 
 
 def test_addresses_of_a_sheet_are_relative_to_it() -> None:

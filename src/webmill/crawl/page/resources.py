@@ -24,7 +24,7 @@ Time is linear, as in `links.py`.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import NamedTuple
 
 from webmill.crawl.page.links import (
@@ -38,10 +38,11 @@ from webmill.crawl.page.links import (
     links_of_field,
 )
 from webmill.crawl.page.script_modules import read_imports
-from webmill.crawl.page.style_sheets import read_style
 from webmill.crawl.page.tags import attributes_of, read_all_tags
 from webmill.crawl.page.url_joining import Joiner
-from webmill.formats.html.charset import decode_page
+from webmill.formats.css import decode_sheet, find_sheet_encoding, read_css_urls, unescape_css
+from webmill.formats.html.charset import charset_label, decode_page
+from webmill.formats.html.srcset import read_srcset
 from webmill.formats.url.normalise import MAX_URL
 
 _MORE = frozenset({"stylesheet", "modulepreload"})
@@ -55,10 +56,6 @@ _RELATIONS = frozenset(
 _MARKERS = ("marker-start", "marker-mid", "marker-end")
 _STYLED = ("style", "fill", "stroke", "filter", "mask", "clip-path", "cursor", *_MARKERS)
 _NO_REQUEST = re.compile(r"[\x00-\x20]*+(?:#|\Z|(?!https?:)[a-z][a-z0-9+.-]*+:)", re.IGNORECASE)
-# HTML standard, "parse a srcset attribute": an address without white space, then a description up to a comma, in which
-# commas in brackets do not count.
-_CANDIDATE = re.compile(r"[\s,]*+(\S++)")
-_DESCRIPTION = re.compile(r"[^,(]*+(?:\([^)]*+\)?+[^,(]*+)*+")
 
 
 class PageResource(NamedTuple):
@@ -91,11 +88,12 @@ def read_page(
     return found, needed.resolve(url=url, encoding=page.encoding, link_field=link_field)
 
 
-def read_sheet_resources(payload: bytes, *, url: str) -> list[PageResource]:
-    """Read the resources of a style sheet. Addresses are ASCII, or UTF-8."""
+def read_sheet_resources(payload: bytes, *, url: str, content_type: str | None = None) -> list[PageResource]:
+    """Read the resources of a style sheet."""
+    encoding = find_sheet_encoding(payload, label=charset_label(content_type))
     reading = _Reading()
-    reading.add_style(payload[:MAX_PAGE].decode("utf-8", "replace"))
-    return _listed(_resolved(reading.found, Joiner(url), "utf-8"), url)
+    reading.add_style(decode_sheet(payload[:MAX_PAGE], encoding))
+    return _listed(_resolved(reading.found, Joiner(url), encoding), url)
 
 
 def read_module_resources(payload: bytes, *, url: str) -> list[PageResource]:
@@ -160,12 +158,12 @@ class _Reading:
             self.found[address] = self.found.get(address, False) or may_hold_more
 
     def add_set(self, value: str | None) -> None:
-        for address in candidates(value or ""):
-            self.add(address)
+        for start, end in read_srcset(value or ""):
+            self.add((value or "")[start:end])
 
     def add_style(self, text: str) -> None:
-        for reference in read_style(text):
-            self.add(reference.url, may_hold_more=reference.is_import)
+        for found in read_css_urls(text):
+            self.add(unescape_css(found.written), may_hold_more=found.is_import)
 
     def add_module(self, text: str) -> None:
         for address in read_imports(text):
@@ -227,16 +225,3 @@ _READ: dict[str, Callable[[_Reading, dict[str, str]], None]] = {
 
 def is_module(attributes: dict[str, str]) -> bool:
     return attributes.get("type", "").strip().lower() == "module"
-
-
-def candidates(value: str) -> Iterator[str]:
-    """Yield the addresses of a `srcset`."""
-    at = 0
-    while found := _CANDIDATE.match(value, at):
-        address = found[1]
-        at = found.end()
-        if not address.endswith(","):
-            description = _DESCRIPTION.match(value, at)
-            assert description  # it matches nothing, too
-            at = description.end()
-        yield address.rstrip(",")

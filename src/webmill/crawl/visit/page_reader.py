@@ -198,9 +198,10 @@ class PageReader:
 
     def _resources_of_file(self, fetched: FetchedResponse, item: ClaimedUrl) -> list[PageResource]:
         """Return the resources of a style sheet or a module."""
-        media_type = media_type_of(content_type_of(fetched))
+        content_type = content_type_of(fetched)
+        media_type = media_type_of(content_type)
         if self._rules.page_resources and media_type == STYLE_SHEET:
-            return read_sheet_resources(fetched.payload, url=item.url)
+            return read_sheet_resources(fetched.payload, url=item.url, content_type=content_type)
         is_module = media_type in SCRIPTS and item.resource_share
         if self._rules.page_resources and is_module:
             return read_module_resources(fetched.payload, url=item.url)

@@ -13,7 +13,8 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from webmill.errors import BadInput
-from webmill.formats.encodings import NOT_ASCII, lookup_encoding
+from webmill.formats.css import decode_sheet, find_sheet_encoding
+from webmill.formats.encodings import ASCII_WITHIN, NOT_ASCII
 from webmill.formats.html.charset import decode_page
 from webmill.pipeline.capture_reader import CaptureReader
 from webmill.serve.captures.address import CaptureAddress, web_address
@@ -124,7 +125,7 @@ def _rewrite(archived: CaptureReader, links: LinkRewriter, *, first: str) -> tup
     if kind in (*HTML, CSS) and rest is None:
         try:
             if kind == CSS:
-                held = _rewrite_sheet(held, links, label)
+                held, label = _rewrite_sheet(held, links, label)
             else:
                 held, label = _rewrite_page(held, archived, links, first=first)
             return iter((held,)), _type(kind, label)
@@ -147,11 +148,12 @@ def _rewrite_page(held: bytes, archived: CaptureReader, links: LinkRewriter, *, 
     return page.encode("latin-1"), decoded.encoding
 
 
-def _rewrite_sheet(held: bytes, links: LinkRewriter, label: str | None) -> bytes:
-    encoding = (label and lookup_encoding(label)) or "utf-8"
-    if encoding in NOT_ASCII:
-        return held
-    return rewrite_css(held.decode("latin-1"), links, encoding=PageEncoding(encoding)).encode("latin-1")
+def _rewrite_sheet(held: bytes, links: LinkRewriter, label: str | None) -> tuple[bytes, str | None]:
+    encoding = find_sheet_encoding(held, label=label)
+    links = msgspec.structs.replace(links, encoding=encoding)
+    if encoding in NOT_ASCII or encoding in ASCII_WITHIN:
+        return rewrite_css(decode_sheet(held, encoding), links).encode("utf-8", "replace"), "utf-8"
+    return rewrite_css(held.decode("latin-1"), links, encoding=PageEncoding(encoding)).encode("latin-1"), label
 
 
 def _kept_headers(archived: CaptureReader, links: LinkRewriter) -> HeaderPairs:

@@ -9,6 +9,7 @@ import msgspec
 
 from webmill.errors import BadInput
 from webmill.formats.encodings import decode_as
+from webmill.formats.html.srcset import read_srcset
 from webmill.formats.url.normalise import join
 from webmill.formats.url.query_encoding import encode_query
 from webmill.serve.captures.address import web_address
@@ -16,8 +17,6 @@ from webmill.serve.captures.address import web_address
 SPACE = "\t\n\f\r "
 _FRAGMENT = "!#$%&()*+,-./:;=?@[]^_{|}~"
 _REFRESH = re.compile(r"\s*+([0-9.]++)\s*+[;,]?\s*+(?:url\s*+=\s*+)?+(['\"]?)(.*)", re.IGNORECASE | re.DOTALL)
-_BETWEEN = f"{SPACE},"
-_CANDIDATE = re.compile(rf"([{_BETWEEN}]*+)([^{SPACE}]++)([^,]*+)")
 
 
 class RewriteBudget:
@@ -63,20 +62,13 @@ class LinkRewriter(msgspec.Struct, frozen=True):
             return self
 
     def rewrite_srcset(self, value: str) -> str:
-        """Rewrite a `srcset`: URLs with sizes, separated by commas. A URL may contain commas but not end in one."""
-        stripped = value.rstrip(_BETWEEN)  # otherwise the regex would try every comma of a long row
-        return _CANDIDATE.sub(self._candidate, stripped) + value[len(stripped) :]
-
-    def _candidate(self, found: re.Match[str]) -> str:
-        before, url, size = found.groups()
-        bare = url.rstrip(",")
-        there = self.rewrite(bare) or bare
-        # What follows a URL that ends in a comma is the next candidate.
-        return (
-            f"{before}{there}{url[len(bare) :]}{size}"
-            if bare == url
-            else f"{before}{there},{self.rewrite_srcset(size)}"
-        )
+        """Rewrite the URLs of a `srcset`."""
+        out: list[str] = []
+        done = 0
+        for start, end in read_srcset(value):
+            out += value[done:start], self.rewrite(value[start:end]) or value[start:end]
+            done = end
+        return "".join((*out, value[done:]))
 
     def rewrite_refresh(self, value: str) -> str | None:
         """Rewrite `5; url=there` of a meta element or header."""

@@ -11,6 +11,7 @@ import html
 import re
 
 from webmill.crawl.page.tags import RAW, end_of_raw
+from webmill.formats.encodings import ASCII_WITHIN, encode_as
 from webmill.formats.html.entities import decode_attribute
 from webmill.serve.replay.links import LinkRewriter, PageEncoding
 from webmill.serve.replay.rewrite_css import rewrite_css
@@ -102,8 +103,18 @@ class _HtmlRewriter:
             return at
         stop = end_of_raw(self._page, name, at)
         if name == "style":
-            self._replace(at, stop, rewrite_css(self._page[at:stop], self._links, encoding=self._encoding))
+            self._replace(at, stop, self._style(self._page[at:stop]))
         return stop
+
+    def _style(self, sheet: str) -> str:
+        encoding = self._encoding.encoding
+        if encoding in ASCII_WITHIN and not sheet.isascii():  # a backslash may be half of a character
+            try:
+                text = rewrite_css(self._encoding.decode(sheet), self._links)
+                return encode_as(text, encoding).decode("latin-1")
+            except UnicodeError:
+                pass  # invalid bytes, which stay as they are
+        return rewrite_css(sheet, self._links, encoding=self._encoding)
 
     # --- attributes -------------------------------------------------------------------------------------------------
 
