@@ -234,8 +234,8 @@ def filled(root: Path) -> Path:
     """Two shards with something in each place, and a letter on its way."""
     place = crawl_frontier(root, crawl_backends(), frontier_backend(), name=root.name)
     atomic.make_folder(place.folder)
-    load_or_create_layout(place.options.folder, 2)
-    atomic.write_bytes(place.options.folder.seeds, b"http://www.d0.test/\n")
+    load_or_create_layout(place.paths, 2)
+    atomic.write_bytes(place.paths.seeds, b"http://www.d0.test/\n")
     links = [Link(f"http://www.d{number % 20}.test/{number}", depth=number % 3) for number in range(100)]
     commands.add_urls(place, links)
     commands.exclude_domains(place, ["d7.test"])
@@ -256,8 +256,8 @@ def contents(root: Path) -> dict[str, Any]:
             "waiting": sorted(link.url for one in shards for link in one.waiting()),
             "visited": sorted(visit.url for one in shards for visit in one.visits()),
             "excluded": sorted(name for one in shards for name in one.excluded()),
-            "letters": [list(place.backend.read_messages(place.options.folder.inbox(shard))) for shard in range(2)],
-            "seeds": place.options.folder.seeds.read_bytes(),
+            "letters": [list(place.backend.read_messages(place.paths.inbox(shard))) for shard in range(2)],
+            "seeds": place.paths.seeds.read_bytes(),
         }
 
 

@@ -51,9 +51,9 @@ class Player:
     """A shard that does one thing at a time, when it is told to."""
 
     def __init__(self, place: CrawlFrontier, shard: int) -> None:
-        self.frontier = LocalFrontier(place.options.folder.shard(shard))
-        boxes = [place.options.folder.inbox(number) for number in range(2)]
-        self.messages = ShardMessages(boxes, shard, open_inbox=place.options.backends.open_inbox)
+        self.frontier = LocalFrontier(place.paths.shard(shard))
+        boxes = [place.paths.inbox(number) for number in range(2)]
+        self.messages = ShardMessages(boxes, shard, open_inbox=place.backends.open_inbox)
 
     def visit(self, url: str) -> None:
         turns = self.frontier.claim(ClaimRequest(turns=1, urls_per_turn=1, now=NOW, lease=60.0, hold=0.0))
@@ -80,7 +80,7 @@ class Player:
 def place(tmp_path: Path) -> Iterator[CrawlFrontier]:
     found = crawl_frontier(tmp_path / "crawl", crawl_backends(), frontier_backend())
     atomic.make_folder(found.folder)
-    load_or_create_layout(found.options.folder, 2)
+    load_or_create_layout(found.paths, 2)
     with exclusive(found.folder, "crawl", doing="crawling"):  # it runs
         yield found
 
@@ -183,7 +183,7 @@ def test_a_copy_that_cannot_be_made_is_told_with_the_reason(place: CrawlFrontier
 def test_a_crawl_that_ends_meanwhile_is_copied_all_the_same(tmp_path: Path) -> None:
     place = crawl_frontier(tmp_path / "crawl", crawl_backends(), frontier_backend())
     atomic.make_folder(place.folder)
-    load_or_create_layout(place.options.folder, 2)
+    load_or_create_layout(place.paths, 2)
     with exclusive(place.folder, "crawl", doing="crawling"):
         players = [Player(place, 0), Player(place, 1)]
         copying = Copying(place)

@@ -119,7 +119,7 @@ def begin(root: Path, redis_url: str, name: str) -> None:
     backend = frontier_backend(redis_url, name=name)
     place = crawl_frontier(root, crawl_backends(redis_url, name=name), backend, name=name)
     atomic.make_folder(place.folder)
-    backend.settle_layout(place.options, SHARDS)
+    backend.settle_layout(place.paths, SHARDS)
     atomic.write_bytes(place.folder / "flags.json", msgspec.json.encode({"name": name}))
     backend.close()
 

@@ -40,14 +40,3 @@ class CrawlArchive(Protocol):
     def finish(self) -> None:
         """Repair what processes that died left open, and list the finished files."""
         ...
-
-
-class NoArchive:
-    """For those who only look after a frontier."""
-
-    def open_writer(self, *, stem: str, now: Callable[[], datetime]) -> CaptureWriter:
-        raise AssertionError(f"nothing is archived here: {stem} at {now()}")
-
-    def recover(self) -> None: ...
-
-    def finish(self) -> None: ...

@@ -26,7 +26,7 @@ SETTINGS = ("crawl", "http.contact", "metrics.port")  # what the command and the
 
 
 class WarcArchive:
-    """The WARC files of a crawl, in a segment of its own. `repairs` lists the files that were repaired."""
+    """The WARC files of a crawl, in a segment of its own. `repairs` gets the files that were repaired."""
 
     def __init__(
         self,
@@ -36,12 +36,13 @@ class WarcArchive:
         max_bytes: int,
         languages: bool,
         segment: str = "",
+        repairs: list[Repair] | None = None,
     ) -> None:
         """Without a `segment` the time of now names it."""
         self._collection, self._operator = collection, operator
         self._segment = segment or datetime.now(UTC).strftime("%Y%m%d%H%M%S")
         self._max_bytes, self._languages = max_bytes, languages
-        self.repairs: list[Repair] = []
+        self._repairs = [] if repairs is None else repairs
 
     def open_writer(self, *, stem: str, now: Callable[[], datetime]) -> WarcWriter:
         return WarcWriter(
@@ -55,7 +56,7 @@ class WarcArchive:
         )
 
     def recover(self) -> None:
-        self.repairs += recover(self._collection)
+        self._repairs += recover(self._collection)
 
     def finish(self) -> None:
         self.recover()
@@ -82,27 +83,24 @@ def crawl_archive(
 
     `forget` names settings that the crawl stored and that do not count any more.
     """
-    archives: list[WarcArchive] = []
-    watcher = remembering(root, watcher or CrawlWatcher())
+    repairs: list[Repair] = []
 
     def open_archive(collection: collections.Collection, settings: Settings) -> WarcArchive:
-        archives.append(
-            WarcArchive(
-                collection,
-                operator=settings.http.contact or "",
-                max_bytes=settings.crawl.file_size,
-                languages=settings.crawl.languages,
-            )
+        return WarcArchive(
+            collection,
+            operator=settings.http.contact or "",
+            max_bytes=settings.crawl.file_size,
+            languages=settings.crawl.languages,
+            repairs=repairs,
         )
-        return archives[-1]
 
+    watcher = remembering(root, watcher or CrawlWatcher())
     try:
         report = run_in_collection(
             root, seeds, sources=sources, open_archive=open_archive, watcher=watcher, forget=forget
         )
     except NoSeeds as error:
         raise NoSeeds(f"{error}: {describe_rejected(seeds.rejected) or 'there is none'}") from None
-    repairs = [repair for archive in archives for repair in archive.repairs]
     values = msgspec.structs.asdict(report)
     return CrawlReport(collection=str(root), repairs=repairs, rejected=seeds.rejected, **values)
 

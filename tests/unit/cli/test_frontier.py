@@ -31,7 +31,7 @@ def place(tmp_path: Path) -> CrawlFrontier:
     """A crawl of two processes that has visited one page."""
     found = crawl_frontier(tmp_path / "news", crawl_backends(), frontier_backend())
     atomic.make_folder(found.folder)
-    load_or_create_layout(found.options.folder, 2)
+    load_or_create_layout(found.paths, 2)
     assert shard_of("http://a.test/", 2) == 1
     with found.frontiers() as shards:
         shards[1].commit(FrontierUpdate(links=[Link("http://a.test/"), Link("http://a.test/2", depth=1)]), now=NOW)
@@ -56,9 +56,9 @@ def letters(place: CrawlFrontier) -> list[object]:
     found: list[object] = []
     for shard in range(2):
         mail = ShardMessages(
-            [place.options.folder.inbox(number) for number in range(2)],
+            [place.paths.inbox(number) for number in range(2)],
             shard,
-            open_inbox=place.options.backends.open_inbox,
+            open_inbox=place.backends.open_inbox,
         )
         found += [*sorted(mail.receive_links(), key=lambda link: link.url), *mail.received_commands()]
         mail.close()

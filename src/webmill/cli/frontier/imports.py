@@ -102,7 +102,7 @@ def import_postgres(
 
 def keep_settings(place: CrawlFrontier, frontier: str | None) -> None:
     """Save the name and the frontier, so that `webmill crawl DIR` needs no flags for them."""
-    kept = {**read_stored(place.folder), "name": place.options.folder.collection.name}
+    kept = {**read_stored(place.folder), "name": place.paths.collection.name}
     store(kept | ({"frontier": frontier} if frontier else {}), place.folder)
 
 

@@ -50,18 +50,17 @@ def open_imports(
 
     A half imported crawl cannot be crawled: it has no list of seeds before all is imported.
     """
-    options = place.options
-    atomic.make_folder(options.folder.path)
+    atomic.make_folder(place.paths.path)
     with place.exclusively(doing="importing"):
-        place.backend.settle_layout(options, processes)
+        place.backend.settle_layout(place.paths, processes)
         with place.frontiers() as frontiers, place.host_schedule() as gates:
             clock = crawl_clock(gates, frontiers)
             waiting = WaitingRows(priority=priority, clock=clock)
             readings = VisitedRows(clock=clock), waiting, DomainRows(gates, clock=clock)
-            rejected = options.folder.collection.rejected
+            rejected = place.paths.collection.rejected
             yield [TableImport(one, database, frontiers, rejected=rejected, again=again) for one in readings]
-        if not options.folder.seeds.exists():
-            atomic.write_bytes(options.folder.seeds, b"")
+        if not place.paths.seeds.exists():
+            atomic.write_bytes(place.paths.seeds, b"")
 
 
 class ShardBatch(msgspec.Struct):

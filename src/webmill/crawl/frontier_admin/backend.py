@@ -11,7 +11,7 @@ import msgspec
 
 from webmill.crawl.backends import open_cluster
 from webmill.crawl.frontier.base import FrontierStats
-from webmill.crawl.options import CrawlOptions
+from webmill.crawl.layout import CrawlFolder
 
 
 class ShardOverview(msgspec.Struct, frozen=True):
@@ -37,15 +37,15 @@ class FrontierBackend(Protocol):
         """Tell whether nodes use the crawl that do not hold the lock of this folder."""
         ...
 
-    def settle_layout(self, options: CrawlOptions, shards: int | None) -> None:
+    def settle_layout(self, paths: CrawlFolder, shards: int | None) -> None:
         """Decide how many shards there are, for life, where that is not decided yet."""
         ...
 
-    def save_shared(self, options: CrawlOptions, shards: int, folder: Path) -> None:
+    def save_shared(self, paths: CrawlFolder, shards: int, folder: Path) -> None:
         """Copy what shards share. After the shards and their messages: it may be newer, never older."""
         ...
 
-    def restore_guard(self, options: CrawlOptions) -> AbstractContextManager[None]:
+    def restore_guard(self) -> AbstractContextManager[None]:
         """Guard all of a restore. Conflict when there is such a crawl already."""
         ...
 
@@ -53,7 +53,7 @@ class FrontierBackend(Protocol):
         """Make the copy of a shard the shard of that folder."""
         ...
 
-    def load_shared(self, options: CrawlOptions, shards: int, *, saved: Path, draft: Path) -> None:
+    def load_shared(self, paths: CrawlFolder, shards: int, *, saved: Path, draft: Path) -> None:
         """Restore what `save_shared` has copied, while the crawl's folder is still called `draft`."""
         ...
 

@@ -95,9 +95,9 @@ def restore(crawl: CrawlFrontier, source: Storage, *, frontier: str | None = Non
             fetch_file(source, name, file, fetched / name)
             done += file.size
             yield BackupProgress(done, manifest.size)
-        with crawl.backend.restore_guard(crawl.options), create_folder(crawl.folder) as draft:
+        with crawl.backend.restore_guard(), create_folder(crawl.folder) as draft:
             restore_shards(crawl, manifest.layout, fetched, draft)
-            rename_crawl(draft, manifest.layout, name=crawl.options.folder.collection.name, frontier=frontier)
+            rename_crawl(draft, manifest.layout, name=crawl.paths.collection.name, frontier=frontier)
     finally:
         remove_folder(fetched)
 
@@ -137,16 +137,15 @@ def fetch_file(source: Storage, name: str, expected: FileChecksum, path: Path) -
 
 
 def restore_shards(crawl: CrawlFrontier, layout: CrawlLayout, fetched: Path, draft: Path) -> None:
-    options = crawl.options
     for shard in range(layout.shards):
-        crawl.backend.restore_shard(shard_copy(fetched, shard), draft / options.folder.shard(shard).name)
+        crawl.backend.restore_shard(shard_copy(fetched, shard), draft / crawl.paths.shard(shard).name)
         messages = messages_file(fetched, shard)
         if messages.exists():
-            inbox = options.backends.open_inbox(draft / options.folder.inbox(shard).name)
+            inbox = crawl.backends.open_inbox(draft / crawl.paths.inbox(shard).name)
             for message in read_frames(messages):
                 inbox.publish([message])
             inbox.close()
-    crawl.backend.load_shared(options, layout.shards, saved=fetched, draft=draft)
+    crawl.backend.load_shared(crawl.paths, layout.shards, saved=fetched, draft=draft)
     for name in SMALL_FILES:
         if (fetched / name).exists():
             shutil.copyfile(fetched / name, draft / name)

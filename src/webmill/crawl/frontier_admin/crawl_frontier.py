@@ -9,11 +9,10 @@ from pathlib import Path
 import msgspec
 
 from webmill.collection import Collection
-from webmill.crawl.archive import NoArchive
 from webmill.crawl.frontier.base import Frontier
 from webmill.crawl.frontier_admin.backend import FrontierBackend
 from webmill.crawl.layout import CrawlFolder, decode_layout
-from webmill.crawl.options import CrawlBackends, CrawlOptions, Politeness
+from webmill.crawl.options import CrawlBackends
 from webmill.crawl.scheduler.inbox import ShardInbox
 from webmill.errors import Conflict, Misconfigured, NotFound
 from webmill.infra.clock import Anchor, SteadyClock
@@ -24,16 +23,17 @@ LOCK_WAIT = 0.3  # seconds, to find out whether a crawl runs
 
 
 class CrawlFrontier(msgspec.Struct, frozen=True):
-    options: CrawlOptions
+    paths: CrawlFolder
+    backends: CrawlBackends
     backend: FrontierBackend
 
     @property
     def folder(self) -> Path:
-        return self.options.folder.path
+        return self.paths.path
 
     @property
     def root(self) -> Path:
-        return self.options.folder.collection.root
+        return self.paths.collection.root
 
     def shards(self) -> int:
         path = self.folder / "crawl.json"
@@ -68,7 +68,7 @@ class CrawlFrontier(msgspec.Struct, frozen=True):
     @contextmanager
     def frontier(self, shard: int) -> Iterator[Frontier]:
         """Open the frontier of a shard. Only for one who holds the lock."""
-        frontier = self.options.backends.open_frontier(self.options.folder.shard(shard))
+        frontier = self.backends.open_frontier(self.paths.shard(shard))
         try:
             yield frontier
         finally:
@@ -81,7 +81,7 @@ class CrawlFrontier(msgspec.Struct, frozen=True):
 
     @contextmanager
     def host_schedule(self) -> Iterator[HostSchedule]:
-        schedule = self.options.backends.open_host_schedule(self.options.folder.host_schedule)
+        schedule = self.backends.open_host_schedule(self.paths.host_schedule)
         try:
             yield schedule
         finally:
@@ -89,7 +89,7 @@ class CrawlFrontier(msgspec.Struct, frozen=True):
 
     @contextmanager
     def inbox(self, shard: int) -> Iterator[ShardInbox]:
-        inbox = self.options.backends.open_inbox(self.options.folder.inbox(shard))
+        inbox = self.backends.open_inbox(self.paths.inbox(shard))
         try:
             yield inbox
         finally:
@@ -97,14 +97,9 @@ class CrawlFrontier(msgspec.Struct, frozen=True):
 
 
 def crawl_frontier(root: Path, backends: CrawlBackends, tools: FrontierBackend, *, name: str = "") -> CrawlFrontier:
-    """Return the frontier of the crawl in `root`, with as much of its options as its files need."""
+    """Return the frontier of the crawl in `root`."""
     collection = Collection(root, name or root.name or "crawl")
-    return CrawlFrontier(
-        CrawlOptions(
-            folder=CrawlFolder(collection), archive=NoArchive(), backends=backends, politeness=Politeness(user_agent="")
-        ),
-        tools,
-    )
+    return CrawlFrontier(CrawlFolder(collection), backends, tools)
 
 
 def crawl_clock(schedule: HostSchedule, frontiers: Iterable[Frontier]) -> SteadyClock:

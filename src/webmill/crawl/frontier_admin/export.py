@@ -46,13 +46,13 @@ def _read_shards(crawl: CrawlFrontier, read: Callable[[Frontier], Iterator[Row]]
                     yield from read(frontier)
             return
     if crawl.backend.is_shared:
-        name = crawl.options.folder.collection.name
+        name = crawl.paths.collection.name
         raise Conflict(f"nodes are crawling {name}: stop them all, or export from a restored backup")
     with copy_frontier(crawl) as folder:
         for shard in shards:
             opened = folder / f"open-{shard:02d}"
             crawl.backend.restore_shard(shard_copy(folder, shard), opened)
-            frontier = crawl.options.backends.open_frontier(opened)
+            frontier = crawl.backends.open_frontier(opened)
             try:
                 yield from read(frontier)
             finally:

@@ -165,7 +165,7 @@ def copy_messages(
     """Copy the messages of a shard, but commands to make a copy: they are this crawl's alone, and ours may be there."""
 
     def messages() -> Iterator[bytes]:
-        for message in crawl.backend.read_messages(crawl.options.folder.inbox(shard)):
+        for message in crawl.backend.read_messages(crawl.paths.inbox(shard)):
             on_each()
             if not isinstance(_message.decode(message), BackUpFrontier):
                 yield message
@@ -175,7 +175,7 @@ def copy_messages(
 
 
 def copy_rest(crawl: CrawlFrontier, folder: Path) -> None:
-    crawl.backend.save_shared(crawl.options, crawl.shards(), folder)
+    crawl.backend.save_shared(crawl.paths, crawl.shards(), folder)
     for name in SMALL_FILES:
         if (crawl.folder / name).exists():
             atomic.write_bytes(folder / name, (crawl.folder / name).read_bytes())

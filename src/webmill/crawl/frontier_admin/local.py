@@ -10,8 +10,7 @@ from pathlib import Path
 from webmill.crawl.frontier.local import restore
 from webmill.crawl.frontier.sqlite_state import SqliteState
 from webmill.crawl.frontier_admin.backend import ShardOverview
-from webmill.crawl.layout import load_or_create_layout
-from webmill.crawl.options import CrawlOptions
+from webmill.crawl.layout import CrawlFolder, load_or_create_layout
 from webmill.crawl.scheduler import budgets as quota
 from webmill.errors import NotFound
 from webmill.infra.host_schedule import sqlite_schedule as gates
@@ -47,27 +46,25 @@ class LocalFrontierBackend:
     def is_used_elsewhere(self) -> bool:
         return False
 
-    def settle_layout(self, options: CrawlOptions, shards: int | None) -> None:
-        load_or_create_layout(options.folder, shards)
+    def settle_layout(self, paths: CrawlFolder, shards: int | None) -> None:
+        load_or_create_layout(paths, shards)
 
-    def save_shared(self, options: CrawlOptions, shards: int, folder: Path) -> None:
+    def save_shared(self, paths: CrawlFolder, shards: int, folder: Path) -> None:
         for shard in range(shards):
-            copy_database(options.folder.shard(shard) / QUOTA, budget_file(folder, shard), quota.SCHEMA)
-        copy_database(options.folder.host_schedule, folder / options.folder.host_schedule.name, gates.SCHEMA)
+            copy_database(paths.shard(shard) / QUOTA, budget_file(folder, shard), quota.SCHEMA)
+        copy_database(paths.host_schedule, folder / paths.host_schedule.name, gates.SCHEMA)
 
-    def restore_guard(self, options: CrawlOptions) -> AbstractContextManager[None]:  # noqa: ARG002 - the folder is the proof
+    def restore_guard(self) -> AbstractContextManager[None]:  # the folder is the proof
         return nullcontext()
 
     def restore_shard(self, source: Path, folder: Path) -> None:
         restore(source, folder)
 
-    def load_shared(self, options: CrawlOptions, shards: int, *, saved: Path, draft: Path) -> None:
-        pairs = [
-            (budget_file(saved, shard), draft / options.folder.shard(shard).name / QUOTA) for shard in range(shards)
-        ]
+    def load_shared(self, paths: CrawlFolder, shards: int, *, saved: Path, draft: Path) -> None:
+        pairs = [(budget_file(saved, shard), draft / paths.shard(shard).name / QUOTA) for shard in range(shards)]
         for source, target in [
             *pairs,
-            (saved / options.folder.host_schedule.name, draft / options.folder.host_schedule.name),
+            (saved / paths.host_schedule.name, draft / paths.host_schedule.name),
         ]:
             if source.exists():
                 shutil.copyfile(source, target)

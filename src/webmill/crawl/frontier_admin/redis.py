@@ -17,8 +17,7 @@ from webmill.crawl.frontier.redis.owner import RESTORING, key_prefix, read_meta
 from webmill.crawl.frontier.redis.server import as_pairs
 from webmill.crawl.frontier.redis.state import RedisState
 from webmill.crawl.frontier_admin.backend import ShardOverview
-from webmill.crawl.layout import read_seeds
-from webmill.crawl.options import CrawlOptions
+from webmill.crawl.layout import CrawlFolder, read_seeds
 from webmill.errors import Conflict, NotFound
 from webmill.infra import atomic
 
@@ -55,24 +54,24 @@ class RedisFrontierBackend:
     def is_used_elsewhere(self) -> bool:
         return self._cluster.has_living_nodes()
 
-    def settle_layout(self, options: CrawlOptions, shards: int | None) -> None:
-        count = load_or_create_cluster_layout(options.folder, self._cluster, shards)
-        self._claim_shards(count, read_folder_id(options.folder.path))
+    def settle_layout(self, paths: CrawlFolder, shards: int | None) -> None:
+        count = load_or_create_cluster_layout(paths, self._cluster, shards)
+        self._claim_shards(count, read_folder_id(paths.path))
 
     def _claim_shards(self, shards: int, place: str) -> None:
         """Note that the files of the shards are here: no node is to begin with others elsewhere."""
         self._server.ask_all(("HSETNX", self._prefix + "homes", shard, place) for shard in range(shards))
 
-    def save_shared(self, options: CrawlOptions, shards: int, folder: Path) -> None:
+    def save_shared(self, paths: CrawlFolder, shards: int, folder: Path) -> None:
         """Copy flags and budgets of the crawl. The times of domains are in the shards; those of hosts pass."""
-        write_frames(folder / SHARED, map(msgspec.msgpack.encode, self._read_shared(options, shards)))
+        write_frames(folder / SHARED, map(msgspec.msgpack.encode, self._read_shared(paths, shards)))
 
-    def _read_shared(self, options: CrawlOptions, shards: int) -> Iterator[tuple[str, list[bytes]]]:
+    def _read_shared(self, paths: CrawlFolder, shards: int) -> Iterator[tuple[str, list[bytes]]]:
         flags = self._server.ask("GET", self._prefix + "flags")
         if flags:
             yield "flags", [flags]
         for shard in range(shards):
-            name, cursor = f"quota:{options.folder.shard(shard).name}", 0
+            name, cursor = f"quota:{paths.shard(shard).name}", 0
             while True:
                 cursor, page = self._server.ask("HSCAN", self._prefix + name, cursor, "COUNT", PAGE)
                 yield name, [part for pair in as_pairs(page) for part in pair]
@@ -80,7 +79,7 @@ class RedisFrontierBackend:
                     break
 
     @contextmanager
-    def restore_guard(self, options: CrawlOptions) -> Iterator[None]:  # noqa: ARG002 - the name is the cluster's
+    def restore_guard(self) -> Iterator[None]:
         """Refuse to restore over another crawl. A restore that was cut short has left its sign, and may begin anew."""
         sign = self._prefix + "restoring"
         if self._server.ask("EXISTS", self._prefix + "layout") and not self._server.ask("EXISTS", sign):
@@ -97,14 +96,14 @@ class RedisFrontierBackend:
         self._server.ask("DEL", f"{self._prefix}mail-{folder.name.removeprefix('shard-')}")
         restore(self._url, source, folder, prefix=name)
 
-    def load_shared(self, options: CrawlOptions, shards: int, *, saved: Path, draft: Path) -> None:
+    def load_shared(self, paths: CrawlFolder, shards: int, *, saved: Path, draft: Path) -> None:
         for frame in read_frames(saved / SHARED):
             name, parts = _pair.decode(frame)
             if name == "flags":
                 self._server.ask("SET", self._prefix + name, parts[0])
             elif parts:
                 self._server.ask("HSET", self._prefix + name, *parts)
-        seeds = saved / options.folder.seeds.name
+        seeds = saved / paths.seeds.name
         if seeds.exists():
             self._cluster.add_seeds(read_seeds(seeds))
         self._cluster.layout(shards, default=shards)

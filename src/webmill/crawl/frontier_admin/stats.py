@@ -28,7 +28,7 @@ class ShardStats(msgspec.Struct, frozen=True, kw_only=True):
 
 def read_stats(crawl: CrawlFrontier, *, now: float) -> Iterator[ShardStats]:
     for shard in range(crawl.shards()):
-        folder = crawl.options.folder.shard(shard)
+        folder = crawl.paths.shard(shard)
         try:
             overview = crawl.backend.read_overview(folder)
         except NotFound:  # the crawl has not begun
