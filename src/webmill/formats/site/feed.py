@@ -16,13 +16,13 @@ import re
 from base64 import b64decode
 from collections.abc import Mapping
 from html import escape
-from xml.parsers import expat
 
 import msgspec
 
 from webmill.errors import BadInput
 from webmill.formats.html.entities import decode_text
 from webmill.formats.html.page import MAX_PAGE, read_html_text
+from webmill.formats.site.xml_reader import ReadingStopped, XmlReader, refuse_entities
 
 MAX_ENTRIES = 10_000
 MAX_DEPTH = 64
@@ -131,32 +131,17 @@ def _read_json(text: str) -> Feed:
 # --- XML ---
 
 
-class _FeedLimitReached(Exception):
-    """Stops the parser; the flaw says why."""
-
-
 def _read_xml(text: str) -> Feed:
-    reader = _FeedXmlParser()
+    handler = _FeedHandler()
     data = _NO_XML.sub(" ", text.lstrip("\ufeff\0\t\r\n ")).encode("utf-8", "replace")
-    try:
-        # In one call: expat scans an unfinished token again for every piece.
-        reader.parser.Parse(data, True)
-    except _FeedLimitReached:
-        pass
-    except expat.ExpatError as error:
-        if not reader.began:
-            raise BadInput(f"not XML: {error}", reason="not_feed") from None
-        reader.flaw = "bad_xml"
-    return reader.feed()
+    flaw = handler.xml.read(data, reason="not_feed")
+    return handler.feed(flaw)
 
 
-class _FeedXmlParser:
-    """Handles the events of expat. The content of a field is collected as HTML, and parsed at its end."""
+class _FeedHandler:
+    """The content of a field is collected as HTML, and parsed at its end."""
 
     def __init__(self) -> None:
-        self.began = False
-        self.flaw = ""
-        self._open: list[str] = []  # names of the open elements, without prefixes
         self._prefixes = set(_PREFIXES)
         self._head: dict[str, str] = {}
         self._entry: dict[str, str] = {}
@@ -168,19 +153,13 @@ class _FeedXmlParser:
         self._is_atom = False
         self._is_html = True  # the text of the field is itself HTML
         self._is_base64 = False
-        self.parser = expat.ParserCreate("utf-8")
-        self.parser.buffer_text = True
+        self.xml = XmlReader(self, max_depth=MAX_DEPTH)
         # Pretend that there is an external document type (not read): unknown entities are then reported, not errors.
-        self.parser.UseForeignDTD(True)
-        self.parser.ExternalEntityRefHandler = lambda *_: 1
-        self.parser.SkippedEntityHandler = self._entity
-        self.parser.StartDoctypeDeclHandler = self._doctype
-        self.parser.EntityDeclHandler = self._refuse
-        self.parser.StartElementHandler = self._start
-        self.parser.EndElementHandler = self._end
-        self.parser.CharacterDataHandler = self._characters
+        self.xml.parser.UseForeignDTD(True)
+        self.xml.parser.ExternalEntityRefHandler = lambda *_: 1
+        self.xml.parser.SkippedEntityHandler = self._entity
 
-    def feed(self) -> Feed:
+    def feed(self, flaw: str) -> Feed:
         head = self._head
         return Feed(
             title=_line(head.get("title", "")),
@@ -188,49 +167,35 @@ class _FeedXmlParser:
             url=head.get("link", ""),
             language=head.get("language", "")[:64],
             entries=tuple(self._entries),
-            flaw=self.flaw,
+            flaw=flaw,
         )
 
-    def _doctype(self, name: str, system: str | None, public: str | None, has_subset: int) -> None:  # noqa: ARG002
+    def doctype(self, name: str, system: str | None, public: str | None, has_subset: int) -> None:  # noqa: ARG002
         if has_subset:
-            self._refuse()
+            refuse_entities()
 
-    def _refuse(self, *_: object) -> None:
-        raise BadInput("the feed declares entities or a document type of its own", reason="xml_entities")
-
-    def _stop(self, flaw: str) -> None:
-        self.flaw = flaw
-        raise _FeedLimitReached
-
-    def _start(self, name: str, attributes: Mapping[str, str]) -> None:
-        prefix, _, name = name.lower().rpartition(":")
-        if not self._open:
-            self._begin(name, prefix, attributes)
-        around = self._open[-1] if self._open else ""
-        self._open.append(name)
-        if len(self._open) > MAX_DEPTH:
-            self._stop("too_deep")
-        if self._field:
-            self._html.append(f"<{name}>")
-        elif name in _ENTRIES:
-            self._entry = {}
-        elif prefix in self._prefixes:
-            in_entry = around in _ENTRIES
-            fields = _ENTRY_FIELDS if in_entry else _HEAD_FIELDS if around in _HEADS else {}
-            self._into = self._entry if in_entry else self._head
-            self._enter(fields.get(name, ""), attributes)
-
-    def _begin(self, root: str, prefix: str, attributes: Mapping[str, str]) -> None:
+    def begin(self, root: str, prefix: str, attributes: dict[str, str]) -> None:
         if root not in _ROOTS:
             raise BadInput(f"the root element is <{root[:40]}>, which is not a feed", reason="not_feed")
-        self.began = True
         self._prefixes.add(prefix)
         self._is_atom = root == "feed"
         if language := attributes.get("xml:lang", "").strip():
             self._head["language"] = language
 
+    def start(self, name: str, prefix: str, attributes: dict[str, str]) -> None:
+        if self._field:
+            self._html.append(f"<{name}>")
+        elif name in _ENTRIES:
+            self._entry = {}
+        elif prefix in self._prefixes:
+            parent = self.xml.parent
+            in_entry = parent in _ENTRIES
+            fields = _ENTRY_FIELDS if in_entry else _HEAD_FIELDS if parent in _HEADS else {}
+            self._into = self._entry if in_entry else self._head
+            self._enter(fields.get(name, ""), attributes)
+
     def _enter(self, field: str, attributes: Mapping[str, str]) -> None:
-        self._field, self._depth, self._html = field, len(self._open), []
+        self._field, self._depth, self._html = field, self.xml.depth, []
         kind = attributes.get("type", "text" if self._is_atom else "html").partition(";")[0].strip().lower()
         self._is_html = kind in ("html", "text/html")
         self._is_base64 = attributes.get("mode", "") == "base64" or (  # Atom 0.3
@@ -241,18 +206,17 @@ class _FeedXmlParser:
         if field == "link" and attributes.get("rel", "alternate") == "alternate":
             self._keep("link", attributes.get("href", "").strip())
 
-    def _characters(self, text: str) -> None:
+    def characters(self, text: str) -> None:
         if self._field:
             self._html.append(text if self._is_html or self._field in _PLAIN_FIELDS else escape(text))
 
     def _entity(self, name: str, is_parameter: bool) -> None:  # noqa: FBT001 - the signature of expat
         if not is_parameter:
-            self._characters(decode_text(f"&{name};"))
+            self.characters(decode_text(f"&{name};"))
 
-    def _end(self, _: str) -> None:
-        depth, name = len(self._open), self._open.pop()
+    def end(self, name: str) -> None:
         if self._field:
-            if depth > self._depth:
+            if self.xml.depth > self._depth:
                 self._html.append(f"</{name}>")
                 return
             value = "".join(self._html).strip()
@@ -277,7 +241,7 @@ class _FeedXmlParser:
 
     def _add(self, fields: dict[str, str]) -> None:
         if len(self._entries) >= MAX_ENTRIES:
-            self._stop("too_many_entries")
+            raise ReadingStopped("too_many_entries")
         text = _text(fields.get("content") or fields.get("summary", ""))
         entry = FeedEntry(_line(fields.get("title", "")), fields.get("link") or _permalink(fields), text)
         if entry.title or entry.text or entry.url:

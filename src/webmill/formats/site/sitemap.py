@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from xml.parsers import expat
 
 import msgspec
 
@@ -24,6 +23,7 @@ from webmill.errors import BadInput
 from webmill.formats.compression import content_coding
 from webmill.formats.encodings import decode_as, lookup_encoding
 from webmill.formats.html.charset import decode_page
+from webmill.formats.site.xml_reader import ReadingStopped, XmlReader, refuse_entities
 from webmill.formats.url.normalise import MAX_URL
 
 _GZIP = b"\x1f\x8b"
@@ -88,9 +88,11 @@ def read_sitemap(data: bytes, *, limits: SitemapLimits = DEFAULT_LIMITS) -> Site
         data = data.removeprefix(b"\xef\xbb\xbf").lstrip(_SPACE)
     entries = _SitemapEntries(limits, flaws)
     if data.startswith((b"<", b"\xfe\xff\0<", b"\xff\xfe<\0")):
-        _read_xml(_as_utf8(data), entries)
+        flaw = _SitemapHandler(entries).xml.read(_as_utf8(data), reason="not_sitemap")
     else:
-        _read_lines(decode_page(data).text, entries)
+        flaw = _read_lines(decode_page(data).text, entries)
+    if flaw:
+        flaws[flaw] += 1
     return Sitemap(entries.urls, entries.sitemaps, dict(flaws))
 
 
@@ -111,10 +113,6 @@ def looks_like_sitemap(data: bytes) -> bool:
     return bool(lines) and all(line.strip()[:8].lower().startswith((b"http://", b"https://")) for line in lines)
 
 
-class _SitemapLimitReached(Exception):
-    """Stops the parser; the flaw says why."""
-
-
 class _SitemapEntries:
     """The entries found so far, within limits."""
 
@@ -130,15 +128,11 @@ class _SitemapEntries:
             self.flaws["bad_loc"] += 1
             return
         if len(self.urls) + len(self.sitemaps) >= self.limits.urls:
-            self.stop("too_many_urls")
+            raise ReadingStopped("too_many_urls")
         if kind == "sitemap":
             self.sitemaps.append(loc)
         else:
             self.urls.append(_url(loc, fields))
-
-    def stop(self, flaw: str) -> None:
-        self.flaws[flaw] += 1
-        raise _SitemapLimitReached
 
 
 def _url(loc: str, fields: dict[str, str]) -> SitemapUrl:
@@ -176,79 +170,37 @@ def _as_utf8(data: bytes) -> bytes:
     return decode_as(data, encoding).encode("utf-8", "replace")
 
 
-def _read_lines(text: str, entries: _SitemapEntries) -> None:
+def _read_lines(text: str, entries: _SitemapEntries) -> str:
     try:
         for line in text.splitlines():
             line = line.strip()
             if line:
                 is_url = line[:8].lower().startswith(("http://", "https://"))
                 entries.add("url", {"loc": line} if is_url else {})
-    except _SitemapLimitReached:
-        return
+    except ReadingStopped as stopped:
+        return stopped.flaw
     if entries.flaws["bad_loc"] and not entries.urls:
         raise BadInput("neither XML nor a list of URLs", reason="not_sitemap")
+    return ""
 
 
-def _read_xml(data: bytes, entries: _SitemapEntries) -> None:
-    reader = _SitemapXmlParser(entries)
-    try:
-        # In one call: expat scans an unfinished token again for every piece.
-        reader.parser.Parse(data, True)
-    except _SitemapLimitReached:
-        return
-    except expat.ExpatError as error:
-        if not reader.began:
-            raise BadInput(f"not XML: {error}", reason="not_sitemap") from None
-        entries.flaws["bad_xml"] += 1
-
-
-class _SitemapXmlParser:
-    """Handles the events of expat. Prefixes are ignored: many sitemaps use one that they do not declare."""
-
+class _SitemapHandler:
     def __init__(self, entries: _SitemapEntries) -> None:
-        self.began = False
-        self._names: list[str] = []  # of the open elements
         self._entries = entries
         self._entry_names: frozenset[str] = frozenset()
         self._field_names: dict[str, str] = {}
         self._fields: dict[str, str] = {}
         self._field: str | None = None
         self._text: list[str] = []
-        self.parser = expat.ParserCreate("utf-8")
-        self.parser.buffer_text = True
-        self.parser.StartDoctypeDeclHandler = self._doctype
-        self.parser.EntityDeclHandler = self._refuse
-        self.parser.ExternalEntityRefHandler = self._refuse
-        self.parser.StartElementHandler = self._start
-        self.parser.EndElementHandler = self._end
-        self.parser.CharacterDataHandler = self._characters
+        self.xml = XmlReader(self, max_depth=entries.limits.depth)
 
-    def _doctype(self, name: str, system: str | None, public: str | None, has_subset: int) -> None:
+    def doctype(self, name: str, system: str | None, public: str | None, has_subset: int) -> None:
         if name.lower() == "html":
             raise BadInput("an HTML page, not a sitemap", reason="not_sitemap")
         if system or public or has_subset:
-            self._refuse()
+            refuse_entities()
 
-    def _refuse(self, *_: object) -> int:
-        raise BadInput("a document type or entities are not allowed in a sitemap", reason="xml_entities")
-
-    def _start(self, name: str, attributes: dict[str, str]) -> None:
-        name = name.rpartition(":")[2].lower()
-        if not self._names:
-            self._begin(name)
-        in_entry = bool(self._names) and self._names[-1] in self._entry_names
-        self._names.append(name)
-        if len(self._names) > self._entries.limits.depth:
-            self._entries.stop("too_deep")
-        if name in self._entry_names:
-            self._fields = {}
-        self._field = self._field_names.get(name) if in_entry else None
-        self._text = []
-        if self._field and name == "link" and attributes.get("rel", "alternate") == "alternate":
-            self._keep("loc", attributes.get("href", ""))  # Atom
-
-    def _begin(self, root: str) -> None:
-        self.began = True
+    def begin(self, root: str, prefix: str, attributes: dict[str, str]) -> None:  # noqa: ARG002
         if root in _SITEMAP_ROOTS:
             self._entry_names, self._field_names = _SITEMAP_ENTRIES, _SITEMAP_FIELDS
         elif root in _FEED_ROOTS:
@@ -256,12 +208,19 @@ class _SitemapXmlParser:
         else:
             raise BadInput(f"the root element is <{root[:40]}>, which is not a sitemap", reason="not_sitemap")
 
-    def _characters(self, text: str) -> None:
+    def start(self, name: str, prefix: str, attributes: dict[str, str]) -> None:  # noqa: ARG002
+        if name in self._entry_names:
+            self._fields = {}
+        self._field = self._field_names.get(name) if self.xml.parent in self._entry_names else None
+        self._text = []
+        if self._field and name == "link" and attributes.get("rel", "alternate") == "alternate":
+            self._keep("loc", attributes.get("href", ""))  # Atom
+
+    def characters(self, text: str) -> None:
         if self._field:
             self._text.append(text)
 
-    def _end(self, _: str) -> None:
-        name = self._names.pop()
+    def end(self, name: str) -> None:
         if self._field:
             self._keep(self._field, "".join(self._text))
         elif name in self._entry_names:
