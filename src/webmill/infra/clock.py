@@ -14,6 +14,7 @@ from pathlib import Path
 
 import msgspec
 
+ABOUT_EQUAL = 0.001  # seconds by which two readings of one clock may differ
 _BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
@@ -51,6 +52,12 @@ class SteadyClock:
     def anchor(self) -> Anchor:
         since_boot = self._since_boot()
         return Anchor(self._offset + since_boot, since_boot, self._boot)
+
+
+def clock_ahead(shared: SteadyClock, own: Anchor | None, *, wall: Callable[[], float] = time.time) -> SteadyClock:
+    """Return the shared clock, or one that goes on from `own` if the shared one is behind that moment."""
+    ahead = SteadyClock(own, wall=wall) if own else shared
+    return ahead if ahead() > shared() + ABOUT_EQUAL else shared
 
 
 def _resumed(anchor: Anchor | None, *, wall: float, since_boot: float, boot: str) -> float:

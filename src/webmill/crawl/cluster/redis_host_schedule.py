@@ -13,8 +13,8 @@ import msgspec
 
 from webmill.crawl.cluster.redis_scripts import ClusterScripts
 from webmill.crawl.frontier.redis.server import as_text
-from webmill.infra.clock import Anchor, SteadyClock
-from webmill.infra.host_schedule.fixed_delays import ABOUT_EQUAL, Reservation, ReservationUpdate, RetrySlots
+from webmill.infra.clock import Anchor, SteadyClock, clock_ahead
+from webmill.infra.host_schedule.fixed_delays import Reservation, ReservationUpdate, RetrySlots
 
 
 class RedisHostSchedule:
@@ -58,8 +58,8 @@ class RedisHostSchedule:
 def shared_clock(scripts: ClusterScripts, own: Anchor | None = None) -> SteadyClock:
     """Return the clock of all nodes, which is not behind `own`, where this shard has been."""
     now = float(scripts.run("time", 0))
-    clock = SteadyClock(wall=lambda: now)
-    if own and (ahead := SteadyClock(own, wall=lambda: now))() > clock() + ABOUT_EQUAL:
-        clock = ahead
+    shared = SteadyClock(wall=lambda: now)
+    clock = clock_ahead(shared, own, wall=lambda: now)
+    if clock is not shared:
         scripts.run("time", repr(clock()))
     return clock

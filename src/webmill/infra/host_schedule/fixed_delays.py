@@ -17,7 +17,6 @@ from webmill.infra.clock import Anchor, SteadyClock
 from webmill.infra.host_schedule.base import KeyStates
 
 MOST_SLOTS = 10_000
-ABOUT_EQUAL = 0.001  # seconds by which two readings of one clock may differ
 
 
 class ReservedTime(msgspec.Struct, frozen=True):

@@ -8,11 +8,10 @@ from pathlib import Path
 
 import msgspec
 
-from webmill.infra.clock import Anchor, SteadyClock
+from webmill.infra.clock import Anchor, SteadyClock, clock_ahead
 from webmill.infra.host_schedule import fixed_delays
 from webmill.infra.host_schedule.base import KeyStates
 from webmill.infra.host_schedule.fixed_delays import (
-    ABOUT_EQUAL,
     Reservation,
     ReservationUpdate,
     ReservedTime,
@@ -46,9 +45,8 @@ class SqliteHostSchedule:
         with self._database.write() as run:
             rows = run("SELECT anchor FROM clock")
             stored = msgspec.json.decode(rows[0][0], type=Anchor) if rows else None
-            clock = shared = SteadyClock(stored)
-            if own and (ahead := SteadyClock(own))() > shared() + ABOUT_EQUAL:
-                clock = ahead
+            shared = SteadyClock(stored)
+            clock = clock_ahead(shared, own)
             if stored is None or clock is not shared or clock.anchor().boot != stored.boot:
                 _store_clock(run, clock)
         return clock
