@@ -20,6 +20,7 @@ from webmill.boards.orchestrator import RunOptions, start_run
 from webmill.errors import BadInput, Conflict, NotFound, Unavailable, WebmillError
 from webmill.infra.queue.base import Queue
 from webmill.infra.storage.base import Storage
+from webmill.infra.ticker import Ticker
 from webmill.publish import leases, run_lock
 from webmill.publish.fragments import RunPlan, RunProgress
 from webmill.publish.holder import this_process
@@ -115,18 +116,16 @@ def release_run_lock(storage: Storage, run: str) -> None:
 @contextmanager
 def keep_renewed(storage: Storage, run: str) -> Iterator[Callable[[], None]]:
     """Renew the run lock and the lease in a thread. Yields a check that raises `Conflict` when the lock is lost."""
-    over, lost = threading.Event(), threading.Event()
+    lost = threading.Event()
 
     def renew() -> None:
-        while not over.wait(LOCK_TTL.total_seconds() / 6):
-            try:
-                run_lock.renew(storage, run)
-                leases.renew(storage, run)
-            except Conflict:
-                lost.set()
-                return
-            except WebmillError as error:
-                log.warning("cannot renew the lease of a run", extra={"run": run, "why": str(error)})
+        try:
+            run_lock.renew(storage, run)
+            leases.renew(storage, run)
+        except Conflict:
+            lost.set()
+        except WebmillError as error:
+            log.warning("cannot renew the lease of a run", extra={"run": run, "why": str(error)})
 
     def check() -> None:
         if lost.is_set():
@@ -134,13 +133,8 @@ def keep_renewed(storage: Storage, run: str) -> Iterator[Callable[[], None]]:
                 f"run {run} did not renew its lock in time, and another one has started: this one is abandoned"
             )
 
-    renewer = threading.Thread(target=renew, name="webmill-lease", daemon=True)
-    renewer.start()
-    try:
+    with Ticker(LOCK_TTL.total_seconds() / 6, renew, name="lease"):
         yield check
-    finally:
-        over.set()
-        renewer.join()
 
 
 def run_every(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Self
@@ -11,6 +10,7 @@ from typing import Self
 from webmill.errors import Conflict, Unavailable
 from webmill.infra.queue.base import Delivery
 from webmill.infra.retry import BackoffPolicy, retrying
+from webmill.infra.ticker import Ticker
 
 log = logging.getLogger(__name__)
 
@@ -44,21 +44,18 @@ class LeasedMessage:
 
 
 class Leases:
-    """A thread that extends all leases every `heartbeat` seconds; a lease must be longer."""
+    """The leases of messages in work. While the block runs, all are extended every `heartbeat` seconds."""
 
     def __init__(self, heartbeat: float) -> None:
-        self._heartbeat = heartbeat
         self._messages: set[LeasedMessage] = set()
-        self._stopped = threading.Event()
-        self._thread = threading.Thread(target=self._extend_all, name="webmill-leases", daemon=True)
+        self._ticker = Ticker(heartbeat, self._extend_all, name="leases")
 
     def __enter__(self) -> Self:
-        self._thread.start()
+        self._ticker.__enter__()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._stopped.set()
-        self._thread.join()
+        self._ticker.__exit__()
 
     def add(self, delivery: Delivery) -> LeasedMessage:
         message = LeasedMessage(delivery)
@@ -77,10 +74,9 @@ class Leases:
             self.remove(message)
 
     def _extend_all(self) -> None:
-        """Extend leases until stopped: work takes long when a server is slow or rate limited."""
-        while not self._stopped.wait(self._heartbeat):
-            for message in list(self._messages):
-                message.extend()
+        """Extend the leases: work takes long when a server is slow or rate limited."""
+        for message in list(self._messages):
+            message.extend()
 
 
 def settle(action: Callable[[], None]) -> None:

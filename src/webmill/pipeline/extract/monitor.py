@@ -1,4 +1,4 @@
-"""Beside a run: counts captures as they are done, and does what is due now and then."""
+"""Follow the tasks of a run while they are in work: count their captures, and do what is due every second."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Self
 
 from webmill.errors import WebmillError
+from webmill.infra.ticker import Ticker
 from webmill.pipeline.extract.plan import ExtractPlan
 from webmill.pipeline.extract.receipts import Receipts
 from webmill.pipeline.extract.tasks import Task
@@ -21,9 +22,9 @@ INTERVAL = 1.0  # second
 
 
 class ExtractMonitor:
-    """A thread: the one that runs tasks waits for the executor, which says nothing until a task has ended.
+    """Counts captures in a thread, because the executor reports a task only when it has ended.
 
-    `also` is called every second in that thread; `hear` is told what every task made, `fail` that one failed.
+    `also` is called every second in that thread, `hear` with what each task made, `fail` when one failed.
     """
 
     def __init__(
@@ -38,16 +39,14 @@ class ExtractMonitor:
         self._plan, self._counter, self._also, self._hear, self._fail = plan, counter, also, hear, fail
         self._watched: dict[str, _TaskProgress] = {}
         self._lock = threading.Lock()
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._look_around, name="webmill-watcher", daemon=True)
+        self._ticker = Ticker(INTERVAL, self._update, name="monitor")
 
     def __enter__(self) -> Self:
-        self._thread.start()
+        self._ticker.__enter__()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._over.set()
-        self._thread.join()
+        self._ticker.__exit__()
 
     def began(self, task: Task) -> None:
         with self._lock:
@@ -63,27 +62,26 @@ class ExtractMonitor:
     def failed(self) -> None:
         self._fail()
 
-    def _look_around(self) -> None:
-        while not self._over.wait(INTERVAL):
-            with self._lock:
-                for watched in self._watched.values():
-                    self._counter.advance(watched.look())
-            try:
-                self._also()
-            except WebmillError as error:  # it is done again at the end, and then raised
-                log.warning("what is done now and then failed", extra={"why": str(error)})
+    def _update(self) -> None:
+        with self._lock:
+            for watched in self._watched.values():
+                self._counter.advance(watched.count_new())
+        try:
+            self._also()
+        except WebmillError as error:  # it is done again at the end, and then raised
+            log.warning("what is done every second failed", extra={"why": str(error)})
 
 
 class _TaskProgress:
-    """A task at work. Batches are short: they are counted when they end."""
+    """The captures of a task that were counted so far. A batch has no receipts: it is counted when it ends."""
 
     def __init__(self, receipts: Receipts | None) -> None:
         self._receipts = receipts
         self._seen = 0
         self.captures = 0
 
-    def look(self) -> int:
-        """Return how many captures came since the last look."""
+    def count_new(self) -> int:
+        """Return how many captures were done since the last call."""
         try:
             new = self._receipts.read_after(self._seen) if self._receipts else []
         except WebmillError:
