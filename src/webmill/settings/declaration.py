@@ -21,10 +21,19 @@ from webmill.settings.value_formats import ValueFormat
 AllowedIn = Literal["everywhere", "file", "command"]
 
 
-class Declaration(msgspec.Struct, frozen=True, kw_only=True):
-    """The arguments of `setting`; see there."""
-
+class SettingHelp(msgspec.Struct, frozen=True):
     help: str
+
+
+class Declaration(SettingHelp, frozen=True, kw_only=True):
+    """The declaration of a field of a section.
+
+    `reach` says whether the setting counts in a folder that the user does not trust: `webmill.settings.reach`. `group`
+    is a heading of the help. `option` is the name on the command line, if it is not the key; `short` is a letter. `old`
+    names are accepted but not shown. `none` says what happens without a value. `least` and `most` bound a number.
+    `only="file"` has no option, `only="command"` no key and no variable. A `secret` is never shown.
+    """
+
     reach: Reach
     group: str = ""
     option: str = ""
@@ -38,42 +47,7 @@ class Declaration(msgspec.Struct, frozen=True, kw_only=True):
     secret: bool = False
 
 
-def setting(
-    help: str,  # noqa: A002 - what click and argparse call it
-    *,
-    reach: Reach,
-    group: str = "",
-    option: str = "",
-    short: str = "",
-    old: tuple[str, ...] = (),
-    metavar: str = "",
-    none: str = "",
-    least: float | None = None,
-    most: float | None = None,
-    only: AllowedIn = "everywhere",
-    secret: bool = False,
-) -> Declaration:
-    """Declare a field of a section.
-
-    `reach` says whether the setting counts in a folder that the user does not trust: `webmill.settings.reach`. `group`
-    is a heading of the help. `option` is the name on the command line, if it is not the key; `short` is a letter. `old`
-    names are accepted but not shown. `none` says what happens without a value. `least` and `most` bound a number.
-    `only="file"` has no option, `only="command"` no key and no variable. A `secret` is never shown.
-    """
-    return Declaration(
-        help=help,
-        reach=reach,
-        group=group,
-        option=option,
-        short=short,
-        old=old,
-        metavar=metavar,
-        none=none,
-        least=least,
-        most=most,
-        only=only,
-        secret=secret,
-    )
+setting = Declaration  # as it reads in an annotation
 
 
 class Setting(msgspec.Struct, frozen=True):

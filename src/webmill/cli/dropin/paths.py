@@ -8,6 +8,7 @@ from typing import Any
 from urllib.parse import quote
 
 import click
+import msgspec
 
 from webmill.cli.cdxj.paths import read_path_index, read_path_lists
 from webmill.cli.cdxj.streams import STDOUT, open_output
@@ -93,12 +94,12 @@ def load_redis(
     if not sources:
         raise click.UsageError("Missing option '-i'")
     pairs = first_paths(read_path_index(sources))
-    choose_hash(place)
+    redis_hash = RedisHashFlags.parse(**place)
     if dry_run:
         note("# DRY RUN MODE - No data will be written to Redis")
         count = sum(1 for _ in pairs)
     else:
-        count = fill_redis(pairs, **place)
+        count = redis_hash.load(pairs)
     if verbose:
         note(f"# Entries submitted: {count}")
 
@@ -108,17 +109,50 @@ def load_redis(
 @redis_options
 def make_and_load(*, folder: Path, verbose: bool, **place: Any) -> None:
     """Load lists of paths or URLs into a Redis hash."""
-    choose_hash(place)
-    count = fill_redis(first_paths(read_path_lists(find_lists(folder))), **place)
+    redis_hash = RedisHashFlags.parse(**place)
+    count = redis_hash.load(first_paths(read_path_lists(find_lists(folder))))
     note(f"[SUCCESS] {count} entries" if verbose else f"# Entries submitted: {count}")
 
 
-def choose_hash(place: dict[str, Any]) -> None:
-    """Put the name of the hash into `place`, where it may be given in two ways."""
-    collection = place.pop("collection")
-    if (place["key"] is None) == (collection is None):
-        raise click.UsageError("Missing option '-k' / '--redis-key'.")
-    place["key"] = place["key"] or f"pathindex:{collection}"
+class RedisHashFlags(msgspec.Struct, frozen=True, kw_only=True):
+    """The flags of `redis_options`: a hash of a Redis server, and how to load it."""
+
+    key: str
+    host: str
+    port: int
+    db: int
+    password: str | None
+    username: str | None
+    socket: str | None
+    ssl: bool
+    cluster: bool
+    batch_size: int
+    pool_size: int  # not used: kept for scripts that give it
+    timeout: int
+    clear: bool
+
+    @classmethod
+    def parse(cls, *, key: str | None, collection: str | None, **flags: Any) -> RedisHashFlags:
+        """Return the flags. The name of the hash can be given in two ways, but in one of them only."""
+        if (key is None) == (collection is None):
+            raise click.UsageError("Missing option '-k' / '--redis-key'.")
+        return cls(key=key or f"pathindex:{collection}", **flags)
+
+    @property
+    def url(self) -> str:
+        user = quote(self.username or "", safe="") + (f":{quote(self.password, safe='')}" if self.password else "")
+        login = f"{user}@" if user else ""
+        if self.socket:
+            return f"unix://{login}{self.socket}?db={self.db}"
+        scheme = ("rediss" if self.ssl else "redis") + ("+cluster" if self.cluster else "")
+        return f"{scheme}://{login}{self.host}:{self.port}/{self.db}"
+
+    def load(self, pairs: Iterable[tuple[bytes, bytes]]) -> int:
+        """Load the hash and return how many entries were sent."""
+        if self.socket is None and self.host not in HERE and not self.password:
+            warn("Warning: connecting to a remote Redis without a password")
+        load_all = replace_hash if self.clear else fill_hash
+        return load_all(self.url, self.key, pairs, batch=self.batch_size, timeout=self.timeout)
 
 
 def first_paths(entries: Iterable[WarcLocation]) -> Iterator[tuple[bytes, bytes]]:
@@ -130,30 +164,3 @@ def find_lists(folder: Path) -> tuple[Path, ...]:
     if not lists:
         raise NotFound(f"No arclist files (*.txt) found in {folder}")
     return lists
-
-
-def fill_redis(
-    pairs: Iterable[tuple[bytes, bytes]],
-    *,
-    key: str,
-    host: str,
-    port: int,
-    db: int,
-    password: str | None,
-    username: str | None,
-    socket: str | None,
-    ssl: bool,
-    cluster: bool,
-    batch_size: int,
-    pool_size: int,  # noqa: ARG001  # kept for the scripts that say it
-    timeout: int,
-    clear: bool,
-) -> int:
-    if socket is None and host not in HERE and not password:
-        warn("Warning: connecting to a remote Redis without a password")
-    user = quote(username or "", safe="") + (f":{quote(password, safe='')}" if password else "")
-    login = f"{user}@" if user else ""
-    scheme = ("rediss" if ssl else "redis") + ("+cluster" if cluster else "")
-    url = f"unix://{login}{socket}?db={db}" if socket else f"{scheme}://{login}{host}:{port}/{db}"
-    load_all = replace_hash if clear else fill_hash
-    return load_all(url, key, pairs, batch=batch_size, timeout=timeout)

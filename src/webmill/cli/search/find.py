@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import click
 import msgspec
@@ -59,6 +59,33 @@ class SearchCommand(click.Command):
 
 def _is_word(argument: str) -> bool:
     return argument.startswith("-") and not argument.startswith("--") and len(argument) > 1
+
+
+class SearchFlags(msgspec.Struct, frozen=True, kw_only=True):
+    """The flags that say which documents to find, and in which order."""
+
+    languages: tuple[str, ...]
+    sites: tuple[str, ...]
+    facets: tuple[str, ...]
+    since: datetime | None
+    until: datetime | None
+    sort: Literal["relevance", "newest", "oldest"]
+    limit: int
+    offset: int
+    counted: tuple[str, ...]
+
+    def request(self, words: str) -> SearchRequest:
+        filters = SearchFilters(
+            languages=[*map(replace_surrogates, self.languages)],
+            sites=[*map(replace_surrogates, self.sites)],
+            facets=parse_facets(map(replace_surrogates, self.facets)),
+            since=_seconds(self.since),
+            until=_seconds(self.until),
+        )
+        counted = [*map(replace_surrogates, self.counted)]
+        return SearchRequest(
+            query=parse(words), filters=filters, sort=self.sort, limit=self.limit, offset=self.offset, facets=counted
+        )
 
 
 @click.command(
@@ -124,33 +151,12 @@ def find(
     *,
     root: Path,
     words: tuple[str, ...],
-    languages: tuple[str, ...],
-    sites: tuple[str, ...],
-    facets: tuple[str, ...],
-    since: datetime | None,
-    until: datetime | None,
-    sort: Literal["relevance", "newest", "oldest"],
-    limit: int,
-    offset: int,
-    counted: tuple[str, ...],
     as_json: bool,
     settings: Settings,
+    **flags: Any,
 ) -> None:
     """Search the documents published in DIR for WORDS; without WORDS, list all documents."""
-    request = SearchRequest(
-        query=parse(" ".join(word.removeprefix(_WORD) for word in words)),
-        filters=SearchFilters(
-            languages=[*map(replace_surrogates, languages)],
-            sites=[*map(replace_surrogates, sites)],
-            facets=parse_facets(map(replace_surrogates, facets)),
-            since=_seconds(since),
-            until=_seconds(until),
-        ),
-        sort=sort,
-        limit=limit,
-        offset=offset,
-        facets=[*map(replace_surrogates, counted)],
-    )
+    request = SearchFlags(**flags).request(" ".join(word.removeprefix(_WORD) for word in words))
     if words and not request.query.parts:
         warn("the query has no words: all documents are listed")
     if request.query.was_cut:
@@ -166,7 +172,7 @@ def find(
     if as_json:
         click.echo(msgspec.json.encode(make_reply(answer)))
     else:
-        print_hits(answer, offset=offset)
+        print_hits(answer, offset=request.offset)
 
 
 def parse_facets(given: Iterable[str]) -> dict[str, list[str]]:
