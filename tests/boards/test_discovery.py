@@ -58,7 +58,7 @@ def test_boards_of_every_known_system_are_found_by_their_names_and_read(town: To
         "gnu": (GNUBOARD, "공지사항", "notice", "gnuboard"),
         "xe": (XPRESSENGINE, "학사안내", "academic", "xpressengine"),
         "k2": (K2WEB, "장학", "scholarship", "k2web"),
-        "jw": (JWXE, "취업정보", "jobs", "jwxe"),
+        "jw": (JWXE + "<div class=fr-view>글</div>", "취업정보", "jobs", "jwxe"),
         "wp": (WORDPRESS, "News", "news", "wordpress"),
         "plain": (PLAIN, "행사", "event", "generic"),
         "second": (PLAIN.replace("seq=", "no="), "Events", "event_2", "generic"),
@@ -124,6 +124,15 @@ def test_what_is_named_like_a_board_but_cannot_be_read_as_one_is_for_review(town
     assert asked.count("/robots.txt") == 1
 
 
+def test_a_board_whose_notices_have_no_text_is_found_and_reported(town: Town) -> None:
+    pages = {"": page(menu(n="공지", m="소식")), "n": rows(1), "m": rows(2, 3)}
+    stand = town.place(Pages(**pages, **{"view-1": page("<p>글"), "view-3": page("<article>글")}))
+    discovery = found(stand)
+    assert set(boards_of(discovery)) == {"notice", "news"}
+    assert list(reasons(discovery)) == ["공지"]
+    assert "body_selector" in reasons(discovery)["공지"]
+
+
 def test_a_page_of_departments_leads_to_their_home_pages(town: Town) -> None:
     first = town.place(Pages(**{"": page(menu(n="공지"), title="전산학과"), "n": rows(1)}))
     second = town.place(Pages(**{"": page(menu(n="Notices"), title="x"), "n": rows(2)}))
@@ -152,7 +161,7 @@ def test_hostile_pages_cost_requests_and_memory_within_limits(town: Town) -> Non
     discovery = found(stand)
     assert len(discovery.campus.departments[0].boards) == 1
     assert "\x1b" not in discovery.board_list().decode()
-    assert len(stand.asked()) == MAX_CANDIDATES + 2  # and robots.txt, and the home page
+    assert len(stand.asked()) == MAX_CANDIDATES + 3  # and robots.txt, the home page and a notice
     assert "status 404" in reasons(discovery).values()
     assert f"not read: the site has more than {MAX_CANDIDATES} of them" in reasons(discovery).values()
 

@@ -185,16 +185,17 @@ class SiteSearch:
         if isinstance(page, PageRefusal):
             self._reject(candidate, page)
             return
+        if page.url in self._read:  # another name of the same page
+            return
+        self._read.add(page.url)
         listing = await self._listing(page)
         if isinstance(listing, PageRefusal):
             self._reject(candidate, listing)
             return
-        if page.url in self._read:  # another name of the same page
-            return
-        self._read.add(page.url)
         doubt = self._doubt_about(page.url, candidate, listing)
         if not doubt:
             self._add(candidate, page.url, listing)
+            await self._check_body(candidate, listing)
         elif candidate.keyword or not listing_doubt(listing):
             self._doubt(candidate.name, candidate.url, doubt)
 
@@ -219,6 +220,19 @@ class SiteSearch:
             return await self._tools.parsers.listing(page, Board(source="", board="", url=page.url), now=now)
         except BadInput as error:
             return PageRefusal(f"{error.message} [{error.reason}]")
+
+    async def _check_body(self, candidate: BoardCandidate, listing: NoticeListing) -> None:
+        """Report a board whose notices would be published without their text."""
+        page = await _fetch(self._tools, listing.rows[0].url, until=self._until)
+        if isinstance(page, PageRefusal):
+            return
+        try:
+            body = await self._tools.parsers.body(page, Board(source="", board="", url=page.url, cms=listing.cms))
+        except BadInput:
+            return
+        if not body.found:
+            reason = "it is in the list, but no text is found on the pages of its notices: add a body_selector"
+            self._doubt(candidate.name, candidate.url, reason)
 
     def _add(self, candidate: BoardCandidate, url: str, listing: NoticeListing) -> None:
         id_ = unique_id(candidate.keyword, self.boards)

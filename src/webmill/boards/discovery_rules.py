@@ -141,9 +141,10 @@ def _department_name(home: str, link: NamedLink) -> str | None:
 
 def department_id(url: str) -> str:
     """Return a short id: the last part of the path, else the first label of the host that is a name."""
+    host = host_of(url)
     path = [part for part in urlsplit(url).path.split("/") if part and "." not in part]
-    labels = [label for label in host_of(url).split(".") if label not in _NOT_NAMES]
-    return (path[-1:] or labels[:1] or ["department"])[0][:60]
+    labels = [label for label in host.split(".") if label not in _NOT_NAMES] if registered_domain(host) else []
+    return (path[-1:] or labels[:1] or [host])[0][:60]
 
 
 def site_name(page: NamedLinks, url: str) -> str:
