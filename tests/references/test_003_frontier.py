@@ -11,7 +11,9 @@ from pathlib import Path
 
 import psycopg
 import pytest
+import redis
 
+from tests.contracts.frontier_redis_bench import forget, new_prefix
 from tests.contracts.test_frontier import HOLD, LEASE, NOW, add, claim, finish, settle, take, urls_of
 from tests.pipeline.crawl_manners import check_manners, keep_journal
 from tests.pipeline.crawling import Linked, Setup, crawl_here, frontiers, moved_to, seen_by, visits
@@ -22,7 +24,9 @@ from tests.unit.cli.command import Ended, webmill
 from webmill.crawl.fetch.address_rules import AddressRules
 from webmill.crawl.fetch.types import FetchError, SocketAddress
 from webmill.crawl.frontier.base import FrontierUpdate, LastVisit, RobotsEntry, TurnOutcomes, VisitDone
+from webmill.crawl.frontier.file_frontier import FrontierLimits
 from webmill.crawl.frontier.local import LocalFrontier, restore
+from webmill.crawl.frontier.redis.frontier import RedisFrontier
 from webmill.crawl.metrics import CrawlMetrics
 from webmill.crawl.options import Politeness
 from webmill.crawl.politeness.retries import GiveUp, Retry, decide_answer
@@ -367,6 +371,35 @@ def test_the_redis_that_we_ship_keeps_what_it_acknowledges() -> None:
     lines = (DEPLOY / "redis" / "redis.conf").read_text().splitlines()
     assert {"appendonly yes", "appendfsync always", "maxmemory-policy noeviction"} <= set(lines)
     assert not any(line.startswith("loadmodule") for line in lines)
+
+
+def everything_in(server: redis.Redis, prefix: str) -> str:
+    read = {b"string": "GET {}", b"hash": "HGETALL {}", b"zset": "ZRANGE {} 0 -1", b"set": "SMEMBERS {}"}
+    read |= {b"list": "LRANGE {} 0 -1"}
+    keys = [key.decode() for key in server.scan_iter(f"*{prefix}*")]
+    assert keys
+    return "".join(repr(server.execute_command(*read[server.type(key)].format(key).split())) for key in keys)
+
+
+@works("Redis handles coordination, scheduling and metadata; files hold the URLs: `webmill crawl --frontier redis://…`")
+@works("Update PolitenessEnforcer for Redis")
+@pytest.mark.server("redis")
+def test_redis_coordinates_and_files_hold_the_urls(redis_url: str, tmp_path: Path) -> None:
+    prefix = new_prefix()
+    with closing(redis.Redis.from_url(redis_url)) as server:
+        # Redis has the newest lines, too, until they are synced: a short journal, so that this is soon.
+        limits = FrontierLimits(journal=2000)
+        with RedisFrontier(redis_url, tmp_path / "f", prefix=prefix, limits=limits) as frontier:
+            add(frontier, *(f"http://hot.example.com/page-{number}" for number in range(500)))
+            finish(frontier, take(frontier), next_=NOW + 70)
+            in_redis = everything_in(server, prefix)
+            assert claim(frontier, now=NOW + 69) == []
+            assert urls_of(take(frontier, now=NOW + 70)) == ["http://hot.example.com/page-1"]
+        forget(redis_url, prefix)
+    assert "example.com" in in_redis
+    assert "page-499" not in in_redis
+    files = b"".join(file.read_bytes() for file in (tmp_path / "f").rglob("*") if file.is_file())
+    assert b"page-499" in files
 
 
 ROWS = """
