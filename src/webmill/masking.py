@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 
 MASK = "***"
+ESCAPE = "write SCHEME://USER:PASSWORD@HOST:PORT/…, and in a password / ? # @ : % as %2F %3F %23 %40 %3A %25"
 
 # A password may hold any character, even one that should have been escaped: all up to the last @ is hidden.
-_SERVER = re.compile(r"\b((?!https?:)[A-Za-z][A-Za-z0-9+.-]*)://[^\s\"'`<>]*@", re.IGNORECASE)
+_EXAMPLE = r"(?!(?:USER:PASSWORD|ACCESS:SECRET|KEY)@)"  # what messages tell people to write
+_SERVER = re.compile(rf"\b((?!https?:|HTTPS?:)[A-Za-z][A-Za-z0-9+.-]*)://{_EXAMPLE}(?:(?!://)[^\s\"'`<>])*@")
 # Of a web page's address only the user is hidden: https://example.org/@name is an ordinary path.
 _WEB = re.compile(r"\b(https?)://[^/?#\s\"'`<>]*@", re.IGNORECASE)
 _PARAMETER = re.compile(

@@ -35,6 +35,8 @@ FILTERS = Use(destroys="the file named with -o, as any filter")
 NOT_HERE = Use()
 
 COMMANDS: dict[str, Use] = {
+    "boards": NOT_HERE,
+    "boards discover": NOT_HERE,
     "add": on(DIR, "{dir}/extra.warc"),
     "cc crawls": NOT_HERE,
     "cc paths": NOT_HERE,
@@ -87,6 +89,18 @@ COMMANDS: dict[str, Use] = {
     "dropin install": NOT_HERE,
     "dropin cc-batcher": NOT_HERE,
     "dropin cc-worker": NOT_HERE,
+    "dropin letsdata": NOT_HERE,
+    "dropin letsdata datasets": NOT_HERE,
+    "dropin letsdata datasets create": NOT_HERE,
+    "dropin letsdata datasets delete": Use(destroys="as dataset delete"),
+    "dropin letsdata datasets list": NOT_HERE,
+    "dropin letsdata datasets view": NOT_HERE,
+    "dropin letsdata errors": NOT_HERE,
+    "dropin letsdata errors list": NOT_HERE,
+    "dropin letsdata tasks": NOT_HERE,
+    "dropin letsdata tasks list": NOT_HERE,
+    "dropin letsdata tasks redrive": NOT_HERE,
+    "dropin letsdata tasks stop": NOT_HERE,
     "dropin merge-flat-cdxj": FILTERS,
     "dropin filter-blocklist": FILTERS,
     "dropin filter-excessive-urls": FILTERS,

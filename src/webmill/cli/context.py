@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from webmill.masking import hide_secrets
+
 if TYPE_CHECKING:  # `webmill --help` must not pay for these
     from webmill.cli.progress import Progress
     from webmill.settings import Settings, Sources
@@ -43,7 +45,6 @@ class Context:
 
     def sources(self, place: Path | str | None, flags: Mapping[tuple[str, str], Any] | None = None) -> Sources:
         """Read the sources of settings: the collection at `place`, if it exists, the environment and the flags."""
-        from webmill.masking import hide_secrets
         from webmill.pipeline.trust import is_trusted, refuse_outside_links
         from webmill.settings import read_sources
 
@@ -59,7 +60,7 @@ class Context:
             flags={**global_flags, **(flags or {})},  # type: ignore[dict-item]
         )
         for notice in found.notices:
-            note_once(hide_secrets(notice))
+            note_once(notice)
         return found
 
     def progress(self, title: str, *, total: int | None = None, unit: str) -> Progress:
@@ -72,11 +73,11 @@ pass_context: Callable[..., Callable[..., None]] = click.make_pass_decorator(Con
 
 
 def note(message: str) -> None:
-    """Print a line on stderr, unless --quiet is given."""
+    """Print a line on stderr, unless --quiet is given. Passwords in addresses are not shown."""
     context = click.get_current_context(silent=True)
     settings = context.find_object(Context) if context else None
     if not (settings and settings.quiet):
-        click.echo(message, err=True)
+        click.echo(hide_secrets(message), err=True)
 
 
 _noted: set[str] = set()
@@ -109,8 +110,8 @@ def hint(message: str) -> None:
 
 
 def warn(message: str) -> None:
-    """Print a problem that does not end the command, also with --quiet."""
-    click.echo(message, err=True)
+    """Print a problem that does not end the command, also with --quiet. Passwords in addresses are not shown."""
+    click.echo(hide_secrets(message), err=True)
 
 
 def finish(*, rejected: int, where: str) -> None:

@@ -17,6 +17,7 @@ import click
 from webmill import __version__
 from webmill.cli.lazy import LazyGroup
 from webmill.errors import Conflict, Misconfigured, NotFound, Unavailable, WebmillError, WrongUse
+from webmill.masking import hide_secrets
 
 FAILED, USAGE, INTERRUPTED = 1, 2, 130
 
@@ -84,6 +85,7 @@ def main() -> NoReturn:
     try:
         code = webmill.main(standalone_mode=False)  # click returns the code of an Exit
     except click.ClickException as error:
+        error.message = hide_secrets(error.message)  # type: ignore[misc]  # it may repeat the value of a flag
         error.show()
         exit_with(error.exit_code)
     except (click.Abort, KeyboardInterrupt):
@@ -143,10 +145,10 @@ def error_heading(error: WebmillError) -> str:
 
 
 def print_error(message: str) -> None:
-    """Print a message on stderr. Text from the web in it cannot move the cursor."""
+    """Print a message on stderr. Text from the web in it cannot move the cursor; passwords in addresses are hidden."""
     from webmill.cli.text import escape_text  # not needed by --help
 
-    click.echo("webmill: " + "\n".join(map(escape_text, message.splitlines())), err=True)
+    click.echo("webmill: " + "\n".join(map(escape_text, hide_secrets(message).splitlines())), err=True)
 
 
 def exit_with(code: int | None) -> NoReturn:

@@ -32,7 +32,8 @@ def read_stored(folder: Path) -> dict[str, Any]:
 
 def store(values: Mapping[str, Any], folder: Path) -> None:
     atomic.make_folder(folder)
-    atomic.write_bytes(folder / FILE, seal_json(msgspec.json.format(msgspec.json.encode(values))))
+    data = seal_json(msgspec.json.format(msgspec.json.encode(values)))
+    atomic.write_bytes(folder / FILE, data, mode=atomic.OWNER)  # the address of a Redis may have a password
 
 
 def read_json(path: Path) -> dict[str, Any]:

@@ -1,4 +1,5 @@
-"""Log lines on stderr: text for people, JSON for machines. Values from outside cannot forge a line."""
+"""Log lines on stderr: text for people, JSON for machines. Values from outside cannot forge a line, and addresses are
+shown without their passwords."""
 
 from __future__ import annotations
 
@@ -8,6 +9,8 @@ from copy import copy
 from typing import TextIO
 
 import msgspec
+
+from webmill.masking import hide_secrets
 
 LEVELS = {-1: logging.ERROR, 0: logging.WARNING, 1: logging.INFO}
 SENTENCE = "sentence"  # a key of an event: what text lines say instead of the event and its other keys
@@ -28,7 +31,7 @@ class TextLines(logging.Formatter):
         if sentence:
             shown.msg, shown.args = sentence, None
         keys = "" if sentence else "".join(f" {key}={value}" for key, value in keys_of(record).items())
-        return (super().format(shown) + keys).translate(_CONTROLS)
+        return hide_secrets((super().format(shown) + keys).translate(_CONTROLS))
 
 
 class JsonLines(logging.Formatter):
@@ -39,7 +42,7 @@ class JsonLines(logging.Formatter):
         if record.exc_info:
             event["exception"] = self.formatException(record.exc_info)
         safe = {key: printable(value) for key, value in (event | keys_of(record)).items()}
-        return msgspec.json.encode(safe, enc_hook=repr).decode()
+        return hide_secrets(msgspec.json.encode(safe, enc_hook=repr).decode())
 
 
 def keys_of(record: logging.LogRecord) -> dict[str, object]:

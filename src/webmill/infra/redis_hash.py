@@ -8,6 +8,7 @@ from itertools import islice
 from typing import Any
 
 from webmill.errors import Misconfigured, Unavailable
+from webmill.masking import ESCAPE, hide_secrets
 
 TIMEOUT = 30.0
 CLUSTER = "+cluster://"
@@ -53,7 +54,7 @@ def _fill(client: Any, key: str, pairs: Iterable[tuple[bytes, bytes]], *, batch:
 def connect(url: str, *, timeout: float) -> Iterator[Any]:
     """Yield a client that has answered a ping. Addresses as in redis-py, and `redis+cluster://…` for a cluster."""
     redis = import_redis()
-    place = without_password(url)
+    place = hide_secrets(url)
     try:
         with _client(redis, url, timeout=timeout) as client:
             client.ping()
@@ -71,8 +72,8 @@ def _client(redis: Any, url: str, *, timeout: float) -> Any:
         if CLUSTER in url:
             return redis.RedisCluster.from_url(url.replace(CLUSTER, "://", 1), socket_timeout=timeout)
         return redis.Redis.from_url(url, socket_timeout=timeout)
-    except ValueError as error:
-        raise Misconfigured(f"not the address of a Redis: {without_password(url)}: {error}") from None
+    except ValueError:  # which may say a part of a password
+        raise Misconfigured(f"not the address of a Redis: {hide_secrets(url)}: {ESCAPE}") from None
 
 
 def import_redis() -> Any:  # the optional library has no part in our types
@@ -81,8 +82,3 @@ def import_redis() -> Any:  # the optional library has no part in our types
     except ImportError:
         raise Misconfigured("this needs Redis support: pip install 'webmill[redis]'") from None
     return redis
-
-
-def without_password(url: str) -> str:
-    scheme, mark, rest = url.partition("://")
-    return scheme + mark + rest.rpartition("@")[2]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from itertools import islice
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from webmill.cli.context import warn
 from webmill.cli.dataset.folders import dataset_path, datasets_folder_option
 from webmill.cli.text import format_count
 from webmill.errors import WebmillError
+from webmill.masking import hide_secrets
 from webmill.pipeline.dataset import views as dataset_views
 from webmill.pipeline.dataset.folder import find_datasets, open_dataset
 
@@ -30,10 +30,10 @@ def view(*, name: str, root: Path, as_json: bool) -> None:
     folder = open_dataset(dataset_path(name, root))
     state = dataset_views.dataset_overview(folder)
     if as_json:
-        click.echo(redact_passwords(msgspec.json.encode({"dataset": folder.dataset, "state": state})))
+        click.echo(hide_secrets(msgspec.json.encode({"dataset": folder.dataset, "state": state}).decode()))
         return
     click.echo(describe_dataset(state))
-    click.echo(redact_passwords(msgspec.json.format(msgspec.json.encode(folder.dataset))))
+    click.echo(hide_secrets(msgspec.json.format(msgspec.json.encode(folder.dataset)).decode()))
 
 
 @click.command(
@@ -72,11 +72,6 @@ def errors(*, name: str, root: Path, limit: int | None) -> None:
     folder = open_dataset(dataset_path(name, root))
     for line in islice(dataset_views.error_lines(folder), limit):
         click.echo(line, nl=False)
-
-
-def redact_passwords(text: bytes) -> bytes:
-    """Return JSON without the passwords that addresses may hold: s3://KEY:SECRET@BUCKET."""
-    return re.sub(rb'://[^/@"]*@', b"://***@", text)
 
 
 def describe_dataset(state: dataset_views.DatasetOverview) -> str:

@@ -118,8 +118,8 @@ def connect(ray: ModuleType, address: str, *, workers: int | None = None) -> Non
 def check_reachable(address: str) -> None:
     """Raise Unavailable when nothing listens: Ray itself would wait for minutes."""
     host, _, port = address.removeprefix("ray://").rpartition(":")
-    if not host or not port.isdigit():
-        raise Misconfigured(f"{address!r} is not a Ray address; write {FORMS}")
+    if not host or "@" in host or not port.isdigit():  # there are no passwords: one that was written is not repeated
+        raise Misconfigured(f"this is not a Ray address; write {FORMS}")
     try:
         socket.create_connection((host, int(port)), timeout=CONNECT_DEADLINE).close()
     except (OSError, OverflowError) as error:

@@ -188,7 +188,7 @@ def create_dataset(
     if function and function.source:
         atomic.write_bytes(path / FUNCTION, function.source.encode())
     sealed = msgspec.json.encode(DatasetFile(__version__, digest, dataset, making))
-    atomic.write_bytes(path / FILE_NAME, msgspec.json.format(sealed) + b"\n")
+    atomic.write_bytes(path / FILE_NAME, msgspec.json.format(sealed) + b"\n", mode=atomic.OWNER)  # addresses with keys
     return DatasetFolder(path, dataset, digest, function, making), len(tasks)
 
 

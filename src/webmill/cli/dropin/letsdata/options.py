@@ -12,7 +12,7 @@ import click
 import msgspec
 
 from webmill.cli.context import note
-from webmill.cli.dataset.inspection import redact_passwords
+from webmill.masking import hide_secrets
 from webmill.pipeline.dataset.folder import DatasetFolder
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -28,7 +28,7 @@ def pretty_option(command: F) -> F:
 
 
 def print_json(value: object, *, pretty: bool) -> None:
-    data = redact_passwords(msgspec.json.encode(value))
+    data = hide_secrets(msgspec.json.encode(value).decode()).encode()
     click.echo(msgspec.json.format(data) if pretty else data)
 
 

@@ -13,7 +13,8 @@ from typing import Any
 import msgspec
 
 from webmill.errors import Misconfigured, Unavailable
-from webmill.infra.redis_hash import import_redis, without_password
+from webmill.infra.redis_hash import import_redis
+from webmill.masking import ESCAPE, hide_secrets
 
 log = logging.getLogger(__name__)
 
@@ -40,14 +41,14 @@ class WriteRefused(Unavailable):
 
 class RedisServer:
     def __init__(self, url: str, *, timeout: float = TIMEOUT) -> None:
-        self.place = without_password(url)
+        self.place = hide_secrets(url)
         self._redis = import_redis()
         try:
             self.client = self._redis.Redis.from_url(
                 url, socket_timeout=timeout, socket_connect_timeout=timeout, protocol=2, retry=self._retry()
             )
-        except ValueError as error:
-            raise Misconfigured(f"not the address of a Redis: {self.place}: {error}") from None
+        except ValueError:  # which may say a part of a password
+            raise Misconfigured(f"not the address of a Redis: {self.place}: {ESCAPE}") from None
         self._scripts = {
             name: self.client.register_script(read_script(name)) for name in ("apply", "domains", "maybe", "words")
         }
