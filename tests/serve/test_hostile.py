@@ -41,6 +41,28 @@ JUNK = {
     + HOST
     + b"Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nGET /smuggled HTTP/1.1\r\n\r\n",
     "other coding": b"POST / HTTP/1.1\r\n" + HOST + b"Transfer-Encoding: chunked, identity\r\n\r\n0\r\n\r\n",
+    "chunked and another, in two fields": b"POST / HTTP/1.1\r\n"
+    + HOST
+    + b"Transfer-Encoding: xchunked\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+    "chunked twice": b"POST / HTTP/1.1\r\n" + HOST + b"Transfer-Encoding: chunked, chunked\r\n\r\n0\r\n\r\n",
+    "target of another host": b"GET http://evil.example/healthz HTTP/1.1\r\n" + HOST + b"\r\n",
+    "target with a user": b"GET http://127.0.0.1@evil.example/healthz HTTP/1.1\r\n" + HOST + b"\r\n",
+    "target of another scheme": b"GET ftp://127.0.0.1/healthz HTTP/1.1\r\n" + HOST + b"\r\n",
+    "large extension": b"POST / HTTP/1.1\r\n"
+    + HOST
+    + b"Transfer-Encoding: chunked\r\n\r\n1;"
+    + b"x" * 200_000
+    + b"\r\na\r\n0\r\n\r\n",
+    "many extensions": b"POST / HTTP/1.1\r\n"
+    + HOST
+    + b"Transfer-Encoding: chunked\r\n\r\n"
+    + (b"1;" + b"x" * 500 + b"\r\na\r\n") * 300
+    + b"0\r\n\r\n",
+    "large trailer": b"POST / HTTP/1.1\r\n"
+    + HOST
+    + b"Transfer-Encoding: chunked\r\n\r\n0\r\nX: "
+    + b"t" * 200_000
+    + b"\r\n\r\n",
     "negative length": b"POST / HTTP/1.1\r\n" + HOST + b"Content-Length: -1\r\n\r\n",
     "length in words": b"POST / HTTP/1.1\r\n" + HOST + b"Content-Length: four\r\n\r\n",
     "bad chunk": b"POST / HTTP/1.1\r\n" + HOST + b"Transfer-Encoding: chunked\r\n\r\nzz\r\n",
@@ -114,6 +136,34 @@ def test_junk_is_refused_once_and_the_connection_closed(server: RunningServer, n
     assert b"smuggled" not in answer
     assert answer.count(b"HTTP/1.1 ") <= 2
     is_well(server)
+
+
+@pytest.mark.parametrize(
+    ("name", "status"),
+    [
+        ("chunked and another, in two fields", 400),
+        ("chunked twice", 400),
+        ("target of another host", 400),
+        ("target with a user", 400),
+        ("target of another scheme", 400),
+        ("large extension", 431),
+        ("many extensions", 431),
+        ("large trailer", 431),
+    ],
+)
+def test_what_two_readers_could_understand_differently_is_no_request_f06(
+    server: RunningServer, name: str, status: int
+) -> None:
+    with server.connect() as connection:
+        connection.sendall(JUNK[name])
+        answer = read_all(connection)
+    assert [int(found) for found in re.findall(rb"HTTP/1\.1 (\d+) ", answer)][-1] == status
+
+
+def test_a_target_with_the_name_of_this_server_is_answered(server: RunningServer) -> None:
+    with server.connect() as connection:
+        connection.sendall(b"GET http://127.0.0.1/healthz HTTP/1.1\r\nConnection: close\r\n" + HOST + b"\r\n")
+        assert read_all(connection).startswith(b"HTTP/1.1 200 ")
 
 
 def test_pieces_that_come_one_by_one_are_one_request(server: RunningServer) -> None:

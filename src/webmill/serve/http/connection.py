@@ -7,7 +7,8 @@ not read. Here
 - a client that reads nothing for `send_seconds` is disconnected;
 - open connections are limited per client and in total; a new one over the limit replaces the one that has been idle
   longest, so that clients which only hold connections lose them first;
-- invalid HTTP is answered once and the connection closed.
+- invalid HTTP is answered once and the connection closed; so are a Transfer-Encoding that is more than `chunked`, a
+  target that names another host than the Host field, and chunk extensions and trailers beyond `head_bytes`.
 
 There is no timer per connection: all are checked twice a second (`ConnectionLimiter.close_slow`).
 """
@@ -15,6 +16,7 @@ There is no timer per connection: all are checked twice a second (`ConnectionLim
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -24,6 +26,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 from webmill.serve.guard.client_address import TrustedProxies, client_network
 from webmill.serve.site import ClientLimits
 
+Fields = list[tuple[bytes, bytes]]
 MOST_PIPELINED = 16
 LINGER = 2.0  # seconds to keep reading after a refusal; an immediate close would discard the answer
 REASONS = {
@@ -33,6 +36,7 @@ REASONS = {
     431: "the request line and headers are too large",
     503: "too many connections; try again later",
 }
+_ABSOLUTE_TARGET = re.compile(rb"https?://([^/?#@]+)(?:[/?#]|\Z)", re.IGNORECASE)
 RETRY = "Retry-After: 5\r\n"
 PHRASES = {
     400: "Bad Request",
@@ -107,7 +111,9 @@ class ClientConnection(HttpToolsProtocol):
         super().__init__(**uvicorns)
         self._limiter, self._limits = limiter, limiter.limits
         self._address = ""
-        self._unparsed = 0  # bytes received since the parser last finished something
+        self._framing = 0  # bytes of this request that are neither its head nor its body, so far
+        self._accounted = 0  # bytes that are, of all requests
+        self._messages = 0  # complete requests
         self._body = 0
         self._stopped_reading = False
         self._final_status = 0  # to send after the answers that are due before it
@@ -137,7 +143,7 @@ class ClientConnection(HttpToolsProtocol):
             return
         if self._is_request_complete:
             self._is_request_complete, self._since = False, self.loop.time()
-        self._unparsed += len(data)
+        before, was_complete = self._accounted, self._messages
         try:
             self.parser.feed_data(data)
         except httptools.HttpParserUpgrade:  # to an unsupported protocol: answered as plain HTTP, then closed
@@ -147,8 +153,11 @@ class ClientConnection(HttpToolsProtocol):
             cause = error.__context__
             self._refuse(cause.status if isinstance(cause, RefusedRequest) else 400)
         else:
-            if self._unparsed > self._limits.head_bytes:
+            self._framing = max(0, self._framing + len(data) - (self._accounted - before))
+            if self._framing > self._limits.head_bytes:
                 self._refuse(431)
+            elif self._messages != was_complete:
+                self._framing = 0
 
     def eof_received(self) -> bool:  # type: ignore[override]
         """Keep the connection open for an answer: a client may close its sending half early."""
@@ -171,23 +180,26 @@ class ClientConnection(HttpToolsProtocol):
             self._is_request_complete, self._since = False, self.loop.time()
 
     def on_headers_complete(self) -> None:
-        if self._unparsed > self._limits.head_bytes and self._head_size() > self._limits.head_bytes:
+        size = self._head_size()
+        if size > self._limits.head_bytes:
             raise RefusedRequest(431)  # received at once
-        self._unparsed = 0
+        if not (has_plain_coding(self.headers) and is_for_host(self.url, self.headers)):
+            raise RefusedRequest(400)
+        self._accounted += size
         if len(self.pipeline) >= MOST_PIPELINED:
             raise RefusedRequest(503)
         super().on_headers_complete()
         self._limiter.mark_busy(self)
 
     def on_body(self, body: bytes) -> None:
-        self._unparsed = 0
+        self._accounted += len(body)
         self._body += len(body)
         if self._body > self._limits.body_bytes:
             raise RefusedRequest(413)
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        self._unparsed = 0
+        self._messages += 1
         self._is_request_complete = True
         super().on_message_complete()
 
@@ -283,6 +295,21 @@ class ClientConnection(HttpToolsProtocol):
         else:
             self._abort_at = self.loop.time() + self._limits.send_seconds
             self.transport.close()
+
+
+def has_plain_coding(headers: Fields) -> bool:
+    """Return whether the body has no transfer coding, or is chunked once: two readers of anything else may disagree on
+    where it ends (request smuggling)."""
+    values = [value for name, value in headers if name == b"transfer-encoding"]
+    return not values or [value.strip(b" \t").lower() for value in values] == [b"chunked"]
+
+
+def is_for_host(target: bytes, headers: Fields) -> bool:
+    """Return whether the target is a path, or a URL of the host that the Host field names (RFC 9112, 3.2.2)."""
+    if target.startswith(b"/") or target == b"*":
+        return True
+    named = _ABSOLUTE_TARGET.match(target)
+    return named is not None and named[1].lower() in {value.lower() for name, value in headers if name == b"host"}
 
 
 REFUSAL_REASONS = {400: "junk", 408: "slow_request", 413: "large_body", 431: "large_head", 503: "pipelined"}
