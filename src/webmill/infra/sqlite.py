@@ -29,7 +29,14 @@ import apsw
 import msgspec
 
 from webmill.errors import BadInput, Misconfigured, NotFound, Unavailable, WebmillError
-from webmill.infra.sqlite_checksums import CHECKSUMMED, add_checksums, checksum_vfs, has_checksums, reserve_checksums
+from webmill.infra.sqlite_checksums import (
+    CHECKSUMMED,
+    add_checksums,
+    checksum_vfs,
+    has_checksums,
+    is_cut,
+    reserve_checksums,
+)
 
 log = logging.getLogger(__name__)
 
@@ -77,6 +84,8 @@ class Database:
         if path:
             refuse_network_file_system(path)
             refuse_inherited(path)
+            if path.exists():
+                refuse_cut(path)
         with self._translate_errors():
             self._connection = apsw.Connection(os.fspath(self.path), vfs=checksum_vfs())
         self.inode = inode(path) if path else None
@@ -283,6 +292,11 @@ def refuse_inherited(path: Path) -> None:
         raise Misconfigured(f"{path} was open when this process was forked: {FORK_REPAIR}")
 
 
+def refuse_cut(path: Path) -> None:
+    if is_cut(path):
+        raise BadInput("is cut short", reason="corrupt", source=str(path))
+
+
 @contextmanager
 def open_read_only(path: Path) -> Iterator[Run]:
     """Read an SQLite file of anybody without a trace: no file is made, nothing changes, and no writer has to wait.
@@ -295,6 +309,7 @@ def open_read_only(path: Path) -> Iterator[Run]:
     """
     if not path.is_file():
         raise NotFound(f"no file {path}")
+    refuse_cut(path)
     is_shared = any(path.with_name(path.name + ending).exists() for ending in ("-shm", "-journal"))
     mode = "mode=ro" if is_shared else "immutable=1"
     connection: apsw.Connection | None = None

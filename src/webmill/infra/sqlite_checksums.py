@@ -23,6 +23,7 @@ log = logging.getLogger(__name__)
 CHECKSUMMED = 1000  # is added to the version of a file with checksums
 CHECKSUM_SIZE = 8  # bytes of each page
 MAX_CONVERTED = 64 << 20  # bytes of a file that gets checksums when it is opened
+_HEAD_SIZE = 100  # bytes, https://sqlite.org/fileformat2.html#the_database_header
 _RESERVED_AT = 20  # where the head of a file says how many bytes of a page are not SQLite's
 
 
@@ -45,6 +46,22 @@ def has_checksums(path: Path) -> bool:
     with path.open("rb") as file:
         head = file.read(_RESERVED_AT + 1)
     return head[_RESERVED_AT:] == bytes([CHECKSUM_SIZE])
+
+
+def is_cut(path: Path) -> bool:
+    """Return whether a file is shorter than its head says: SQLite may read what is missing as zeros.
+
+    While there is a log or a journal, it may be being written, and pages may be in the log alone.
+    """
+    beside = (path.with_name(path.name + ending) for ending in ("-wal", "-journal"))
+    if any(file.exists() and file.stat().st_size for file in beside):
+        return False
+    with path.open("rb") as file:
+        head = file.read(_HEAD_SIZE)
+    if len(head) < _HEAD_SIZE:
+        return bool(head)
+    page, pages = int.from_bytes(head[16:18]), int.from_bytes(head[28:32])
+    return path.stat().st_size < (65536 if page == 1 else page) * pages
 
 
 def reserve_checksums(connection: apsw.Connection) -> None:

@@ -65,6 +65,15 @@ def test_a_flipped_bit_is_an_error_that_names_the_file_or_changes_nothing(path: 
     assert all(str(path) in message for message in refused)
 
 
+def test_a_file_that_was_cut_is_refused_wherever_it_was(path: Path) -> None:
+    data = path.read_bytes()
+    for length in [1, 15, 99, 100, 4095, *range(4096, len(data), 4096), len(data) - 1]:
+        path.write_bytes(data[:length])
+        for read in (lambda: open_read_only(path).__enter__(), lambda: Database(path, schema=ITEMS)):
+            with pytest.raises(BadInput, match=r"file\.sqlite"):
+                read()
+
+
 def test_a_file_of_before_gets_checksums_when_it_is_opened_alone(of_before: Path) -> None:
     with open_read_only(of_before) as run:
         assert run(ALL) == [("a", "b")]
