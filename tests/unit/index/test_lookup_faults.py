@@ -31,6 +31,7 @@ def edit_summary(folder: Path, change: Callable[[list[list[bytes]]], None]) -> N
     table = [line.split(b"\t") for line in (folder / "cluster.idx").read_bytes().splitlines()]
     change(table)
     (folder / "cluster.idx").write_bytes(b"".join(b"\t".join(row) + b"\n" for row in table))
+    (folder / "cluster.idx.crc32").unlink(missing_ok=True)  # as of an index that others have made
 
 
 def set_cell(row: int, column: int, value: bytes) -> Callable[[Path], None]:

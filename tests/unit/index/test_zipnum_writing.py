@@ -60,7 +60,7 @@ def test_fault_2_4_5_the_fifth_column_is_the_running_number_across_shards(tmp_pa
 
 def test_fault_2_4_6_a_single_shard_is_named_alike_in_summary_locations_and_folder(tmp_path: Path) -> None:
     build(tmp_path, LINES)
-    assert sorted(files(tmp_path)) == ["cdx-00000.gz", "cluster.idx", "cluster.loc"]
+    assert sorted(files(tmp_path)) == ["cdx-00000.gz", "cluster.idx", "cluster.idx.crc32", "cluster.loc"]
     assert {row.shard for row in rows(tmp_path)} == {"cdx-00000.gz"}
     assert (tmp_path / "cluster.loc").read_bytes() == b"cdx-00000.gz\tcdx-00000.gz\n"
 
@@ -155,7 +155,9 @@ def test_huge_lines_make_smaller_blocks_not_unreadable_ones(tmp_path: Path) -> N
 
 def test_no_lines_make_an_index_of_no_lines(tmp_path: Path) -> None:
     assert write_index([], tmp_path) == []
-    assert files(tmp_path) == {"cluster.idx": b"", "cluster.loc": b""}
+    found = files(tmp_path)
+    assert found.pop("cluster.idx.crc32")
+    assert found == {"cluster.idx": b"", "cluster.loc": b""}
     assert flat(flatten(opened(tmp_path))) == []
 
 
@@ -163,7 +165,7 @@ def test_an_empty_range_leaves_no_file(tmp_path: Path) -> None:
     with rebuilding(tmp_path) as target:
         shards = [write_shard([], target, number=0), write_shard([LINES[:5]], target, number=1)]
         publish(target, shards)
-    assert sorted(files(tmp_path)) == ["cdx-00001.gz", "cluster.idx", "cluster.loc"]
+    assert sorted(files(tmp_path)) == ["cdx-00001.gz", "cluster.idx", "cluster.idx.crc32", "cluster.loc"]
 
 
 def test_unsorted_lines_are_named_and_nothing_is_published(tmp_path: Path) -> None:

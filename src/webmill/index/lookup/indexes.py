@@ -14,6 +14,7 @@ is finished with the old shards, or `Conflict` when those are gone too.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from io import BytesIO
 from itertools import chain, islice
 from pathlib import Path
@@ -28,9 +29,10 @@ from webmill.index.cdxj.merge import merge_batches
 from webmill.index.columns import as_cdxj
 from webmill.index.lines import BLOCK, GZIP_MAGIC, MAX_LINE, Batch, split_lines, stream_blocks
 from webmill.index.lookup.block_cache import BlockCache
-from webmill.index.lookup.sorted_file import Pages, bracket_key, line_at, lower_bound, partition_point
+from webmill.index.lookup.sorted_file import PAGE, Pages, bracket_key, line_at, lower_bound, partition_point
 from webmill.index.order import ensure_byte_order
 from webmill.index.zipnum.shard_locations import ShardLocations
+from webmill.index.zipnum.summary_checksums import SummaryChecksums, read_summary_checksums
 from webmill.infra.storage.base import Readable, Stat
 from webmill.infra.storage.local import LocalStorage
 
@@ -143,7 +145,8 @@ class ZipNumIndex:
         generation = self._generation
         if generation is None or generation.stat != stat:
             shards = ShardLocations(self._storage, self._summary, elsewhere=self._elsewhere)
-            generation = Generation(self._storage, stat, shards, cache=self._cache)
+            checksums = read_summary_checksums(self._storage, self._summary)
+            generation = Generation(self._storage, stat, shards, cache=self._cache, checksums=checksums)
             self._generation = generation
         return generation
 
@@ -162,10 +165,20 @@ class ZipNumIndex:
 class Generation:
     """One version of the summary, and its blocks."""
 
-    def __init__(self, storage: Readable, stat: Stat, shards: ShardLocations, *, cache: BlockCache) -> None:
+    def __init__(
+        self,
+        storage: Readable,
+        stat: Stat,
+        shards: ShardLocations,
+        *,
+        cache: BlockCache,
+        checksums: SummaryChecksums | None = None,
+    ) -> None:
         self.stat = stat
         self._storage = storage
-        self._pages = Pages(storage, stat)
+        self._checksums = checksums
+        check = partial(checksums.check, size=stat.size, source=stat.key) if checksums else None
+        self._pages = Pages(storage, stat, check=check) if check else Pages(storage, stat)
         self._shards = shards
         self._cache = cache
         self._cache_id = object()  # distinguishes our blocks in the cache, without keeping us alive
@@ -241,9 +254,15 @@ class Generation:
         if high - low <= BLOCK:
             yield from split_lines([self._pages[low:high]] if high > low else [], source=self.stat.key)
             return
-        etag = self.stat.etag or None
-        with self._storage.open(self.stat.key, start=low, length=high - low, etag=etag) as stream:
-            yield from split_lines(stream_blocks(stream), source=self.stat.key)
+        etag, checksums = self.stat.etag or None, self._checksums
+        start = low - low % PAGE if checksums else low
+        end = min(-(-high // PAGE) * PAGE, self.stat.size) if checksums else high
+        with self._storage.open(self.stat.key, start=start, length=end - start, etag=etag) as stream:
+            if checksums:
+                pieces = checksums.pieces(stream, low=low, high=high, size=self.stat.size, source=self.stat.key)
+                yield from split_lines(pieces, source=self.stat.key)
+            else:
+                yield from split_lines(stream_blocks(stream), source=self.stat.key)
 
     def _read_blocks(self, blocks: Iterable[ZipnumBlock]) -> Iterator[bytes]:
         for group in group_contiguous(blocks):

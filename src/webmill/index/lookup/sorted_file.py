@@ -12,6 +12,9 @@ PAGE = 16 << 10
 CACHED_PAGES = 256  # the upper levels of the search stay cached between queries
 
 
+CheckPage = Callable[[int, bytes], bytes]  # by its number: returns the page, or raises what is wrong with it
+
+
 class SortedBytes(Protocol):
     """Sorted lines: `bytes`, `mmap` or `Pages`."""
 
@@ -28,8 +31,16 @@ class Pages:
     It is read, not mapped: truncating a mapped file kills the process. Threads may share it.
     """
 
-    def __init__(self, storage: Readable, stat: Stat, *, page: int = PAGE, cached: int = CACHED_PAGES) -> None:
-        self.stat = stat
+    def __init__(
+        self,
+        storage: Readable,
+        stat: Stat,
+        *,
+        page: int = PAGE,
+        cached: int = CACHED_PAGES,
+        check: CheckPage = lambda _, data: data,
+    ) -> None:
+        self.stat, self._check = stat, check
         self._storage = storage
         self._size = page
         self._page = lru_cache(maxsize=cached)(self._read)
@@ -58,7 +69,8 @@ class Pages:
     def _read(self, number: int) -> bytes:
         start = number * self._size
         length = min(self._size, self.stat.size - start)
-        return self._storage.read(self.stat.key, start=start, length=length, etag=self.stat.etag or None)
+        data = self._storage.read(self.stat.key, start=start, length=length, etag=self.stat.etag or None)
+        return self._check(number, data)
 
 
 def lower_bound(view: SortedBytes, key: bytes, *, low: int = 0, max_line: int) -> int:

@@ -21,6 +21,7 @@ from webmill.index.lines import Batch, read_lines
 from webmill.index.lookup.indexes import SUMMARY_ENDINGS, find_summary
 from webmill.index.order import is_sorted
 from webmill.index.zipnum.shard_locations import ShardLocations
+from webmill.index.zipnum.summary_checksums import checksum_pages, read_summary_checksums
 from webmill.index.zipnum.writer import SHARD_NAME
 from webmill.infra.storage.local import LocalStorage
 
@@ -54,6 +55,7 @@ def verify(
     """
     summary = (path if path.name.endswith(SUMMARY_ENDINGS) else find_summary(path)).resolve()
     shards = ShardLocations(LocalStorage(summary.parent), summary.name, elsewhere={})
+    yield from _wrong_checksums(summary)
     yield from _unreadable_locations(shards)
     rows = _Rows(summary.name)
     contents = _Contents(shards, checked or VerifyCounts(), lines_per_block=lines_per_block)
@@ -102,6 +104,17 @@ def _unused(folder: Path, shards: ShardLocations, names: set[str]) -> Iterator[I
     for name in sorted(path.name for path in folder.iterdir() if SHARD_NAME.fullmatch(path.name)):
         if name not in known:
             yield IndexFinding("unused_shard", name, "not named in the summary", "note")
+
+
+def _wrong_checksums(summary: Path) -> Iterator[IndexFinding]:
+    try:
+        known = read_summary_checksums(LocalStorage(summary.parent), summary.name)
+        found = checksum_pages([summary.read_bytes()])
+    except BadInput as error:
+        yield IndexFinding("bad_checksums", error.source or summary.name, error.message)
+    else:
+        if known and found not in known.generations:
+            yield IndexFinding("bad_checksums", summary.name, "does not have its checksum")
 
 
 class _Rows:

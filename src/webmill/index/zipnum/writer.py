@@ -38,6 +38,11 @@ from webmill.formats.cdx.zipnum import (
 from webmill.index.lines import Batch, read_lines
 from webmill.index.order import ensure_byte_order, urlkey
 from webmill.index.zipnum.blocks import PackedBlock, compress_blocks
+from webmill.index.zipnum.summary_checksums import (
+    checksum_pages,
+    known_generations,
+    write_summary_checksums,
+)
 from webmill.infra.atomic import (
     Draft,
     drafting,
@@ -163,14 +168,21 @@ def publish(target: ShardTarget, shards: Iterable[ZipNumShard], *, clock: Callab
     _touch_replaced(folder, set(old_names) - set(names), now=clock())
     # pywb reads the locations before the summary, so these are first, and name what either summary names.
     _write_locations(folder, list(dict.fromkeys([*names, *old_names])))
+    pages = checksum_pages(_summary_lines(shards))
+    write_summary_checksums(folder / SUMMARY, pages, *known_generations(folder / SUMMARY))
     with writing(folder / SUMMARY) as file:
-        for number, block in enumerate(chain.from_iterable(shard.blocks for shard in shards), start=1):
-            file.write(format_summary_line(msgspec.structs.replace(block, number=number)))
+        file.writelines(_summary_lines(shards))
+    write_summary_checksums(folder / SUMMARY, pages)
     if not set(old_names) <= set(names):
         _write_locations(folder, names)
     if is_ours:  # shards in a folder without a summary are not ours, or unfinished: they stay
         room = max(LEAST_ROOM, sum(shard.size for shard in shards))
         _remove_shards(folder, kept={*names, *old_names}, room=room, now=clock())
+
+
+def _summary_lines(shards: Iterable[ZipNumShard]) -> Iterator[bytes]:
+    for number, block in enumerate(chain.from_iterable(shard.blocks for shard in shards), start=1):
+        yield format_summary_line(msgspec.structs.replace(block, number=number))
 
 
 def shards_in_summary(folder: Path) -> list[str]:
