@@ -90,6 +90,7 @@ class PublishedIndex(msgspec.Struct, frozen=True, kw_only=True):
     blocked: int
     excessive: int
     refused: Mapping[str, dict[str, int]]  # by Parquet file: reasons of lines that are not in it, how many
+    files: Mapping[str, tuple[int, int]] = {}  # size and CRC-32 of each shard, of the summary and of each table, by key
 
 
 class IndexState:

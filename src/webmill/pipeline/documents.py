@@ -138,7 +138,7 @@ class DocumentFiles:
         arrow, parquet = import_pyarrow()
         with self._on_disk(key) as file:
             try:
-                table = parquet.ParquetFile(file)
+                table = parquet.ParquetFile(file, page_checksum_verification=True)
                 there = set(table.schema_arrow.names)
                 refuse_outdated(there, key)
                 read_row = _own_row if OWN_COLUMN in there else _foreign_row

@@ -43,6 +43,7 @@ from webmill.model import ArchiveReject
 from webmill.pipeline.index_publishing import (
     IndexingOptions,
     digest_of,
+    digest_of_file,
     plan_publishing,
     publish,
     without_temps,
@@ -213,6 +214,11 @@ def update_cdxj(
     fields = {"collection": collection.name} if options.collection_field else {}
     digest = digest_of([__version__, fields, options.captures])
     current, due = find_outdated(collection, known, digest=digest, report=report, clock=clock)
+    if due or not plan_publishing(collection, options, state, current).is_done:  # else no CDXJ is read
+        for path in find_damaged(collection, current):
+            entry = current.pop(path)
+            due[path] = PendingWarc(entry.looks, entry.settled)
+            report.kept -= 1
     if not report.warcs and state.published(collection.name) is None and describe_other_crawls(collection):
         raise NotFound(
             f"no WARC files of a crawl {collection.name} in {collection.root}: {describe_other_crawls(collection)}"
@@ -276,6 +282,16 @@ def find_outdated(
             due[path] = PendingWarc(looks, is_settled(looks, now_ns=now))
     report.warcs, report.kept = len(current) + len(due) + len(report.rejects), len(current)
     return current, due
+
+
+def find_damaged(collection: Collection, known: Mapping[str, IndexedWarc]) -> list[str]:
+    """Return the WARCs whose CDXJ is not what was written, though its size and times are: they are indexed again."""
+    found = []
+    for path, entry in known.items():
+        if digest_of_file(collection.cdxj / entry.cdxj) != entry.cdxj_digest:
+            log.warning("a CDXJ file is damaged", extra={"file": entry.cdxj, "archive": path})
+            found.append(path)
+    return found
 
 
 def warc_job(collection: Collection, path: str, *, fields: dict[str, str], options: IndexingOptions) -> WarcJob:

@@ -28,6 +28,7 @@ from webmill.index.state import IndexedWarc, IndexState, PublishedIndex
 from webmill.index.zipnum import writer as zipnum
 from webmill.index.zipnum.ranges import IndexFilters, remove_shards_on_failure, write_ranges
 from webmill.infra import atomic, swap
+from webmill.infra.checksums import crc32_of_file
 from webmill.infra.executor.base import Executor
 from webmill.infra.executor.gather import run_all
 from webmill.infra.files import RESERVED, os_errors
@@ -126,6 +127,7 @@ def publish(
         blocked=tally.blocked,
         excessive=tally.excessive,
         refused=refused,
+        files=checksum_files(collection),
     )
     state.set_published(collection.name, made)
     return made
@@ -265,10 +267,20 @@ def table_files(collection: Collection) -> list[Path]:
 
 def digest_of_outputs(collection: Collection) -> str:
     """Return a digest of the published files' sizes and times: it shows quickly whether one is missing or replaced."""
-    names = (zipnum.SUMMARY, zipnum.LOCATIONS, *zipnum.shards_in_summary(collection.zipnum))
-    files = [collection.zipnum / name for name in names] + table_files(collection)
-    files += [collection.paths_file(kind) for kind in PATH_LISTS]
+    files = [*index_files(collection), *(collection.paths_file(kind) for kind in PATH_LISTS)]
     return digest_of([(collection.key(file), *_file_identity(file)) for file in files])
+
+
+def index_files(collection: Collection) -> list[Path]:
+    """Return the files of the index that readers see, but for the lists of paths, which others write, too."""
+    names = (zipnum.SUMMARY, zipnum.LOCATIONS, *zipnum.shards_in_summary(collection.zipnum))
+    return [*(collection.zipnum / name for name in names), *table_files(collection)]
+
+
+def checksum_files(collection: Collection) -> dict[str, tuple[int, int]]:
+    """Return the size and CRC-32 of each file of the index."""
+    files = index_files(collection)
+    return {collection.key(file): (file.stat().st_size, crc32_of_file(file)) for file in files}
 
 
 def _file_identity(file: Path) -> tuple[int, ...]:

@@ -56,6 +56,7 @@ def write_parquet(
         "sorting_columns": [parquet.SortingColumn(0)],
         "store_schema": False,  # Arrow's copy of the schema adds nothing to Parquet's
         "write_page_index": True,
+        "write_page_checksum": True,
     }
     count = 0
     with writing(path) as file, parquet.ParquetWriter(file, schema, **options) as writer:

@@ -146,10 +146,13 @@ class SqliteQueue:
     def close(self) -> None:
         self._database.close()
 
-    def forget_done(self) -> None:
-        """Forget what is done, in a queue that remembers it, so that it can be published again."""
+    def forget_done(self, ids: Iterable[str] | None = None) -> None:
+        """Forget what is done, or these of it, in a queue that remembers it, so that it can be published again."""
         with self._database.write() as run:
-            run("DELETE FROM message WHERE state = 4")
+            if ids is None:
+                run("DELETE FROM message WHERE state = 4")
+            for id_ in ids or ():
+                run("DELETE FROM message WHERE state = 4 AND id = ?", (id_,))
 
     # --- for the consumer and its deliveries ---
 

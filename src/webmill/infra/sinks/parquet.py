@@ -30,6 +30,7 @@ def encode(rows: Sequence[SinkRow], *, kind: type[msgspec.Struct], compression: 
         arrow.Table.from_arrays(columns_of([row.value for row in rows], kind), schema=schema),
         out,
         compression=compression,
+        write_page_checksum=True,
     )
     return out.getvalue()
 

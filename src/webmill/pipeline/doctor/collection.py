@@ -12,7 +12,8 @@ from pathlib import Path
 from webmill.archive.recovery import recover
 from webmill.archive.segment import find_open_files
 from webmill.archive.segment_file import lock_segment
-from webmill.collection import Collection, PublishFolders, list_archived_crawls
+from webmill.collection import Collection, PublishFolders, default_crawl_name, list_archived_crawls
+from webmill.crawl.status_file import read_status
 from webmill.errors import BadInput, Conflict, NotFound, Unavailable, WebmillError
 from webmill.formats.warc.reader import read_records
 from webmill.index.zipnum.verify import verify as verify_index
@@ -23,6 +24,7 @@ from webmill.infra.storage.local import LocalStorage
 from webmill.infra.tree import Refuse, files_below, warn
 from webmill.model import Damage
 from webmill.pipeline.doctor.findings import DoctorFinding
+from webmill.pipeline.doctor.references import check_documents, check_frontier, check_indexed
 from webmill.pipeline.progress import format_count
 from webmill.publish.verify import verify as verify_versions
 from webmill.search.embedded.engine import EmbeddedEngine
@@ -42,7 +44,18 @@ def check_collection(root: Path, *, read_data: bool) -> Iterator[DoctorFinding]:
         if read_data:
             yield check_archives(crawl)
         yield from check_index(crawl, read_data=read_data)
+        yield from check_indexed(crawl, read_data=read_data)
+    yield from check_frontier(root, crawl_of_frontier(root), read_data=read_data)
+    yield from check_documents(root, read_data=read_data)
     yield from check_versions(root, read_data=read_data)
+
+
+def crawl_of_frontier(root: Path) -> Collection:
+    """Return the crawl that the frontier is of, by the name that it has recorded."""
+    try:
+        return Collection(root, read_status(root / "frontier").name)
+    except WebmillError:
+        return Collection(root, default_crawl_name(root))
 
 
 # --- the disk ----------------------------------------------------------------------------------------------------
@@ -93,7 +106,7 @@ def file_system_type(root: Path) -> str:
 def find_databases(root: Path) -> Iterator[Path]:
     """Wherever our SQLite files lie: the top, and the folders of crawls, publishers and indexes."""
     yield from sorted(root.glob("*.sqlite"))
-    for folder in ("frontier", "publish", "cdxj", "documents", "extract", "rejected"):
+    for folder in ("frontier", "publish", "cdxj", "documents", "extract", "rejected", ".webmill"):
         yield from sorted((root / folder).rglob("*.sqlite"))
 
 
@@ -283,7 +296,7 @@ def check_versions(root: Path, *, read_data: bool) -> Iterator[DoctorFinding]:
     except (BadInput, Conflict) as error:
         yield DoctorFinding(part="versions", state="bad", found=str(error), repair=f"webmill publish verify {root}")
         return
-    if not verdict.versions:
+    if not verdict.versions and not verdict.findings:
         return
     looked = "every byte read" if read_data else "every blob is there"
     if verdict.findings:
@@ -298,12 +311,14 @@ def check_versions(root: Path, *, read_data: bool) -> Iterator[DoctorFinding]:
         found = f"{format_count(verdict.versions, 'version')}, {format_count(verdict.blobs, 'blob')}, {looked}"
         promise = "a reader sees one whole version, the live one or the one before it"
         yield DoctorFinding(part="versions", state="good", found=found, promise=promise)
-    yield check_search(root, live=verdict.live)
+    yield check_search(root, live=verdict.live, read_data=read_data)
 
 
-def check_search(root: Path, *, live: str) -> DoctorFinding:
+def check_search(root: Path, *, live: str, read_data: bool) -> DoctorFinding:
     try:
         with closing(EmbeddedEngine(PublishFolders(root).search, create=False)) as engine:
+            if read_data:
+                engine.verify()
             count, cursor = engine.count(), engine.cursor()
     except NotFound:
         return DoctorFinding(

@@ -9,6 +9,7 @@ Archives never change once they have their name, so a file is read once.
 from __future__ import annotations
 
 import hashlib
+import logging
 import re
 import shutil
 from collections.abc import Callable, Iterable, Iterator
@@ -23,10 +24,12 @@ from webmill.extract.custom import read_function
 from webmill.formats.warc.typed_records import FileType
 from webmill.index.archives import find_archives
 from webmill.infra import atomic
+from webmill.infra.checksums import seal_json
 from webmill.infra.executor.backends import open_executor
 from webmill.infra.queue.sqlite_reader import view_file
 from webmill.infra.storage.local import LocalStorage
 from webmill.pipeline.extract.jobs import TASKS, ExtractJob, lock_job, open_tasks, run_job
+from webmill.pipeline.extract.lost_parts import find_lost_parts
 from webmill.pipeline.extract.manifest import TaskFiles
 from webmill.pipeline.extract.output import SETTINGS, OutputShape, describe_difference, format_flags, read_shape
 from webmill.pipeline.extract.plan import ArchiveFetching, DocumentFilter, ExtractPlan, OutputTarget, choose_recipe
@@ -35,6 +38,8 @@ from webmill.pipeline.extract.tasks import Task, task_id
 from webmill.pipeline.extract.totals import ExtractReport
 from webmill.pipeline.progress import ProgressReporter
 from webmill.settings import ExtractSettings, Settings
+
+log = logging.getLogger(__name__)
 
 OnRefused = Callable[[str, str, str], None]  # path, reason, message
 NON_PAGE_SUBSETS = ("crawldiagnostics", "robotstxt")  # subsets of a crawl that hold none
@@ -111,7 +116,12 @@ def extract_job(root: Path, shape: OutputShape, plan: ExtractPlan, *, refuse: On
         for key in sorted(found):
             yield archive_task(key, shape)
 
-    return ExtractJob(folder=place.extract_state, plan=plan, tasks=tasks)
+    def lost() -> Iterator[str]:
+        for part in find_lost_parts(root):
+            log.warning("a part of the documents is made again", extra={"file": part.file, "why": part.fault})
+            yield part.task
+
+    return ExtractJob(folder=place.extract_state, plan=plan, tasks=tasks, lost=lost)
 
 
 def archive_task(key: str, shape: OutputShape) -> Task:
@@ -137,13 +147,14 @@ def check_shape(root: Path, shape: OutputShape) -> None:
     refuse_outdated(root)
     notes = LocalStorage(PublishFolders(root).extract_state)
     if not (PublishFolders(root).extract_state / SETTINGS).exists():
-        notes.write(SETTINGS, msgspec.json.encode(shape) + b"\n")
+        notes.write(SETTINGS, seal_json(msgspec.json.encode(shape)))
         return
     try:
         there = read_shape(notes)
     except BadInput as error:
         raise Misconfigured(
-            f"the documents in {root} were made by another webmill: {_from_scratch_hint(root)}"
+            f"{PublishFolders(root).extract_state / SETTINGS} is damaged, or the documents in {root} were made by "
+            f"another webmill: {_from_scratch_hint(root)}"
         ) from error
     if there != shape:
         raise Misconfigured(_describe_conflict(root, there, shape))

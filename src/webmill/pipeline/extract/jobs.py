@@ -46,6 +46,7 @@ class ExtractJob(msgspec.Struct, frozen=True, kw_only=True):
     tasks: Callable[[], Iterable[Task]]
     attempts: int = 3
     repeat: bool = False  # tasks that are done are run again: more may have come
+    lost: Callable[[], Iterable[str]] = lambda: ()  # done tasks whose output is gone: they are run again, too
 
 
 def run_job(
@@ -62,8 +63,7 @@ def run_job(
         queue = stack.enter_context(closing(open_tasks(job.folder, attempts=job.attempts)))
         stopper = _Stopper(job.folder / STOP)
         queue.end_leases()
-        if job.repeat:
-            queue.forget_done()
+        queue.forget_done(None if job.repeat else {*job.lost()})
         queue.publish(map(task_message, job.tasks()))
         remove_plan_drafts(job.plan)
         report = ExtractReport()

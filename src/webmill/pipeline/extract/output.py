@@ -24,6 +24,7 @@ from webmill.extract.extractors import require_extractor
 from webmill.extract.recipe import Recipe
 from webmill.infra import atomic, lock
 from webmill.infra.address import scheme_of
+from webmill.infra.checksums import seal_json, unseal_json
 from webmill.infra.files import RESERVED
 from webmill.infra.sinks.parquet import pyarrow
 from webmill.infra.storage.backends import open_storage
@@ -143,7 +144,7 @@ class ExtractOutput:
 def record_shape(notes: Storage, shape: OutputShape, *, place: str) -> None:
     """Record the shape of an output. Misconfigured: it was started with another one."""
     try:
-        notes.write(SETTINGS, msgspec.json.encode(shape) + b"\n", condition=Absent())
+        notes.write(SETTINGS, seal_json(msgspec.json.encode(shape)), condition=Absent())
     except Conflict:
         there = read_shape(notes)
         if there != shape:
@@ -154,7 +155,8 @@ def record_shape(notes: Storage, shape: OutputShape, *, place: str) -> None:
 
 def read_shape(notes: Storage) -> OutputShape:
     try:
-        return msgspec.json.decode(notes.read(SETTINGS), type=OutputShape)
+        data = unseal_json(notes.read(SETTINGS), source=SETTINGS, repair="put it back, or make the output anew")
+        return msgspec.json.decode(data, type=OutputShape)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise BadInput(str(error), reason="bad_settings", source=SETTINGS) from error
 

@@ -104,7 +104,7 @@ class Receipts:
         keys = self._keys()
         for key in keys:
             try:
-                receipt = _decode_receipt(self._storage.read(key), source=key)
+                receipt = decode_receipt(self._storage.read(key), source=key)
                 self._prove(receipt, number=len(good), key=key)
             except (BadInput, NotFound) as error:
                 log.warning("receipt ignored", extra={"key": key, "reason": str(error)})
@@ -120,7 +120,7 @@ class Receipts:
     def read_after(self, count: int) -> list[Receipt]:
         """Return the receipts from number `count` on, without verifying their files: for progress."""
         keys = [key for key in self._keys() if self._number(key) >= count]
-        return [_decode_receipt(self._storage.read(key), source=key) for key in keys]
+        return [decode_receipt(self._storage.read(key), source=key) for key in keys]
 
     def _keys(self) -> list[str]:
         """Return the keys in the order of their numbers: after 99999 comes 100000."""
@@ -135,7 +135,7 @@ class Receipts:
         try:
             self._storage.write(self._key(receipt.number), _encode_receipt(receipt), condition=Absent())
         except Conflict:
-            there = _decode_receipt(self._storage.read(self._key(receipt.number)), source=self._key(receipt.number))
+            there = decode_receipt(self._storage.read(self._key(receipt.number)), source=self._key(receipt.number))
             if (there.output, there.errors, there.resume) != (receipt.output, receipt.errors, receipt.resume):
                 message = f"part {receipt.number} was made otherwise: does your function return other rows each time?"
                 raise Conflict(message) from None
@@ -161,7 +161,7 @@ def _encode_receipt(receipt: Receipt) -> bytes:
     return msgspec.json.encode(_ChecksummedReceipt(_checksum(data), msgspec.Raw(data)))
 
 
-def _decode_receipt(data: bytes, *, source: str) -> Receipt:
+def decode_receipt(data: bytes, *, source: str) -> Receipt:
     try:
         sealed = msgspec.json.decode(data, type=_ChecksummedReceipt)
         if sealed.checksum != _checksum(bytes(sealed.receipt)):

@@ -267,7 +267,7 @@ def write_json_lines(file: BinaryIO, lines: Iterable[bytes]) -> None:
 def write_parquet(file: BinaryIO, lines: Iterable[bytes], kind: type[msgspec.Struct]) -> None:
     arrow, parquet = pyarrow()
     schema, decoder = schema_of(kind), msgspec.json.Decoder(kind)
-    with parquet.ParquetWriter(file, schema, compression="zstd") as writer:
+    with parquet.ParquetWriter(file, schema, compression="zstd", write_page_checksum=True) as writer:
         for group in row_groups(lines):
             arrays: list[Any] = columns_of([decoder.decode(line) for line in group], kind)
             writer.write_table(arrow.Table.from_arrays(arrays, schema=schema))

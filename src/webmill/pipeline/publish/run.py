@@ -13,6 +13,7 @@ from webmill.errors import WebmillError
 from webmill.infra.address import scheme_of
 from webmill.infra.storage.backends import open_versions
 from webmill.pipeline.documents import open_documents
+from webmill.pipeline.extract.lost_parts import refuse_lost_parts
 from webmill.pipeline.progress import ProgressReporter
 from webmill.pipeline.publish.documents import WRITERS, DocumentsRead, publish_documents
 from webmill.pipeline.publish.due import record_check
@@ -51,6 +52,8 @@ def publish_collection(
     `force`: also what is the same, or lost too much to be believed, which is `VersionShrunk` otherwise.
     """
     started, began = time.monotonic(), datetime.now(UTC)
+    if not (origin or force):
+        refuse_lost_parts(root)
     documents = open_documents(origin or str(PublishFolders(root).documents))
     versions = open_versions(storage or str(root))
     readers = 1 if scheme_of(storage or "")[0] == "file" else WRITERS
