@@ -167,7 +167,7 @@ def _is_cell(node: Node) -> bool:
 
 def _title(node: Node) -> str:
     """Return the title without badges, which come and go; unless there is nothing else."""
-    return _one_line(" ".join(_plain_texts(node)), MAX_TITLE) or text_of(node, MAX_TITLE)
+    return one_line(" ".join(_plain_texts(node)), MAX_TITLE) or text_of(node, MAX_TITLE)
 
 
 def _plain_texts(node: Node) -> Iterator[str]:
@@ -286,10 +286,10 @@ def text_of(node: Node | None, most: int) -> str:
     """Return the text as it reads, on one line."""
     if node is None:
         return ""
-    return _one_line(node.text(deep=True, separator=" "), most)
+    return one_line(node.text(deep=True, separator=" "), most)
 
 
-def _one_line(text: str, most: int) -> str:
+def one_line(text: str, most: int) -> str:
     return " ".join(_without_controls(text).split())[:most].strip()
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from webmill.boards.links import clean_link_or_empty
-from webmill.boards.listing import Node, parse_page, text_of
+from webmill.boards.listing import Node, one_line, parse_page, text_of
 from webmill.formats.html.charset import decode_page
 
 MAX_LINKS = 2000
@@ -53,4 +53,4 @@ def _name(anchor: Node) -> str:
         return written
     picture = anchor.css_first("img[alt]")
     said = (anchor.attributes.get("title"), picture.attributes.get("alt") if picture is not None else "")
-    return " ".join((next(filter(None, said), "") or "").encode("utf-8", "replace").decode().split())[:MAX_NAME]
+    return one_line(next(filter(None, said), "") or "", MAX_NAME)
