@@ -57,7 +57,7 @@ def test_wrong_use_is_a_sentence_and_code_2(
     ("arguments", "message"),
     [
         (("cdxj", "sort", "nowhere"), "not found: no file nowhere"),
-        (("cdxj", "flatten", "nowhere"), "not found: no index nowhere"),
+        (("cdxj", "flatten", "nowhere"), "not found: no index at nowhere"),
         (("cdxj", "query", "a.com", "--index", "nowhere"), "not found: no index at nowhere"),
         (("cdxj", "query", "a.com", "--index", "."), "neither a summary (cluster.idx) nor a .cdxj file"),
         (("cdxj", "query", "a.com", "--index", "empty.cdxj", "--from", "x"), "not a date: 'x'"),

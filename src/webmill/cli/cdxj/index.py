@@ -15,11 +15,13 @@ from webmill.cli.progress import Progress
 from webmill.cli.text import escape_text, format_count
 from webmill.formats.warc.scan import ScanOptions
 from webmill.index.build.captures import FIELDS, PROFILES, CaptureOptions
-from webmill.index.build.warc import ArchiveInput, index_archives
+from webmill.index.build.warc import ArchiveInput, LineForm, index_archives
 from webmill.index.lines import write_batches
 from webmill.infra.storage.backends import locate
 from webmill.model import Damage
 from webmill.settings import HttpSettings
+
+COLUMNS = {"cdxj": None, "cdx9": 9, "cdx11": 11}
 
 
 @click.command(
@@ -42,6 +44,16 @@ Exit code 3: a file is damaged; its good records are indexed, and a message says
     show_default=True,
     help="Set of fields to write.",
 )
+@click.option("--minimal", is_flag=True, help="Same as --profile minimal; HTTP headers are not read.")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["cdxj", "cdx11", "cdx9"]),
+    default="cdxj",
+    show_default=True,
+    help="CDXJ, or CDX with 11 or 9 columns.",
+)
+@click.option("--digest-records", is_flag=True, help="Add recordDigest: the SHA-256 of each record as it is stored.")
 @click.option("--fields", help=f"Comma-separated fields to write instead: {', '.join(FIELDS)}.")
 @click.option(
     "--full-paths", is_flag=True, help="Write file names as given on the command line, not only their last part."
@@ -58,6 +70,9 @@ def index(
     all_records: bool,
     post_append: bool,
     profile: str,
+    minimal: bool,
+    form: str,
+    digest_records: bool,
     fields: str | None,
     full_paths: bool,
     verify: bool,
@@ -71,8 +86,16 @@ def index(
         raise click.UsageError(
             f"{folder} is a folder: give files, or index all files in it with: webmill index {folder}"
         )
-    names = tuple(fields.split(",")) if fields else PROFILES[profile]
-    options = CaptureOptions(fields=names, all_records=all_records, post_append=post_append)
+    minimal = minimal or profile == "minimal"
+    if minimal and post_append:
+        raise click.UsageError("--post-append reads HTTP headers, --minimal does not")
+    if form != "cdxj" and (fields or digest_records):
+        raise click.UsageError(f"{form} has fixed columns: leave out --fields and --digest-records")
+    names = tuple(fields.split(",")) if fields else PROFILES["minimal" if minimal else profile]
+    if digest_records:
+        names = tuple(dict.fromkeys((*names, "length", "offset")))
+    options = CaptureOptions(fields=names, all_records=all_records, post_append=post_append, parse_http=not minimal)
+    lines_form = LineForm(columns=COLUMNS[form], record_digests=digest_records)
     http = context.settings().http
     damaged = 0
 
@@ -83,7 +106,8 @@ def index(
 
     with context.progress("Indexing", total=len(warcs), unit="files") as bar, open_output(output) as out:
         archives = open_archives(warcs, http, bar, full_paths=full_paths)
-        lines = index_archives(archives, report=report, options=options, scan=ScanOptions(verify=verify, torn=torn))
+        scan = ScanOptions(verify=verify, torn=torn)
+        lines = index_archives(archives, report=report, options=options, scan=scan, form=lines_form)
         count = write_batches(lines, out)
     note(f"# Indexed {format_count(len(warcs), 'file')}: {format_count(count, 'line')}")
     finish(rejected=damaged, where="see the lines above")

@@ -50,12 +50,19 @@ BY_COUNT = {count: parse_header(header.encode()) or () for count, header in HEAD
 
 
 def split_columns(line: bytes, columns: Columns | None = None) -> dict[str, str] | None:
-    """Return the values of a line by name, without those that are missing; None if it has other columns."""
+    """Return the values of a line by name, without those that are missing; None if it has other columns.
+
+    A missing status stays: where revisits are resolved, pywb replaces it by that of the original.
+    """
     values = line.rstrip(b"\r\n").decode("utf-8", "surrogateescape").split(" ")
     names = columns or BY_COUNT.get(len(values), ())
     if len(names) != len(values):
         return None
-    return {name: value for name, value in zip(names, values, strict=True) if value not in ("", MISSING)}
+    return {
+        name: value
+        for name, value in zip(names, values, strict=True)
+        if value and (value != MISSING or name == "status")
+    }
 
 
 def format_columns(values: Mapping[str, str], count: int) -> bytes:

@@ -38,6 +38,7 @@ PROFILES = {
         *("metadata", "url", "mime", "mime-detected", "status", "digest", "length", "offset"),
         *("method", "requestBody", "filename"),
     ),
+    "minimal": ("metadata", "url", "mime", "digest", "length", "offset", "filename"),  # see `parse_http`
 }
 
 
@@ -47,6 +48,7 @@ class CaptureOptions(msgspec.Struct, frozen=True, kw_only=True):
     fields: tuple[str, ...] = FIELDS
     all_records: bool = False  # also requests and metadata about captures (application/warc-fields)
     post_append: bool = False  # the request's method and body become part of the key
+    parse_http: bool = True  # else no type, status and redirect: HTTP headers are not read (pywb's minimal index)
     revisit_status: bool = False  # as Common Crawl and cdxj-indexer; pywb writes none on revisits
 
     def __post_init__(self) -> None:
@@ -123,7 +125,7 @@ class CaptureIndexer:
             return True
         if kind not in WITHOUT_DIGEST and not fields.get(b"WARC-Payload-Digest"):
             return False
-        return kind not in HTTP_RECORDS or end_of_head(block) is not None
+        return not self._options.parse_http or kind not in HTTP_RECORDS or end_of_head(block) is not None
 
     def lines(self, items: Iterable[ScannedRecord | Damage]) -> Iterator[bytes | Damage]:
         for item in items:
@@ -185,7 +187,8 @@ class CaptureIndexer:
             if self._options.revisit_status:
                 values["status"] = status_of(item.block)
         else:
-            self._describe(kind, item, url, values)
+            if self._options.parse_http:
+                self._describe(kind, item, url, values)
             if kind == b"request" and self._options.post_append and self._request:
                 key = surt(url_with_body(url, self._request.method, self._request.query))
         stated = fields.get(b"WARC-Payload-Digest", b"")

@@ -5,7 +5,6 @@ The URL is the rest of the path exactly as sent, with its query: `%2F`, `//` and
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -19,19 +18,18 @@ from starlette.responses import Response
 from webmill.errors import BadInput, WebmillError
 from webmill.formats.cdx.query import key_range
 from webmill.formats.timestamps import from_datetime
-from webmill.index.lookup.query import Query, parse_lines
+from webmill.index.lookup.query import Query
 from webmill.model import CaptureRef
 from webmill.pipeline.captures import nearest_captures
 from webmill.serve.captures.address import CaptureAddress as Wanted
 from webmill.serve.captures.address import parse_address, sent_path, web_address
 from webmill.serve.captures.response import LINKS, format_link, memento_date
 from webmill.serve.cdx.api import CdxApi, OutputFormat, error_response
+from webmill.serve.cdx.output import mementos
 from webmill.serve.cdx.params import OUTPUTS, CdxRequest
 from webmill.serve.http.responses import NO_STORE, json_message
 from webmill.serve.processes.threads import BoundedThreads
 from webmill.serve.site import Site
-
-log = logging.getLogger(__name__)
 
 VARY = {"Vary": "accept-datetime"}
 
@@ -92,25 +90,16 @@ class Memento:
 
     def _links(self, lines: Iterable[bytes], url: str, name: str | None) -> Iterator[bytes]:
         """Yield the link lines. Each is written when the next is known, since the last is marked as such."""
-        mementos = self._mementos(lines)
-        last = next(mementos, None)
+        found = mementos(lines, address=self._site.address, on_reject=self._cdx.rejects)
+        last = next(found, None)
         if last is None:
             return
         yield self._head(url, name, since=last[1])
         first = "first "
-        for following in mementos:
+        for following in found:
             yield (format_link(last[0], f"{first}memento", datetime=last[1]) + ",\n").encode()
             last, first = following, ""
         yield (format_link(last[0], f"{first}last memento", datetime=last[1]) + "\n").encode()
-
-    def _mementos(self, lines: Iterable[bytes]) -> Iterator[tuple[str, str]]:
-        for line, capture in parse_lines(lines, self._cdx.rejects):
-            try:
-                date = memento_date(capture.timestamp)
-            except BadInput:  # its timestamp is not a date
-                log.warning("capture without a valid date: %s", line[:200])
-                continue
-            yield self._site.address + web_address(capture.timestamp, capture.text("url")), date
 
     def _head(self, url: str, name: str | None, *, since: str) -> bytes:
         links = [

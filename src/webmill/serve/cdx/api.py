@@ -10,15 +10,18 @@ from functools import partial
 from itertools import islice
 from threading import Lock
 
+import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
 from webmill.errors import BadInput, Conflict, NotFound, Unavailable, WebmillError
+from webmill.index.lookup.fuzzy import FuzzyIndex, fuzzy_range
 from webmill.index.lookup.indexes import CaptureIndex
 from webmill.index.lookup.paging import count_pages, page_of
 from webmill.index.lookup.query import run_query
+from webmill.serve.captures.response import LINKS
 from webmill.serve.cdx.limits import HeavyQuerySlots, QueryLimits, Stopwatch, TimedIndex
-from webmill.serve.cdx.output import MEDIA_TYPES, format_blocks, format_lines
+from webmill.serve.cdx.output import MEDIA_TYPES, format_blocks, format_lines, format_links
 from webmill.serve.cdx.params import CdxRequest, Output, read_params
 from webmill.serve.cdx.stream import LineChunks, stream_response
 from webmill.serve.guard.client_address import client_of
@@ -51,14 +54,14 @@ class CdxApi:
         self.rejects = BadLineLog(site.metrics)
 
     async def as_pywb(self, request: Request) -> Response:
-        return await self._answer(request, output="cdxj", empty_status=200)
+        return await self._answer(request, output="cdxj", empty_status=200, allow_fuzzy="1")
 
     async def as_common_crawl(self, request: Request) -> Response:
-        return await self._answer(request, output="text", empty_status=404)
+        return await self._answer(request, output="text", empty_status=404, allow_fuzzy="0")
 
-    async def _answer(self, request: Request, *, output: Output, empty_status: int) -> Response:
+    async def _answer(self, request: Request, *, output: Output, empty_status: int, allow_fuzzy: str) -> Response:
         try:
-            cdx_request = await self._read(request, output)
+            cdx_request = await self._read(request, output, allow_fuzzy)
         except BadInput as error:
             return json_message(400, error.message)
         if cdx_request.output == "json":  # an empty body is not JSON
@@ -101,9 +104,9 @@ class CdxApi:
             )
         raise AssertionError  # the context managers suppress no exception
 
-    async def _read(self, request: Request, output: Output) -> CdxRequest:
+    async def _read(self, request: Request, output: Output, allow_fuzzy: str) -> CdxRequest:
         """Read the parameters; in a thread if a filter must be compiled, which may take a tenth of a second."""
-        read = partial(read_params, request.query_params.multi_items(), output=output)
+        read = partial(read_params, request.query_params.multi_items(), output=output, allow_fuzzy=allow_fuzzy)
         if "filter" not in request.query_params:
             return read()
         return await self._threads.run(request.scope, request.receive, read)
@@ -116,6 +119,8 @@ class CdxApi:
         return chunks.next(), chunks
 
     def _form_of(self, cdx_request: CdxRequest) -> OutputFormat:
+        if cdx_request.output == "link" and cdx_request.show == "captures":
+            return OutputFormat(LINKS, partial(format_links, address=self._site.address, on_reject=self.rejects))
         media_type = "application/json" if cdx_request.show == "page count" else MEDIA_TYPES[cdx_request.output]
         return OutputFormat(
             media_type,
@@ -137,7 +142,16 @@ class CdxApi:
             return
         if cdx_request.page is not None:
             index = page_of(index, wanted, number=cdx_request.page, size=cdx_request.page_size)
-        yield from form.write(run_query(TimedIndex(index, watch), cdx_request.query, on_reject=self.rejects))
+        yield from form.write(self._captures(TimedIndex(index, watch), cdx_request))
+
+    def _captures(self, index: CaptureIndex, cdx_request: CdxRequest) -> Iterator[bytes]:
+        query, is_empty = cdx_request.query, True
+        for line in run_query(index, query, on_reject=self.rejects):
+            is_empty = False
+            yield line
+        if is_empty and cdx_request.fuzzy:
+            near = msgspec.structs.replace(query, range=fuzzy_range(cdx_request.url))
+            yield from run_query(FuzzyIndex(index, cdx_request.url), near, on_reject=self.rejects)
 
 
 @dataclass(frozen=True)

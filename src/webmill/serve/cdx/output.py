@@ -12,13 +12,16 @@ from webmill.errors import BadInput
 from webmill.formats.cdx.cdxj import CdxjLine, Value, parse
 from webmill.formats.cdx.zipnum import ZipnumBlock, format_summary_line
 from webmill.formats.url.surt import without_surrogates
-from webmill.index.lookup.query import Reject
+from webmill.index.lookup.query import Reject, parse_lines
+from webmill.serve.captures.address import web_address
+from webmill.serve.captures.response import format_link, memento_date
 from webmill.serve.cdx.params import Output
 
 MEDIA_TYPES: dict[Output, str] = {
     "cdxj": "text/x-cdxj; charset=utf-8",
     "json": "text/x-ndjson; charset=utf-8",
     "text": "text/plain; charset=utf-8",
+    "link": "text/plain; charset=utf-8",  # of blocks, which have no links
 }
 
 _PLAIN = re.compile(rb'([!#-\[\]-~]+) ([0-9]{14}) \{(?=")')  # a key without quote and backslash; not `{}`
@@ -61,6 +64,28 @@ def line_as_json(line: bytes) -> bytes:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise BadInput(f"{error} in {line[:80]!r}", reason="bad_json") from error
     return b'{"urlkey": "%b", "timestamp": "%b", %b' % (*plain.groups(), line[plain.end() :])
+
+
+def format_links(lines: Iterable[bytes], *, address: str, on_reject: Reject) -> Iterator[bytes]:
+    """Yield each capture as a link to its memento, as a TimeMap has them (RFC 7089)."""
+    before = ""
+    for url, date in mementos(lines, address=address, on_reject=on_reject):
+        if before:
+            yield f"{before},\n".encode()
+        before = format_link(url, "memento", datetime=date)
+    if before:
+        yield f"{before}\n".encode()
+
+
+def mementos(lines: Iterable[bytes], *, address: str, on_reject: Reject) -> Iterator[tuple[str, str]]:
+    """Yield address and date of the captures. One whose timestamp is not a date is left out, and rejected."""
+    for line, capture in parse_lines(lines, on_reject):
+        try:
+            date = memento_date(capture.timestamp)
+        except BadInput as error:
+            on_reject(line, error)
+            continue
+        yield address + web_address(capture.timestamp, capture.text("url")), date
 
 
 def format_blocks(blocks: Iterable[ZipnumBlock], output: Output) -> Iterator[bytes]:

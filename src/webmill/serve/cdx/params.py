@@ -14,7 +14,7 @@ from webmill.formats.timestamps import earliest, from_datetime, latest
 from webmill.index.lookup.paging import PAGE_SIZE
 from webmill.index.lookup.query import MOST_SORTED, Query, Sort
 
-Output = Literal["cdxj", "json", "text"]
+Output = Literal["cdxj", "json", "text", "link"]
 Show = Literal["captures", "page count", "blocks"]
 Params = Iterable[tuple[str, str]]
 
@@ -24,7 +24,7 @@ MOST_DIGITS = 9
 
 MATCH_TYPES: dict[str, MatchType] = {"exact": "exact", "prefix": "prefix", "host": "host", "domain": "domain"}
 SORTS: dict[str, Sort] = {"forward": "forward", "reverse": "reverse", "closest": "closest"}
-OUTPUTS: dict[str, Output] = {"cdxj": "cdxj", "json": "json", "text": "text"}
+OUTPUTS: dict[str, Output] = {"cdxj": "cdxj", "json": "json", "text": "text", "link": "link"}
 
 T = TypeVar("T")
 _REPEATED = ("filter", "collapse")
@@ -32,7 +32,8 @@ _OFF = frozenset({"", "0", "false", "f", "off"})
 
 
 class CdxRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """A CDX query. `page` None: all pages. `heavy`: it may read more than the blocks of one URL."""
+    """A CDX query. `page` None: all pages. `heavy`: it may read more than the blocks of one URL. `fuzzy`: similar URLs
+    are searched where it finds nothing."""
 
     url: str
     query: Query
@@ -42,11 +43,15 @@ class CdxRequest(msgspec.Struct, frozen=True, kw_only=True):
     page_size: int = PAGE_SIZE
     show: Show = "captures"
     heavy: bool
+    fuzzy: bool = False
 
 
-def read_params(params: Params, *, output: Output) -> CdxRequest:
-    """Return the query. BadInput says what is wrong; unknown and empty parameters are ignored."""
-    one: dict[str, str] = {}
+def read_params(params: Params, *, output: Output, allow_fuzzy: str = "0") -> CdxRequest:
+    """Return the query. BadInput says what is wrong; unknown and empty parameters are ignored.
+
+    `output` and `allow_fuzzy` are what a request means that does not say it.
+    """
+    one: dict[str, str] = {"allowFuzzy": allow_fuzzy}
     many: dict[str, list[str]] = {name: [] for name in _REPEATED}
     for name, value in params:
         if name in many and value:
@@ -66,6 +71,7 @@ def read_params(params: Params, *, output: Output) -> CdxRequest:
         page_size=_read_number("pageSize", one["pageSize"], least=1) if "pageSize" in one else PAGE_SIZE,
         show=_read_show(one),
         heavy=match_type != "exact",
+        fuzzy=match_type == "exact" and "page" not in one and _is_on(one, "allowFuzzy"),
     )
 
 
