@@ -71,6 +71,29 @@ def test_a_later_run_reads_what_came_since(tmp_path: Path, streams: Streams) -> 
     assert streams.count(address) == 0
 
 
+def test_a_group_that_waits_for_its_first_messages_is_read_to_its_end(
+    tmp_path: Path, streams: Streams, front: Front
+) -> None:
+    """A FIFO queue gives no more messages of a group while some are not deleted."""
+    address = streams.queue([f"w{n}" for n in range(12)], fifo=True)
+    folder = dataset(tmp_path, f"{address}&proxy={front.url}", "UpperCaseMessages")
+    held: list[bool] = []
+
+    def hold(name: str, request: Request, forward: Forward) -> tuple[int, Request]:
+        if name == "ReceiveMessage" and held:
+            return 200, {}
+        status, answer = forward(request)
+        if name == "ReceiveMessage" and answer.get("Messages"):
+            held.append(True)
+        elif name == "DeleteMessageBatch":
+            held.clear()
+        return status, answer
+
+    front.meddle = hold
+    run(folder)
+    assert words(folder) == sorted(f"W{n}" for n in range(12))
+
+
 def test_a_message_may_be_skipped_or_be_an_error(tmp_path: Path, streams: Streams) -> None:
     address = streams.queue(["good", "not this", "!"])
     folder = dataset(tmp_path, address, "UpperCaseMessages")
@@ -136,6 +159,18 @@ def test_a_shard_goes_on_behind_its_last_record(tmp_path: Path, streams: Streams
     run(folder)
     assert words(folder) == sorted(["LATE", *(f"W{n}" for n in range(30))])
     assert len(views(folder)) == 3
+
+
+def test_a_stream_may_be_read_from_the_first_run_on(tmp_path: Path, streams: Streams) -> None:
+    address = streams.stream(["old"], shards=1)
+    time.sleep(1.1)  # positions in time are whole seconds for some servers
+    folder = dataset(tmp_path, address, "UpperCaseRecords", read={"from": address, "start": "latest", **ONCE})
+    run(folder)
+    streams.put(address, ["new"])  # between two runs: nothing of it is lost
+    run(folder)
+    streams.put(address, ["newer"])
+    run(folder)
+    assert words(folder) == ["NEW", "NEWER"]
 
 
 @pytest.mark.crash

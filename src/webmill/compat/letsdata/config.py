@@ -52,9 +52,10 @@ class ReadDescription(msgspec.Struct, frozen=True, kw_only=True):
 def is_description(file: Path) -> bool:
     """Return whether a file is a description of letsdata's: JSON with its name of the name."""
     try:
-        return b'"datasetName"' in file.read_bytes() if file.suffix == ".json" else False
+        text = file.read_bytes()
     except OSError:
         return False
+    return text.lstrip().startswith(b"{") and b'"datasetName"' in text
 
 
 def load_description(file: Path) -> ReadDescription:

@@ -10,11 +10,9 @@ Guarantees
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, Protocol
+from typing import Protocol
 
 import msgspec
-
-StartAt = Literal["earliest", "latest"]
 
 
 class SourceMessage(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,7 +53,7 @@ class MessageShard(Protocol):
 class StreamSource(Protocol):
     def shards(self) -> list[str]: ...
 
-    def open(self, shard: str, *, after: str, start: StartAt) -> MessageShard:
-        """Read a shard behind the position `after`; where that is empty, from its `start`."""
+    def open(self, shard: str, *, after: str, since: float) -> MessageShard:
+        """Read a shard behind the position `after`; without one, what came `since` (seconds since 1970; 0: all)."""
 
     def close(self) -> None: ...

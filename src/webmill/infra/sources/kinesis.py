@@ -17,13 +17,12 @@ from webmill.errors import Misconfigured
 from webmill.infra.queue.sqs_client import error_code_of
 from webmill.infra.retry import BackoffPolicy
 from webmill.infra.sinks.aws import PATIENCE, AwsAddress, call_patiently, connect
-from webmill.infra.sources.base import SourceMessage, StartAt
+from webmill.infra.sources.base import SourceMessage
 
 T = TypeVar("T")
 
 RECORDS = 1000  # of a request
 PAUSE = 0.25  # seconds; a shard answers five requests in a second, for all readers together
-START = {"earliest": "TRIM_HORIZON", "latest": "LATEST"}
 
 
 class KinesisSource:
@@ -41,8 +40,8 @@ class KinesisSource:
             asked = {"NextToken": answer["NextToken"]} if answer.get("NextToken") else {}
         return sorted(found)
 
-    def open(self, shard: str, *, after: str, start: StartAt) -> KinesisShard:
-        return KinesisShard(self._client, self._address, shard, after=after, start=start, patience=self._patience)
+    def open(self, shard: str, *, after: str, since: float) -> KinesisShard:
+        return KinesisShard(self._client, self._address, shard, after=after, since=since, patience=self._patience)
 
     def close(self) -> None:
         self._client.close()
@@ -50,10 +49,10 @@ class KinesisSource:
 
 class KinesisShard:
     def __init__(
-        self, client: Any, address: AwsAddress, shard: str, *, after: str, start: StartAt, patience: BackoffPolicy
+        self, client: Any, address: AwsAddress, shard: str, *, after: str, since: float, patience: BackoffPolicy
     ) -> None:
         self._client, self._address, self._shard, self._patience = client, address, shard, patience
-        self._after, self._start = after, start
+        self._after, self._since = after, since
         self._iterator: str | None = self._find()
 
     @property
@@ -91,9 +90,11 @@ class KinesisShard:
             return self._try(lambda: self._client.get_records(ShardIterator=self._iterator, Limit=RECORDS))
 
     def _find(self) -> str:
-        where = {"ShardIteratorType": START[self._start]}
+        where: dict[str, Any] = {"ShardIteratorType": "TRIM_HORIZON"}
         if self._after:
             where = {"ShardIteratorType": "AFTER_SEQUENCE_NUMBER", "StartingSequenceNumber": self._after}
+        elif self._since:
+            where = {"ShardIteratorType": "AT_TIMESTAMP", "Timestamp": self._since}
         asked = {"StreamName": self._address.name, "ShardId": self._shard, **where}
         return str(self._try(lambda: self._client.get_shard_iterator(**asked))["ShardIterator"])
 

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from webmill.infra.queue.sqs_messages import decode_body, parse_count
 from webmill.infra.retry import BackoffPolicy
 from webmill.infra.sinks.aws import PATIENCE, AwsAddress, call_patiently, connect, send_all
-from webmill.infra.sources.base import SourceMessage, StartAt
+from webmill.infra.sources.base import SourceMessage
 
 T = TypeVar("T")
 
@@ -35,8 +35,8 @@ class SqsSource:
     def shards(self) -> list[str]:
         return [self._address.name]
 
-    def open(self, shard: str, *, after: str, start: StartAt) -> SqsShard:
-        del shard, after, start  # the queue itself knows what is left
+    def open(self, shard: str, *, after: str, since: float) -> SqsShard:
+        del shard, after, since  # the queue itself knows what is left
         return SqsShard(self._client, self._address, patience=self._patience)
 
     def close(self) -> None:

@@ -20,7 +20,6 @@ from webmill.infra.registry import Registry
 from webmill.infra.sinks.backends import STREAMS
 from webmill.infra.sinks.json_lines import Compression
 from webmill.infra.sources.backends import SOURCES, is_source
-from webmill.infra.sources.base import StartAt
 from webmill.infra.storage.backends import READ_ONLY, STORAGES
 from webmill.masking import hide_secrets
 from webmill.pipeline.extract.plan import is_queue
@@ -44,7 +43,7 @@ class ReadSection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, renam
     """
 
     source: str = "."
-    start: StartAt = "earliest"
+    start: Literal["earliest", "latest"] = "earliest"
     follow: bool = False
     empty_receives: Count = 3
 

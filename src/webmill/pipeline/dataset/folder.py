@@ -59,6 +59,7 @@ from webmill.pipeline.extract.tasks import Task, task_id
 from webmill.pipeline.trust import is_trusted, remember_own
 
 FILE_NAME, MANIFEST, FUNCTION, SHARDS = "dataset.json", "manifest.txt", "function.py", "shards.txt"
+FIRST_RUN = "first-run.txt"
 OUTDATED_TASKS = "ledger.sqlite"  # where an earlier webmill kept its tasks
 
 
@@ -115,6 +116,15 @@ class DatasetFolder(msgspec.Struct, frozen=True):
         lines = (self.path / MANIFEST).read_text(encoding="utf-8").splitlines()
         for number, files in enumerate(parse_manifest(lines, source=MANIFEST, parse=line_parser(self.dataset))):
             yield Task(task_id(f"{number:06d}", files, digest=self.digest), files)
+
+    def note_first_run(self, now: float) -> None:
+        """Remember when the first run of a queue or stream began: `read.start = "latest"` means from then on."""
+        if self.dataset.reads_messages and not (self.path / FIRST_RUN).exists():
+            atomic.write_bytes(self.path / FIRST_RUN, f"{now:.3f}\n".encode())
+
+    def first_run(self) -> float:
+        """Return when the first run of a queue or stream began, in seconds since 1970."""
+        return float((self.path / FIRST_RUN).read_text(encoding="utf-8"))
 
     def shards(self) -> list[str]:
         """Return the shards of the queue or stream that were found so far, in this order."""

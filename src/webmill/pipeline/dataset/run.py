@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from contextlib import closing
 
@@ -40,6 +41,7 @@ def run_dataset(
     made with is not installed here.
     """
     folder.making.check()
+    folder.note_first_run(time.time())
     plan = dataset_plan(folder, http=http, killable=killable)
 
     def done(task: Task, _totals: TaskTotals) -> None:
@@ -76,7 +78,9 @@ def dataset_plan(folder: DatasetFolder, *, http: HttpSettings, killable: bool = 
         function=None if dataset.reader_name else folder.function,
         reader=folder.function if dataset.reader_name else None,
         stream=StreamReading(
-            start=dataset.read.start, follow=dataset.read.follow, empty_receives=dataset.read.empty_receives
+            since=folder.first_run() if dataset.read.start == "latest" else 0.0,
+            follow=dataset.read.follow,
+            empty_receives=dataset.read.empty_receives,
         ),
         pages_per_part=write.pages_per_part,
         bytes_per_part=write.bytes_per_part,

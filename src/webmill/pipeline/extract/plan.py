@@ -16,7 +16,6 @@ from webmill.formats.cld2 import can_detect_languages
 from webmill.infra.address import scheme_of
 from webmill.infra.sinks.backends import STREAMS
 from webmill.infra.sinks.json_lines import Compression
-from webmill.infra.sources.base import StartAt
 from webmill.infra.storage.backends import STORAGES
 from webmill.model import Document
 from webmill.settings import CommonCrawlSettings, HttpSettings
@@ -91,11 +90,12 @@ class ArchiveFetching(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StreamReading(msgspec.Struct, frozen=True, kw_only=True):
-    """How messages are read, where the source is a queue or stream. `empty_receives`: after so many answers without a
-    message it is read to its end; with `follow`, more is waited for until the run is stopped.
+    """How messages are read, where the source is a queue or stream: those that came `since` (seconds since 1970; 0: all
+    that are there). `empty_receives`: after so many answers without a message it is read to its end; with `follow`,
+    more is waited for until the run is stopped.
     """
 
-    start: StartAt = "earliest"
+    since: float = 0.0
     follow: bool = False
     empty_receives: int = 3
 

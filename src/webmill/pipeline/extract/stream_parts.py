@@ -43,24 +43,24 @@ def stream_parts(
     last = work.done[-1] if work.done else None
     seen = frozenset(last.messages) if last else frozenset()
     position = last.position if last else ""
-    with closing(work.source.open(work.shard, after=position, start=work.how.start)) as shard:
-        over = False
-        while not over:
+    with closing(work.source.open(work.shard, after=position, since=work.how.since)) as shard:
+        while True:
             part = new_part()
-            messages, over = _fill(part, shard, work, seen, progressed)
-            if messages:
-                part.messages = tuple(message.id for message in messages if message.receipt)
-                part.position = messages[-1].position
-                shard.keep(messages)
-                yield part
-                shard.acknowledge(messages)
-                seen = frozenset(part.messages)
+            messages = _fill(part, shard, work, seen, progressed)
+            if not messages:  # asked after the last ones were deleted: a FIFO queue may hold more back until then
+                return
+            part.messages = tuple(message.id for message in messages if message.receipt)
+            part.position = messages[-1].position
+            shard.keep(messages)
+            yield part
+            shard.acknowledge(messages)
+            seen = frozenset(part.messages)
 
 
 def _fill(
     part: TaskPart, shard: MessageShard, work: StreamTask, seen: frozenset[str], progressed: Callable[[], None]
-) -> tuple[list[SourceMessage], bool]:
-    """Add messages until the part is full or old enough; return them, and whether the shard is read to its end."""
+) -> list[SourceMessage]:
+    """Add messages until the part is full or old enough, or none comes; return them."""
     messages: list[SourceMessage] = []
     empty, began = 0, time.monotonic()
     while not (part.is_full() or part.is_full_of_errors() or len(messages) >= MESSAGES):
@@ -74,10 +74,10 @@ def _fill(
                 messages.append(message)
         empty = 0 if found else empty + 1
         if shard.ended or (empty >= work.how.empty_receives and not work.how.follow):
-            return messages, True
-        if messages and (time.monotonic() - began > SECONDS or (empty and work.how.follow)):
             break
-    return messages, False
+        if messages and (empty or time.monotonic() - began > SECONDS):
+            break
+    return messages
 
 
 def read_message(reader: MessageReader, message: SourceMessage) -> Reading:
