@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.pipeline.datasets import create, lines_of, run, views
-from tests.services.aws_front import Forward, Front, Meddle, Request, fronting
+from tests.services.aws_front import Forward, Front, Meddle, Request, fronting, honest
 from tests.services.aws_streams import Streams, streams_of_ministack
 from tests.unit.cli.command import webmill
 from tests.unit.compat import letsdata_readers
@@ -109,9 +109,9 @@ def kill_at_delete(process: list[Any]) -> Meddle:
 
     def answer(name: str, request: Request, forward: Forward) -> tuple[int, Request]:
         if name == "ReceiveMessage":
-            request["VisibilityTimeout"] = 2
+            request["VisibilityTimeout"] = 6
         for entry in request.get("Entries", ()) if name == "ChangeMessageVisibilityBatch" else ():
-            entry["VisibilityTimeout"] = 2
+            entry["VisibilityTimeout"] = 6
         if name != "DeleteMessageBatch" or process[0].poll() is not None:
             return forward(request)
         process[0].kill()
@@ -123,17 +123,24 @@ def kill_at_delete(process: list[Any]) -> Meddle:
 
 @pytest.mark.crash
 def test_a_run_killed_before_it_deletes_makes_nothing_twice(tmp_path: Path, streams: Streams, front: Front) -> None:
-    """The documents are durable by then: a message that comes again is deleted, and no more."""
+    """The documents are durable by then: a message that comes again is deleted, and no more; also when others came
+    before it."""
     address = streams.queue([f"w{n}" for n in range(8)])
     folder = dataset(tmp_path, f"{address}&proxy={front.url}", "UpperCaseMessages")
     process: list[Any] = []
     front.meddle = kill_at_delete(process)
     process.append(started(folder))
     assert process[0].wait(timeout=60) == -signal.SIGKILL
-    assert words(folder) == sorted(f"W{n}" for n in range(8))
-    wait_until(lambda: streams.visible(address) == 8)
+    made = sorted(f"W{n}" for n in range(8))
+    assert words(folder) == made
+    front.meddle = honest
+    streams.send(address, ["a"])
     run(folder)
-    assert words(folder) == sorted(f"W{n}" for n in range(8))
+    streams.send(address, ["b"])
+    run(folder)
+    wait_until(lambda: streams.visible(address) in (0, 8))
+    run(folder)
+    assert words(folder) == ["A", "B", *made]
     assert streams.count(address) == 0
 
 
