@@ -14,19 +14,26 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from itertools import chain
-from typing import Self
+from typing import NamedTuple, Self
 
 import msgspec
 
-from webmill.crawl.frontier.base import ClaimedUrl, ClaimRequest, CommitResult, DomainTurn, FrontierStats, LastVisit
+from webmill.crawl.frontier.base import (
+    PAGE_RESOURCE,
+    ClaimedUrl,
+    ClaimRequest,
+    CommitResult,
+    DomainTurn,
+    FrontierStats,
+    LastVisit,
+)
 from webmill.crawl.frontier.change import PRIORITY, FrontierChange
-from webmill.crawl.frontier.claiming import Candidate, ConsumedPart, claim_urls
 from webmill.crawl.frontier.hops import unpack_hops
 from webmill.crawl.frontier.journal import NO_POSITION, Journal, JournalEntry, replay
 from webmill.crawl.frontier.new_urls import NewUrls
 from webmill.crawl.frontier.seen_urls import MERGE_FAN_IN, SeenUrls
 from webmill.crawl.frontier.sorted_hash_run import HASHES_PER_WORD
-from webmill.crawl.frontier.state import DomainState, FrontierState, TurnRow, stats_from
+from webmill.crawl.frontier.state import DomainState, FrontierState, TurnRow, UrlRow, stats_from
 from webmill.crawl.frontier.url_queue_files import FILE_SIZE, MAX_OPEN_FILES, MAX_UNWRITTEN, UrlQueue, UrlQueueFiles
 from webmill.errors import BadInput, Unavailable
 from webmill.model import Link
@@ -37,6 +44,25 @@ MAX_NEW_URLS = 1 << 17  # between two checkpoints
 MAX_JOURNAL_BYTES = 32 << 20  # likewise
 LINES_AT_ONCE = 1000
 QUEUES_FOLDER, SEEN_FOLDER = "domains", "seen"
+RETRY, REVISIT, NEW = range(3)  # the order among equal priorities
+
+
+class Candidate(NamedTuple):
+    priority: int
+    kind: int
+    rank: int  # among its kind
+    row: UrlRow
+    last: LastVisit | None = None
+    end: int = 0  # of its line
+
+
+class ConsumedPart(NamedTuple):
+    """The part of a queue that a claim has read."""
+
+    queue: UrlQueue
+    start: int
+    stop: int
+    end: int
 
 
 class FrontierLimits(msgspec.Struct, frozen=True, kw_only=True):
@@ -258,3 +284,45 @@ def claimed_url(candidate: Candidate) -> ClaimedUrl:
     row = candidate.row
     reached_by = unpack_hops(row.priority, row.hops)
     return ClaimedUrl(row.url, row.depth, row.priority, row.attempts, candidate.last, *reached_by)
+
+
+def claim_urls(
+    domain: DomainState, request: ClaimRequest, *, state: FrontierState, queues: UrlQueueFiles
+) -> tuple[list[Candidate], list[ConsumedPart]]:
+    """Choose the first URLs of a domain and take them from where they wait. The positions and counts of `domain` are
+    moved on; the caller saves them."""
+    found = list(find_candidates(domain, request, state=state, queues=queues))
+    if request.resources_only:  # they are the first ones, if there are any
+        found = [candidate for candidate in found if candidate.priority == PAGE_RESOURCE]
+    chosen = sorted(found, key=lambda candidate: candidate[:3])[: request.urls_per_turn]
+    retries = [(domain.id, each.priority, each.row.position) for each in chosen if each.kind == RETRY]
+    state.delete_retries(retries)
+    domain.retries -= len(retries)
+    ends = {each.priority: each.end for each in chosen if each.kind == NEW}
+    return chosen, [advance_queue(domain, priority, end) for priority, end in ends.items()]
+
+
+def find_candidates(
+    domain: DomainState, request: ClaimRequest, *, state: FrontierState, queues: UrlQueueFiles
+) -> Iterator[Candidate]:
+    """Yield the first ones of each kind: what is not among them cannot be among the first of all."""
+    now, count = request.now, request.urls_per_turn
+    if domain.retries:
+        for rank, row in enumerate(state.due_retries(domain.id, now=now, count=count)):
+            yield Candidate(row.priority, RETRY, rank, row)
+    if request.revisits and not request.resources_only and domain.revisits:
+        for rank, (row, last) in enumerate(state.due_revisits(domain.id, now=now, count=count)):
+            yield Candidate(row.priority, REVISIT, rank, row, last)
+    for priority, (read, end) in sorted(domain.queues.items()):
+        if read < end and count:
+            lines = queues.read(UrlQueue(domain.hash, priority), read, end, count=count)
+            count -= len(lines)
+            for line in lines:
+                row = UrlRow(line.url, line.depth, priority, 1, line.start, 0, line.hops)
+                yield Candidate(priority, NEW, line.start, row, None, line.end)
+
+
+def advance_queue(domain: DomainState, priority: int, stop: int) -> ConsumedPart:
+    start, end = domain.queues[priority]
+    domain.queues[priority] = (stop, end)
+    return ConsumedPart(UrlQueue(domain.hash, priority), start, stop, end)
