@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+import msgspec
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -77,8 +78,7 @@ def disk_that_takes(writes: int) -> Iterator[None]:
 class FrontierMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
-        self.waiting = patch.object(url_queue_files, "MAX_UNWRITTEN", url_queue_files.MAX_UNWRITTEN)
-        self.waiting.start()
+        self.limits = TINY
         self.folder = tempfile.mkdtemp(prefix="webmill-test-", dir="/dev/shm" if Path("/dev/shm").is_dir() else None)
         self.generation = 0
         self.model, self.local = MemoryFrontier(), self.open()
@@ -87,19 +87,20 @@ class FrontierMachine(RuleBasedStateMachine):
         self.urls: set[str] = set()
 
     def open(self) -> LocalFrontier:
-        return LocalFrontier(self.place(), limits=TINY)
+        return LocalFrontier(self.place(), limits=self.limits)
 
     def place(self) -> Path:
         return Path(self.folder) / str(self.generation)
 
     @initialize(size=st.sampled_from([0, 300, url_queue_files.MAX_UNWRITTEN]))
-    def lines_wait(self, size: int) -> None:
-        """So many bytes of them, before they are written."""
-        url_queue_files.MAX_UNWRITTEN = size
+    def limit_unwritten_lines(self, size: int) -> None:
+        """Let lines of so many bytes wait until they are written to their files."""
+        self.local.close()
+        self.limits = msgspec.structs.replace(TINY, waiting=size)
+        self.local = self.open()
 
     def teardown(self) -> None:
         self.all_that_waits_is_the_same()
-        self.waiting.stop()
         self.local.close()
         shutil.rmtree(self.folder)
 

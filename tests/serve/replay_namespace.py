@@ -15,10 +15,11 @@ import socket
 import subprocess
 import tempfile
 import time
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from playwright.sync_api import Browser, Error, sync_playwright
+from playwright.sync_api import Browser, Error, Playwright, sync_playwright
 
 from tests.serve.browser import ARGUMENTS, DEADLINE, Origins, serving
 from tests.serve.test_replay_browser import LEAVING, WHEN, records
@@ -42,20 +43,31 @@ NETWORK = (
 def main() -> None:
     for command in NETWORK:
         subprocess.run(command.split(), check=True)
-    program = shutil.which("chromium") or shutil.which("chromium-browser")
     with (
         tempfile.TemporaryDirectory() as folder,
         serving(collection(Path(folder), records())) as origins,
         sync_playwright() as playwright,
     ):
-        browser = playwright.chromium.launch(
-            executable_path=program, args=[*ARGUMENTS, RULES], chromium_sandbox=False, timeout=DEADLINE
-        )
         wire = Wire()
         plain, scripted = (
-            {url: look_at(browser, origins, wire, url, scripts=scripts) for url in PAGES} for scripts in (False, True)
+            {url: look_at(playwright, origins, wire, url, scripts=scripts) for url in PAGES}
+            for scripts in (False, True)
         )
-        print(json.dumps({"plain": plain, "scripted": scripted, "asked": ask_elsewhere(browser, wire)}))
+        print(json.dumps({"plain": plain, "scripted": scripted, "asked": ask_elsewhere(playwright, wire)}))
+
+
+@contextmanager
+def open_browser(playwright: Playwright) -> Iterator[Browser]:
+    """Open a browser for one page. Closed, it sends nothing more: a busy machine may be slow to close one page's
+    connections, and what they send again would count for the next page.
+    """
+    program = shutil.which("chromium") or shutil.which("chromium-browser")
+    browser = playwright.chromium.launch(
+        executable_path=program, args=[*ARGUMENTS, RULES], chromium_sandbox=False, timeout=DEADLINE
+    )
+    try:
+        yield browser
+    finally:
         browser.close()
 
 
@@ -82,26 +94,26 @@ class Wire:
                 found.append(f"{address[1]:04x}")
 
 
-def look_at(browser: Browser, origins: Origins, wire: Wire, url: str, *, scripts: bool) -> list[str]:
-    context = browser.new_context(java_script_enabled=scripts)
-    page = context.new_page()
-    page.goto(f"{origins.address}/web/{WHEN}/{url}", timeout=DEADLINE)
-    frame = page.locator("#page").element_handle().content_frame()
-    assert frame
-    if scripts and url == EVIL:
-        frame.wait_for_function("window.done", timeout=DEADLINE)
-    page.wait_for_timeout(1000)  # what gives no answer has gone wherever it goes
-    context.close()
+def look_at(playwright: Playwright, origins: Origins, wire: Wire, url: str, *, scripts: bool) -> list[str]:
+    with open_browser(playwright) as browser:
+        page = browser.new_context(java_script_enabled=scripts).new_page()
+        page.goto(f"{origins.address}/web/{WHEN}/{url}", timeout=DEADLINE)
+        frame = page.locator("#page").element_handle().content_frame()
+        assert frame
+        if scripts and url == EVIL:
+            frame.wait_for_function("window.done", timeout=DEADLINE)
+        page.wait_for_timeout(1000)  # what gives no answer has gone wherever it goes
     return wire.packets()
 
 
-def ask_elsewhere(browser: Browser, wire: Wire) -> list[str]:
-    page, sent, deadline = browser.new_page(), list[str](), time.monotonic() + DEADLINE / 1000
-    while not sent and time.monotonic() < deadline:
-        with suppress(Error):  # it is never answered
-            page.goto("http://live.example/", timeout=500)
-        sent = wire.packets()
-    page.close()
+def ask_elsewhere(playwright: Playwright, wire: Wire) -> list[str]:
+    sent, deadline = list[str](), time.monotonic() + DEADLINE / 1000
+    with open_browser(playwright) as browser:
+        page = browser.new_page()
+        while not sent and time.monotonic() < deadline:
+            with suppress(Error):  # it is never answered
+                page.goto("http://live.example/", timeout=500)
+            sent = wire.packets()
     return sent
 
 

@@ -268,11 +268,14 @@ def test_by_hand_it_prints_the_hosts_and_ends_on_interrupt(tmp_path: Path) -> No
     command = [sys.executable, "-m", "webmill.testing", "--hosts", "3", "--log", str(tmp_path / "log")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as child:
         assert child.stdout is not None
+        deadline = threading.Timer(120, child.kill)  # ends the loop where the last line never comes
+        deadline.start()
         lines = []
         for line in child.stdout:
             lines.append(line)
             if line.startswith("Stop with"):
                 break
+        deadline.cancel()
         child.send_signal(2)
         assert child.wait(120) == 0
     assert lines[0].split()[0] == "www.mill.example"
