@@ -87,6 +87,8 @@ def read_all_tags(page: str) -> Iterator[tuple[str, str, str]]:
 
 
 def _read(page: str, expression: re.Pattern[str], *, texts: tuple[str, ...]) -> Iterator[tuple[str, str, str]]:
+    if "\0" in page:  # which browsers read as U+FFFD in names and values
+        page = page.replace("\0", "\ufffd")
     following, at, end, left = expression.match, 0, len(page), MAX_TAGS
     while at < end:
         found = following(page, at)

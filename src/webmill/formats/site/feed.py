@@ -199,7 +199,7 @@ class _FeedHandler:
         kind = attributes.get("type", "text" if self._is_atom else "html").partition(";")[0].strip().lower()
         self._is_html = kind in ("html", "text/html")
         self._is_base64 = attributes.get("mode", "") == "base64" or (  # Atom 0.3
-            self._is_atom and field == "content" and not _INLINE.fullmatch(kind)
+            self._is_atom and not _INLINE.fullmatch(kind)
         )
         if field == "guid" and attributes.get("isPermaLink", "true").strip().lower() == "false":
             self._field = "id"

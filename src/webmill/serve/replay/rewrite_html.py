@@ -168,7 +168,7 @@ class _HtmlRewriter:
         return self._links.rewrite_refresh(named["content"]) if kind == "refresh" else None
 
     def _decode_value(self, value: str) -> str:
-        return decode_attribute(self._encoding.decode(_unquote(value)))
+        return decode_attribute(self._encoding.decode(_unquote(value)).replace("\0", "\ufffd"))
 
 
 def _unquote(value: str) -> str:
