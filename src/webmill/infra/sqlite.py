@@ -223,7 +223,8 @@ class Database:
             raise Misconfigured(f"{self.path}: the file system cannot carry journal_mode={self.journal} ({answer})")
 
     def _migrate(self, schema: Schema) -> None:
-        wanted = len(schema.steps) + (CHECKSUMMED if self.inode and has_checksums(self.path) else 0)
+        with self._translate_errors():
+            wanted = len(schema.steps) + (CHECKSUMMED if self.inode and has_checksums(self.path) else 0)
         if self.read("PRAGMA user_version")[0][0] == wanted and self._tag() == schema.tag:
             return
         with self.write() as run:
@@ -293,7 +294,11 @@ def refuse_inherited(path: Path) -> None:
 
 
 def refuse_cut(path: Path) -> None:
-    if is_cut(path):
+    try:
+        cut = is_cut(path)
+    except apsw.Error as error:
+        raise translate_error(error, path) from error
+    if cut:
         raise BadInput("is cut short", reason="corrupt", source=str(path))
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import ctypes
 import logging
+import os
 from functools import lru_cache
 from pathlib import Path
 
@@ -43,9 +44,20 @@ def checksum_vfs() -> str | None:
 
 def has_checksums(path: Path) -> bool:
     """Return whether the pages of this file carry checksums, as its head says."""
-    with path.open("rb") as file:
-        head = file.read(_RESERVED_AT + 1)
-    return head[_RESERVED_AT:] == bytes([CHECKSUM_SIZE])
+    return read_head(path)[_RESERVED_AT : _RESERVED_AT + 1] == bytes([CHECKSUM_SIZE])
+
+
+def read_head(path: Path) -> bytes:
+    """Return the first 100 bytes of a file, with zeros for those that it lacks.
+
+    They are read by SQLite: if we closed a descriptor of the file, this process would lose its locks on it
+    (https://sqlite.org/howtocorrupt.html, 2.2).
+    """
+    file = apsw.VFSFile("", os.fspath(path.absolute()), [apsw.SQLITE_OPEN_MAIN_DB | apsw.SQLITE_OPEN_READONLY, 0])
+    try:
+        return file.xRead(_HEAD_SIZE, 0).ljust(_HEAD_SIZE, b"\0")
+    finally:
+        file.xClose()
 
 
 def is_cut(path: Path) -> bool:
@@ -56,12 +68,11 @@ def is_cut(path: Path) -> bool:
     beside = (path.with_name(path.name + ending) for ending in ("-wal", "-journal"))
     if any(file.exists() and file.stat().st_size for file in beside):
         return False
-    with path.open("rb") as file:
-        head = file.read(_HEAD_SIZE)
-    if len(head) < _HEAD_SIZE:
-        return bool(head)
+    size, head = path.stat().st_size, read_head(path)
+    if size < _HEAD_SIZE:
+        return bool(size)
     page, pages = int.from_bytes(head[16:18]), int.from_bytes(head[28:32])
-    return path.stat().st_size < (65536 if page == 1 else page) * pages
+    return size < (65536 if page == 1 else page) * pages
 
 
 def reserve_checksums(connection: apsw.Connection) -> None:

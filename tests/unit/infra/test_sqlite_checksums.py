@@ -11,7 +11,7 @@ import pytest
 
 from webmill.errors import BadInput
 from webmill.infra.sqlite import Database, Schema, open_read_only
-from webmill.infra.sqlite_checksums import CHECKSUMMED, has_checksums
+from webmill.infra.sqlite_checksums import CHECKSUMMED, has_checksums, is_cut
 
 ITEMS = Schema(tag=1234, steps=("CREATE TABLE item (name TEXT PRIMARY KEY, body TEXT) STRICT, WITHOUT ROWID",))
 ALL = "SELECT * FROM item ORDER BY name"
@@ -108,3 +108,20 @@ def test_a_copy_has_checksums_too(path: Path, tmp_path: Path) -> None:
         database.copy_to(tmp_path / "copy.sqlite")
     assert has_checksums(tmp_path / "copy.sqlite")
     assert read_both_ways(tmp_path / "copy.sqlite") == read_both_ways(path)
+
+
+@pytest.mark.skipif(not Path("/proc/locks").exists(), reason="needs /proc/locks")
+def test_looking_at_a_file_keeps_the_locks_that_this_process_has_on_it(path: Path) -> None:
+    """POSIX gives up all locks of a process on a file when it closes any descriptor of it."""
+
+    def locks() -> list[str]:
+        lines = (line.split() for line in Path("/proc/locks").read_text().splitlines())
+        return [" ".join(line[1:]) for line in lines if any(word.endswith(f":{path.stat().st_ino}") for word in line)]
+
+    with Database(path, schema=ITEMS) as database:
+        database.read(ALL)
+        before = locks()
+        assert before
+        assert has_checksums(path)
+        assert not is_cut(path)
+        assert locks() == before
