@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import re
+import shutil
 import subprocess
 import sys
 import time
@@ -431,11 +432,7 @@ def test_the_commands_of_the_document(described: Path) -> None:
     assert webmill("dropin", "install", ".").code == 0
     created = typed("./letsdata datasets create --configFile dataset.json --prettyPrint")
     assert (created["datasetName"], created["tasks"]["total"]) == ("CommonCrawl1", 2)
-    deadline = time.monotonic() + 100
-    view = "./letsdata datasets view --datasetName <datasetName> --prettyPrint"
-    while (state := typed(view))["datasetStatus"] in ("planned", "running", "stopped"):
-        assert time.monotonic() < deadline
-        time.sleep(0.5)
+    state = ended()
     assert (state["datasetStatus"], state["tasks"]["done"], state["tasks"]["failed"]) == ("failed", 1, 1)
     assert state["readConnector"]["readerType"] == "Multiple File State Machine Reader"
     good, bad = typed("./letsdata tasks list --datasetName <datasetName> --prettyPrint")
@@ -446,6 +443,20 @@ def test_the_commands_of_the_document(described: Path) -> None:
     assert b"part 0: 9 captures in " in log
     rows = lines_of(described.parent / "datasets" / "CommonCrawl1" / "output")
     assert decode(json.dumps(rows[0]).encode()) == make_index_record(first_page(described.parent / "in"))
+    for file in (described.parent / "in").glob("file1.*"):
+        shutil.copy(file, file.with_name(file.name.replace("file1", "file2")))
+    subprocess.run("./letsdata tasks redrive --datasetName CommonCrawl1", shell=True, check=True, capture_output=True)
+    assert ended()["tasks"]["done"] == 2
+
+
+def ended() -> Any:
+    """The dataset when its run in the background is over."""
+    deadline = time.monotonic() + 100
+    view = "./letsdata datasets view --datasetName <datasetName> --prettyPrint"
+    while (state := typed(view))["datasetStatus"] in ("planned", "running", "stopped"):
+        assert time.monotonic() < deadline
+        time.sleep(0.5)
+    return state
 
 
 def first_page(folder: Path) -> Any:
