@@ -20,6 +20,7 @@ from webmill.crawl.page.resources import read_module_resources, read_page, read_
 from webmill.crawl.politeness.retries import retry_after
 from webmill.crawl.politeness.robots import robots_directives
 from webmill.crawl.seeds import parse_seed
+from webmill.errors import BadInput
 from webmill.extract.content import read_feed_or_refuse, read_plain
 from webmill.formats import dates, timestamps
 from webmill.formats.cdx.cdxj import format_line, parse
@@ -41,7 +42,13 @@ from webmill.formats.warc.typed_records import FileType, read_typed_record
 from webmill.formats.warc.wat import read_wat, read_wat_title
 from webmill.index.lookup.query import Query, run_query, url_range
 from webmill.model import Headers, Record
-from webmill.pipeline.extract.manifest import parse_manifest
+from webmill.pipeline.extract.manifest import (
+    manifest_line,
+    own_manifest_line,
+    parse_line,
+    parse_manifest,
+    parse_own_line,
+)
 from webmill.search.query import format_query
 from webmill.search.query import parse as parse_query
 from webmill.settings import load_settings
@@ -130,6 +137,16 @@ def take_robots(data: bytes) -> None:
     for agent in ("webmill/1.0", "*"):
         robots.for_agent(agent).allows(text(path))
     robots_directives(Headers([("X-Robots-Tag", data.decode("latin-1"))]), text(path))
+
+
+def take_manifest(data: bytes) -> None:
+    """What was read is written so that it is read again, line by line, by either parser."""
+    for read, to_line in ((parse_line, manifest_line), (parse_own_line, own_manifest_line)):
+        try:
+            tasks = parse_manifest(text(data).splitlines(), source="m", parse=read)
+        except BadInput:
+            continue
+        assert [read(to_line(files)) for files in tasks] == tasks
 
 
 def take_search(data: bytes) -> None:
@@ -255,7 +272,7 @@ TARGETS = (
     Target("cdx-query", take_cdx_question, (b"*.example.com/\n!=status:200\n~mime:text/.*", b"http://a.example/x*")),
     Target("settings", take_settings, (SETTINGS,)),
     Target("board-list", lambda data: read_board_list(data, selector_error=selector_error), SITE_MAPS),
-    Target("manifest", lambda data: parse_manifest(text(data).splitlines(), source="m"), (b"WARC:a|WAT:b|WET:c\nd\n",)),
+    Target("manifest", take_manifest, (b"WARC:a|WAT:b|WET:c\nd\n", b"Archive : a | Metadata : b\n", b"LOG:a|B:c\n")),
     Target(
         "times",
         each(

@@ -21,7 +21,7 @@ from webmill.compat.letsdata.documents import RecordHintType, RecordParseHint
 from webmill.compat.letsdata.records import RecordScanner
 from webmill.errors import BadInput
 from webmill.pipeline.dataset.folder import DatasetFolder
-from webmill.pipeline.extract.manifest import manifest_line, parse_own_line
+from webmill.pipeline.extract.manifest import own_manifest_line, parse_own_line
 
 SOURCE = Path(letsdata_readers.__file__)
 
@@ -191,10 +191,10 @@ def test_a_compressed_file_that_ends_too_early_is_an_error_of_its_task(tmp_path:
     assert "truncated_member" in views(folder)[0].reason
 
 
-@pytest.mark.parametrize("line", ["a.gz", "LOG:a.gz", "A:a|B:b", "s3://bucket/a.gz", "FILE:x:y"])
+@pytest.mark.parametrize("line", ["a.gz", "LOG:a.gz", "A:a|B:b", "s3://bucket/a.gz", "FILE:x:y", "WARC:a", "FILE:#a"])
 def test_a_line_of_your_own_types_is_written_as_it_is_read(line: str) -> None:
     files = parse_own_line(line)
-    assert parse_own_line(manifest_line(files)) == files
+    assert parse_own_line(own_manifest_line(files)) == files
 
 
 @pytest.mark.parametrize("line", ["A:a|b", "A:a|A:b", "A:", "A:a|"])

@@ -49,6 +49,7 @@ from webmill.pipeline.extract.manifest import (
     ParseLine,
     TaskFiles,
     manifest_line,
+    own_manifest_line,
     parse_line,
     parse_manifest,
     parse_own_line,
@@ -183,7 +184,8 @@ def create_dataset(
     if (path / FILE_NAME).exists():
         raise Conflict(f"{path} is a dataset already: delete it first, or choose another name")
     tasks = [] if dataset.reads_messages else _read_manifest(dataset, beside, read_lines)
-    text = "".join(f"{manifest_line(files)}\n" for files in tasks)
+    to_line = own_manifest_line if dataset.document.reader else manifest_line
+    text = "".join(f"{to_line(files)}\n" for files in tasks)
     function = _load_function(dataset, beside)
     dataset = msgspec.structs.replace(
         dataset,

@@ -78,16 +78,20 @@ def parse_manifest(lines: Iterable[str], *, source: str, parse: ParseLine = pars
 
 
 def manifest_line(files: TaskFiles) -> str:
-    """Return the line that parses back to these files: an ambiguous path keeps its `WARC:`."""
-    file_type, path = next(iter(files.items()))
-    is_plain = file_type in (FileType.WARC, FILE) and not path.startswith("#")
-    if len(files) == 1 and is_plain and not (_TYPED.fullmatch(path) or looks_typed(path)):
-        return path
+    """Return the line that `parse_line` parses back to these files: an ambiguous path keeps its `WARC:`."""
+    path = files.get(FileType.WARC, "")
+    is_typed = path.partition(":")[0].strip().upper() in TYPES
+    return path if len(files) == 1 and path and not is_typed and not path.startswith("#") else typed_line(files)
+
+
+def own_manifest_line(files: TaskFiles) -> str:
+    """Return the line that `parse_own_line` parses back to these files: an ambiguous path keeps its `FILE:`."""
+    path = files.get(FILE, "")
+    return path if path and not _TYPED.fullmatch(path) and not path.startswith("#") else typed_line(files)
+
+
+def typed_line(files: TaskFiles) -> str:
     return "|".join(f"{file_type}:{path}" for file_type, path in files.items())
-
-
-def looks_typed(path: str) -> bool:
-    return path.partition(":")[0].strip().upper() in TYPES
 
 
 def aligned_files(warc: str) -> TaskFiles:
