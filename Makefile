@@ -154,8 +154,9 @@ site: $(VENV)-docs/.ready ## the documentation as a site, in site/
 	$(VENV)-docs/bin/python docs/site.py
 
 # --- care ----------------------------------------------------------------------------------------------------------
-lock: $(VENV)/.uv    ## compile requirements/*.txt anew (names, versions, hashes)
+lock: $(VENV)/.uv    ## compile requirements/*.txt anew (names, versions, hashes), and ask for advisories about what they pin
 	$(BIN)/python requirements/compile.py
+	$(BIN)/python requirements/advisories.py
 
 clean:               ## remove what make made
 	rm -rf $(VENV) $(VENV)-judges $(VENV)-ministack $(VENV)-rivals $(VENV)-search $(VENV)-fuzz $(VENV)-docs $(VENV)-spark site build dist .cache .coverage* .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache

@@ -1,5 +1,5 @@
-"""Pages that are made from the code, so that they cannot say something else: commands, settings, metrics, fields; and
-what import-linter is told of the layers.
+"""Pages that are made from the code, so that they cannot say something else: commands, settings, metrics, fields,
+dependencies; and what import-linter is told of the layers.
 
 python docs/generate.py            writes them
 python docs/generate.py --check    exit code 1 when one of them is not what the code says
@@ -19,6 +19,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))  # of the repository: the tests are not installed
 
 import click
+from dependencies import dependencies_page
 from fields import columns_table, fields_page, outcomes_table
 from tests.references.claim import table as claims_table
 from tests.references.documents import DOCUMENTS
@@ -143,6 +144,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "../../src/webmill/cli/completion.json": completion_table,  # what shells complete
     "fields.md": lambda: MADE + fields_page(),
     "documents.md": documents_page,
+    "dependencies.md": lambda: MADE + dependencies_page(),
     "../design/house.md": house_page,
     **{f"../how-to/{page}": partial(how_to_page, module, page) for module, page in DOCUMENTS.items()},
 }
