@@ -15,10 +15,11 @@ from webmill.archive.segment import open_stored
 from webmill.collection import Collection
 from webmill.crawl.options import CrawlLimits, CrawlRules
 from webmill.crawl.visit import url_visitor
+from webmill.crawl.visit.page_reader import FIRST_SITEMAPS
 from webmill.formats.warc import digest
 from webmill.formats.warc.single_record import read_record_at
+from webmill.testing import Answer, HttpReply, ReceivedRequest, TestWeb, smallest_gap
 from webmill.testing import AnswerLimits as WebLimits
-from webmill.testing import TestWeb, smallest_gap
 
 DISPUTED = {"http://broken.harvest.test/blank-first"}  # see the test of that name
 MANY = r"/(page|after)/[0-9]{3,}$"  # of tens of thousands of pages, which are all the same, a hundred are asked for
@@ -106,6 +107,31 @@ def test_a_host_whose_answers_cost_much_cpu_is_asked_less_often_f01(
     assert report.end == "finished"
     assert len(pages) > 3
     assert smallest_gap(pages) >= 0.01
+
+
+class SitemapFlood(Linked):
+    """robots.txt names 200 sitemaps, each of them an index of 100 more, the last of them the newest."""
+
+    def answer(self, request: ReceivedRequest) -> Answer:
+        if request.path == "/robots.txt":
+            return HttpReply(body=b"".join(b"Sitemap: http://flood.test/map/%d\n" % n for n in range(200)))
+        if not request.path.startswith("/map/"):
+            return super().answer(request)
+        named = "".join(
+            f"<sitemap><loc>{request.path}-{n}</loc><lastmod>{2000 + n}</lastmod></sitemap>" for n in range(100)
+        )
+        return HttpReply(body=f"<sitemapindex>{named}</sitemapindex>".encode(), media_type="text/xml")
+
+
+def test_sitemaps_without_end_do_not_keep_pages_waiting_f04(root: Path) -> None:
+    with TestWeb(hosts=0, sites={"flood.test": SitemapFlood(20)}) as web:
+        limits = CrawlLimits(pages=21, retry_wait=0.2)
+        crawl_here(root, Setup(seeds=("http://flood.test/",), resolve=dict(web.resolve), limits=limits))
+        asked = [visit.path for visit in web.log.visits()]
+    sitemaps = [path for path in asked if path.startswith("/map/")]
+    assert {path for path in asked if path not in sitemaps} == {"/robots.txt", "/", *(f"/{n}" for n in range(20))}
+    assert len(sitemaps) == FIRST_SITEMAPS + FIRST_SITEMAPS**2
+    assert {path.partition("-")[2] for path in sitemaps if "-" in path} == {"99", "98", "97", "96", "95"}
 
 
 @pytest.mark.slow

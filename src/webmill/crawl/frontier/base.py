@@ -41,7 +41,8 @@ from webmill.formats.url.normalise import host_of
 from webmill.model import Link
 
 PRIORITIES = 10  # 0 is asked first, 9 last
-SITEMAP = 2  # the priority of sitemaps, and of nothing else
+SITEMAP, LATER_SITEMAP = 2, 6  # priorities of sitemaps, and of nothing else: before the pages of a domain, and after
+SITEMAPS = frozenset((SITEMAP, LATER_SITEMAP))
 PAGE_RESOURCE = (
     -1
 )  # before all of them: images, styles and scripts that a page needs. No caller may give it to another link

@@ -5,7 +5,7 @@ Which of the fields of a `Link` the byte holds follows from the priority of the 
 | priority | byte |
 |---|---|
 | `PAGE_RESOURCE` | 4 bits `resource_steps`, 4 bits for `resource_share`: 0, or 1 + the power of two below it |
-| `SITEMAP` | `sitemap_depth` |
+| `SITEMAP`, `LATER_SITEMAP` | `sitemap_depth` |
 | all others | `redirects` |
 
 Messages and visits that an earlier webmill has written have the byte itself, under the name that is `redirects` now:
@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from webmill.crawl.frontier.base import PAGE_RESOURCE, SITEMAP
+from webmill.crawl.frontier.base import PAGE_RESOURCE, SITEMAPS
 
 MOST_SHARE_BITS = 15  # of `resource_share`: 4 bits hold the number of its bits
 
@@ -56,4 +56,4 @@ def unpack_hops(priority: int, hops: int) -> ReachedBy:
         return _DIRECTLY
     if priority == PAGE_RESOURCE:
         return 0, 0, hops >> 4, 1 << (hops & 15) >> 1
-    return (0, hops, 0, 0) if priority == SITEMAP else (hops, 0, 0, 0)
+    return (0, hops, 0, 0) if priority in SITEMAPS else (hops, 0, 0, 0)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Literal, TypedDict
 
 import msgspec
 
 from webmill.crawl.fetch import FetchedResponse
-from webmill.crawl.frontier.base import PAGE_RESOURCE, SITEMAP, ClaimedUrl, LastVisit
+from webmill.crawl.frontier.base import LATER_SITEMAP, PAGE_RESOURCE, SITEMAP, SITEMAPS, ClaimedUrl, LastVisit
 from webmill.crawl.options import ROBOTS_NAME, CrawlRules, Politeness
 from webmill.crawl.page.links import PageLinks, read_links
 from webmill.crawl.page.resources import (
@@ -31,6 +31,7 @@ from webmill.formats.warc.record_headers import OriginalCapture
 from webmill.model import Headers, Link
 
 SEED, REDIRECTED, LINKED = 3, 4, 5  # priorities
+FIRST_SITEMAPS = 5  # of a robots.txt or index that are read before pages: without a limit a site could name thousands
 MOST_SITEMAP_LEVELS = 3  # an index names sitemaps, and at some sites indexes; a chain of them without an end is a trap
 
 MOST_ETAG, MOST_MODIFIED = 500, 100  # characters
@@ -97,7 +98,7 @@ class PageReader:
     def _read_redirect(self, target: str, item: ClaimedUrl) -> PageReading:
         if not target:
             return PageReading("redirect", [], NOWHERE.refused)
-        if item.priority == SITEMAP:
+        if item.priority in SITEMAPS:
             return self._sitemap_links(self.allowed_sitemaps([target], item.url), item, kind="sitemap")
         return self._links_in_scope("redirect", [target], item.depth, REDIRECTED, redirects=item.redirects + 1)
 
@@ -107,18 +108,25 @@ class PageReader:
         except BadInput as error:
             return PageReading("page", [], Counter({error.reason: 1}))
         entries = join_urls(item.url, (entry.loc for entry in sitemap.urls))
-        kind: AnswerKind = "sitemap" if item.priority == SITEMAP else "page"  # feeds are pages that people link to
+        kind: AnswerKind = "sitemap" if item.priority in SITEMAPS else "page"  # feeds are pages that people link to
         if kind == "page" and self._politeness.obey_nofollow and self._is_nofollow(headers):
             return PageReading(kind, [], Counter(nofollow=len(entries)))
         pages = self._links_in_scope(kind, entries, item.depth + 1, LINKED)
-        sitemaps = self._sitemap_links(self.allowed_sitemaps(sitemap.sitemaps, item.url), item, kind=kind)
+        newest_first = sorted(sitemap.sitemaps, key=lambda entry: entry.lastmod or "", reverse=True)
+        allowed = self.allowed_sitemaps((entry.loc for entry in newest_first), item.url)
+        sitemaps = self._sitemap_links(allowed, item, kind=kind)
         return PageReading(kind, [*sitemaps.links, *pages.links], pages.refused + sitemaps.refused)
 
     def _sitemap_links(self, urls: list[str], item: ClaimedUrl, *, kind: AnswerKind) -> PageReading:
         depth = item.sitemap_depth + item.redirects  # an index may be met as a page, behind redirects
         if depth >= MOST_SITEMAP_LEVELS:
             return PageReading(kind, [], Counter(sitemap_too_deep=len(urls)) if urls else Counter())
-        return PageReading(kind, [Link(url, item.depth, SITEMAP, sitemap_depth=depth + 1) for url in urls], Counter())
+        is_first = depth == 0 and item.priority != LATER_SITEMAP
+        links = [
+            Link(url, item.depth, priority, sitemap_depth=depth + 1)
+            for url, priority in with_sitemap_priorities(urls, is_first=is_first)
+        ]
+        return PageReading(kind, links, Counter())
 
     def allowed_sitemaps(self, urls: Iterable[str], base: str) -> list[str]:
         """Return the sitemaps that may be read."""
@@ -346,3 +354,9 @@ def share_out(resources: Sequence[PageResource], share: int) -> SharedOut:
     rest = (share - len(taken)) // holders if holders else 0
     shares = [(resource.url, rest if resource.may_hold_more else 0) for resource in taken]
     return SharedOut(shares, len(resources) - len(taken))
+
+
+def with_sitemap_priorities(urls: Iterable[str], *, is_first: bool = True) -> Iterator[tuple[str, int]]:
+    """Yield sitemaps with their priorities: the first few come before pages, unless they are named by later ones."""
+    for number, url in enumerate(urls):
+        yield url, SITEMAP if is_first and number < FIRST_SITEMAPS else LATER_SITEMAP

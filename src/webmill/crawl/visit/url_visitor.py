@@ -15,7 +15,6 @@ from webmill.crawl.fetch import FetchedResponse, FetchFailure
 from webmill.crawl.frontier.base import (
     MOST_HOPS,
     PAGE_RESOURCE,
-    SITEMAP,
     ClaimedUrl,
     DomainTurn,
     LastVisit,
@@ -39,7 +38,14 @@ from webmill.crawl.politeness.robots import RobotsVerdict
 from webmill.crawl.politeness.robots_fetcher import RobotsCheck, RobotsFetcher
 from webmill.crawl.progress import CrawlProgress
 from webmill.crawl.visit.outcome import VisitResult
-from webmill.crawl.visit.page_reader import PageReader, PageReading, conditions, make_capture, validators_of
+from webmill.crawl.visit.page_reader import (
+    PageReader,
+    PageReading,
+    conditions,
+    make_capture,
+    validators_of,
+    with_sitemap_priorities,
+)
 from webmill.crawl.visit.revisit_schedule import interval_after_error, interval_after_gone, next_interval
 from webmill.formats.http.head import end_of_head
 from webmill.formats.url.normalise import origin_of
@@ -290,7 +296,7 @@ class UrlVisitor:
         """Return a result with what was fetched on the way; a new robots.txt may name sitemaps."""
         if robots.fetched and robots.verdict and self._options.rules.sitemaps:
             sitemaps = self._reader.allowed_sitemaps(robots.verdict.sitemaps, robots.fetched.origin)
-            links = [*(Link(url, 0, SITEMAP) for url in sitemaps), *links]
+            links = [*(Link(url, 0, priority) for url, priority in with_sitemap_priorities(sitemaps)), *links]
         fields = {"captures": robots.captures, "robots": robots.fetched, **fields}
         return VisitResult(token=turn.token, links=links, **fields)
 

@@ -70,7 +70,7 @@ class Sitemap(msgspec.Struct, frozen=True):
     """A parsed sitemap: its URLs, the sitemaps of an index, and how often each flaw occurred."""
 
     urls: list[SitemapUrl] = []
-    sitemaps: list[str] = []
+    sitemaps: list[SitemapUrl] = []
     flaws: dict[str, int] = {}
 
 
@@ -120,7 +120,7 @@ class _SitemapEntries:
         self.limits = limits
         self.flaws = flaws
         self.urls: list[SitemapUrl] = []
-        self.sitemaps: list[str] = []
+        self.sitemaps: list[SitemapUrl] = []
 
     def add(self, kind: str, fields: dict[str, str]) -> None:
         loc = fields.get("loc", "").strip()
@@ -130,7 +130,7 @@ class _SitemapEntries:
         if len(self.urls) + len(self.sitemaps) >= self.limits.urls:
             raise ReadingStopped("too_many_urls")
         if kind == "sitemap":
-            self.sitemaps.append(loc)
+            self.sitemaps.append(_url(loc, fields))
         else:
             self.urls.append(_url(loc, fields))
 
