@@ -12,6 +12,8 @@ from webmill.collection import Collection, is_archive_name, list_crawls
 
 UNPRINTABLE = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")  # a list of paths has one to a line, in UTF-8
 
+_CDXJ_NAME = re.compile(r"[0-9a-f]{32}-.*\.cdxj", re.ASCII | re.DOTALL)
+
 Refuse = Callable[[str, str, str], None]  # path, reason, message
 
 
@@ -51,6 +53,11 @@ def cdxj_name(key: str) -> str:
     """Return the name of an archive's CDXJ. It begins with a hash of the path: names may repeat in other folders."""
     readable = key.rpartition("/")[2].encode()[:120].decode(errors="ignore")
     return f"{hashlib.sha256(key.encode()).hexdigest()[:32]}-{readable}.cdxj"
+
+
+def is_cdxj_name(name: str) -> bool:
+    """Return whether `cdxj_name` could have made this name: other files in the folder are not ours."""
+    return bool(_CDXJ_NAME.fullmatch(name))
 
 
 def printable_path(key: str) -> str:

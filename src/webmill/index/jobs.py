@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import hashlib
+import re
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -23,9 +24,11 @@ from webmill.index.columnar.parquet import TableCounts, write_parquet
 from webmill.index.lines import Batch, in_batches, open_input, read_batches, write_batches
 from webmill.index.state import CdxjStat
 from webmill.infra import atomic
+from webmill.infra.files import RESERVED
 from webmill.model import Damage
 
 # Not the fault of this file: the next one would fail, too.
+_TABLE_NAME = re.compile(r"part-[0-9]{5,}(-[0-9a-f]{8})?\.parquet", re.ASCII)
 MACHINE_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM}
 
 
@@ -105,6 +108,11 @@ class TableJob(msgspec.Struct, frozen=True):
 def write_table(job: TableJob) -> TableCounts:
     """Write one shard as one Parquet file."""
     return write_parquet(read_batches(job.shard), job.table, source=job.shard.name)
+
+
+def is_table(name: str) -> bool:
+    """Return whether `table_name` could have made this name, or it is a temporary file of ours."""
+    return name.startswith(RESERVED) or bool(_TABLE_NAME.fullmatch(name))
 
 
 def table_name(shard: str) -> str:

@@ -28,6 +28,8 @@ def replace_hash(
     """Replace the hash by one with these fields, filled aside and renamed: readers see the old or the new one."""
     aside = f"{key}.new" if "{" in key else f"{{{key}}}.new"  # in a cluster both must have one slot
     with connect(url, timeout=timeout) as client:
+        if (kind := client.type(key)) not in (b"none", b"hash", "none", "hash"):
+            raise Misconfigured(f"the key {key} is in use for something else ({kind!r}): choose another one")
         client.delete(aside)
         try:
             count = _fill(client, aside, pairs, batch=batch)

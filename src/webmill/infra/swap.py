@@ -7,7 +7,7 @@ import errno
 import os
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -19,14 +19,20 @@ AT_FDCWD = -100
 RENAME_EXCHANGE = 2
 
 
+IsOurs = Callable[[str], bool]  # whether a file of this name in a folder is ours to remove
+
+
 @contextmanager
-def replacing(place: Path, *, beside: Path) -> Iterator[Path]:
+def replacing(place: Path, *, beside: Path, is_ours: IsOurs) -> Iterator[Path]:
     """Yield a folder to fill; it replaces `place` when the block ends, and is removed when the block raises.
+
+    Misconfigured, before anything is done: there is something in `place` that is not ours.
 
     `beside` is a folder of the same file system that no reader opens: the work is there, and the replaced files stay
     there until the next time. If they went at once, a reader who is just listing them would see half of them.
     One caller at a time.
     """
+    refuse_foreign(place, is_ours)
     fresh, old = _asides(place, beside)
     atomic.make_folder(place.parent)
     atomic.make_folder(beside)
@@ -37,6 +43,7 @@ def replacing(place: Path, *, beside: Path) -> Iterator[Path]:
         fresh.mkdir()
     try:
         yield fresh
+        refuse_foreign(place, is_ours)  # put there meanwhile
         with os_errors(str(place)):
             _sync(fresh)
             _exchange(fresh, place, old)
@@ -46,8 +53,12 @@ def replacing(place: Path, *, beside: Path) -> Iterator[Path]:
         raise
 
 
-def remove(place: Path, *, beside: Path) -> None:
-    """Remove a folder at once for readers; its files stay in `beside` until the next time."""
+def remove(place: Path, *, beside: Path, is_ours: IsOurs) -> None:
+    """Remove a folder at once for readers; its files stay in `beside` until the next time.
+
+    Misconfigured: there is something in it that is not ours.
+    """
+    refuse_foreign(place, is_ours)
     fresh, old = _asides(place, beside)
     if not place.exists():
         return
@@ -55,6 +66,21 @@ def remove(place: Path, *, beside: Path) -> None:
         _discard(fresh, old)
         place.rename(old)
         _sync(place.parent, beside)
+
+
+def refuse_foreign(place: Path, is_ours: IsOurs) -> None:
+    """Raise Misconfigured if a folder that is to be replaced has a file that we did not make."""
+    try:
+        foreign = sorted(path.name for path in place.iterdir() if not is_ours(path.name))
+    except FileNotFoundError:
+        return
+    except NotADirectoryError:
+        raise Misconfigured(f"{place} is a file: choose another folder") from None
+    if foreign:
+        raise Misconfigured(
+            f"{place / foreign[0]} was not made by webmill, and {place} would be replaced as a whole: choose another "
+            "folder, or move the file"
+        )
 
 
 def remove_unfinished(place: Path, *, beside: Path) -> None:

@@ -20,7 +20,7 @@ import msgspec
 from webmill import __version__
 from webmill.collection import Collection
 from webmill.errors import Misconfigured, NotFound, Unavailable, WrongUse
-from webmill.index.archives import cdxj_name, find_archives
+from webmill.index.archives import cdxj_name, find_archives, is_cdxj_name
 from webmill.index.build.captures import CaptureOptions
 from webmill.index.cdxj.excessive import ExcessPolicy
 from webmill.index.columnar import parquet as columnar
@@ -323,7 +323,7 @@ def forget_missing(collection: Collection, state: IndexState, current: Mapping[s
     state.forget(gone)
     wanted = {entry.cdxj for path, entry in known.items() if path not in gone}
     for file in collection.cdxj.glob("*.cdxj"):
-        if file.name not in wanted:
+        if file.name not in wanted and is_cdxj_name(file.name):
             file.unlink(missing_ok=True)
     return len(gone)
 

@@ -23,7 +23,7 @@ from webmill.errors import Misconfigured
 from webmill.formats.cdx.zipnum import LINES_PER_BLOCK, encode_block
 from webmill.index.build.captures import CaptureOptions
 from webmill.index.cdxj.excessive import ExcessPolicy
-from webmill.index.jobs import TableJob, table_name, write_table
+from webmill.index.jobs import TableJob, is_table, table_name, write_table
 from webmill.index.state import IndexedWarc, IndexState, PublishedIndex
 from webmill.index.zipnum import writer as zipnum
 from webmill.index.zipnum.ranges import IndexFilters, remove_shards_on_failure, write_ranges
@@ -204,11 +204,11 @@ def check_removed_share(blocked: int, lines: int, options: IndexingOptions) -> N
 def replacing_tables(collection: Collection, options: IndexingOptions) -> Iterator[Path | None]:
     """Yield a folder for new tables; None if there should be none: then the old ones are removed."""
     if options.parquet:
-        with swap.replacing(collection.table, beside=collection.unfinished_tables) as fresh:
+        with swap.replacing(collection.table, beside=collection.unfinished_tables, is_ours=is_table) as fresh:
             yield fresh
     else:
         yield None
-        swap.remove(collection.table, beside=collection.unfinished_tables)
+        swap.remove(collection.table, beside=collection.unfinished_tables, is_ours=is_table)
 
 
 def write_tables(

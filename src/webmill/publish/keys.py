@@ -81,6 +81,9 @@ def version_name(sequence: int, token: str) -> str:
 
 
 def version_of_key(key: str) -> str | None:
-    """Return the version that a key below `SNAPSHOTS` belongs to; None for our other folders and foreign files."""
+    """Return the version that a key below `SNAPSHOTS` belongs to; None for our other folders and foreign files.
+
+    All that a version consists of is JSON.
+    """
     name = key.removeprefix(SNAPSHOTS).partition("/")[0]
-    return name if _VERSION.fullmatch(name) else None
+    return name if _VERSION.fullmatch(name) and key.endswith(".json") else None

@@ -44,7 +44,7 @@ from webmill.pipeline.dataset.config import (
     is_address,
     is_file_storage,
 )
-from webmill.pipeline.extract.jobs import STOP, TASKS, is_running, lock_job
+from webmill.pipeline.extract.jobs import DATASET_FILE, STOP, TASKS, is_running, lock_job
 from webmill.pipeline.extract.manifest import (
     ParseLine,
     TaskFiles,
@@ -318,7 +318,20 @@ def find_datasets(root: Path) -> Iterator[Path]:
 
 
 def delete_dataset(path: Path) -> None:
-    """Delete the folder; what was written elsewhere stays. Conflict: it is running."""
-    with lock_job(require_dataset(path)):
+    """Delete the folder; what was written elsewhere stays. Conflict: it is running. Misconfigured: something in the
+    folder is not of a dataset."""
+    refuse_foreign_files(require_dataset(path))
+    with lock_job(path):
         (path / FILE_NAME).unlink()  # first: half of a dataset is none
         shutil.rmtree(path)
+
+
+def refuse_foreign_files(path: Path) -> None:
+    """Raise Misconfigured unless this is a dataset, and nothing but that: all of it would be deleted."""
+    try:
+        msgspec.json.decode((path / FILE_NAME).read_bytes(), type=DatasetFile)
+    except msgspec.MsgspecError as error:
+        raise Misconfigured(f"{path / FILE_NAME} is not of a dataset: {error}; delete the folder yourself") from error
+    foreign = sorted(one.name for one in path.iterdir() if not DATASET_FILE.fullmatch(one.name))
+    if foreign:
+        raise Misconfigured(f"{path / foreign[0]} is not a part of the dataset: move it, or delete the folder yourself")

@@ -28,7 +28,7 @@ from webmill.infra.checksums import seal_json
 from webmill.infra.executor.backends import open_executor
 from webmill.infra.queue.sqlite_reader import view_file
 from webmill.infra.storage.local import LocalStorage
-from webmill.pipeline.extract.jobs import TASKS, ExtractJob, lock_job, open_tasks, run_job
+from webmill.pipeline.extract.jobs import DATASET_FILE, TASKS, ExtractJob, lock_job, open_tasks, run_job
 from webmill.pipeline.extract.lost_parts import find_lost_parts
 from webmill.pipeline.extract.manifest import TaskFiles
 from webmill.pipeline.extract.output import SETTINGS, OutputShape, describe_difference, format_flags, read_shape
@@ -215,9 +215,18 @@ def delete_outdated(root: Path) -> None:
         delete_receipted_files(place, LocalStorage(place.documents))
         shutil.rmtree(place.documents / FOLDER, ignore_errors=True)
     for dataset in (root / "extract").glob("*/dataset.json"):
-        shutil.rmtree(dataset.parent)
+        delete_dataset_files(dataset.parent)
     with suppress(OSError):  # something else is in it
         (root / "extract").rmdir()
+
+
+def delete_dataset_files(folder: Path) -> None:
+    """Remove a dataset of an earlier webmill; files of others in its folder stay."""
+    for path in folder.iterdir():
+        if DATASET_FILE.fullmatch(path.name) and not path.is_symlink():
+            shutil.rmtree(path) if path.is_dir() else path.unlink()
+    with suppress(OSError):  # something else is in it
+        folder.rmdir()
 
 
 def holds_pages(key: str) -> bool:

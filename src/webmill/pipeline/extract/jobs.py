@@ -9,6 +9,7 @@ kernel sees to that): what an earlier one held when it was killed is due at once
 from __future__ import annotations
 
 import logging
+import re
 import signal
 import threading
 import time
@@ -35,6 +36,9 @@ log = logging.getLogger(__name__)
 
 TASKS, STOP = "tasks.sqlite", "stop"
 DOING = "extracting"
+DATASET_FILE = re.compile(  # names that we make in the folder of a dataset
+    r"dataset\.json|manifest\.txt|function\.py|(tasks|ledger)\.sqlite.*|receipts|output|errors|spool|stop|run\.log|\.webmill.*"
+)
 LOCK_ATTEMPTS = 10
 
 

@@ -9,6 +9,7 @@ its checksums by its next update.
 from __future__ import annotations
 
 import logging
+import re
 import threading
 from collections.abc import Mapping
 from pathlib import Path
@@ -18,6 +19,7 @@ import msgspec
 from webmill.errors import BadInput, NotFound, WebmillError
 from webmill.infra import atomic
 from webmill.infra.checksums import crc32_of_file, seal_json, unseal_json
+from webmill.infra.files import RESERVED
 
 log = logging.getLogger(__name__)
 
@@ -25,6 +27,13 @@ FILE = "checksums.json"
 META = "meta.json"  # names the files that count
 AT_ONCE = 32 << 20  # bytes of an index that is verified before it is used; a larger one is while it is used
 REPAIR = "run `webmill search rebuild DIR`"
+
+_NAME = re.compile(r"[0-9a-f]{32}(\.[0-9]+)?\.[a-z]+|\.managed\.json|\.tantivy-[a-z]+\.lock", re.ASCII)
+
+
+def is_index_file(name: str) -> bool:
+    """Return whether a file of this name is one that tantivy or we make in the folder of an index."""
+    return name in (FILE, META) or name.startswith(RESERVED) or bool(_NAME.fullmatch(name))
 
 
 class IndexFileChecksum(msgspec.Struct, frozen=True):

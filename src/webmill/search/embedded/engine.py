@@ -23,7 +23,7 @@ import tantivy
 from webmill.errors import BadInput, Misconfigured, NotFound, Unavailable
 from webmill.infra import atomic, lock
 from webmill.infra.address import scheme_of
-from webmill.infra.swap import replacing
+from webmill.infra.swap import refuse_foreign, replacing
 from webmill.search.base import (
     FACET_VALUES,
     MAX_HITS,
@@ -37,6 +37,7 @@ from webmill.search.base import (
 from webmill.search.embedded.checksums import (
     IndexFileChecksum,
     IndexVerification,
+    is_index_file,
     withdraw_checksums,
     write_checksums,
 )
@@ -64,9 +65,12 @@ def open_embedded(url: str, *, create: bool) -> EmbeddedEngine:
 
 @contextmanager
 def replacing_embedded(url: str) -> Iterator[str]:
-    """Yield a folder to build an index in, which replaces the one at `url` when the block ends well."""
+    """Yield a folder to build an index in, which replaces the one at `url` when the block ends well.
+
+    Misconfigured: there are files in the folder that are not of an index.
+    """
     folder = Path(scheme_of(url)[1])
-    with replacing(folder, beside=folder.parent / ".search-aside") as fresh:
+    with replacing(folder, beside=folder.parent / ".search-aside", is_ours=is_index_file) as fresh:
         yield str(fresh)
 
 
@@ -81,6 +85,8 @@ class EmbeddedEngine:
         self._locked = ExitStack()
         if create:
             atomic.make_folder(folder)
+            if not (folder / "meta.json").is_file():
+                refuse_foreign(folder, is_index_file)
         elif not (folder / "meta.json").is_file():
             raise NotFound(f"no search index in {folder}")
         self._verification = IndexVerification(folder)
