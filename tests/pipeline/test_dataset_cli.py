@@ -40,7 +40,7 @@ def objects(ended: Ended) -> list[dict[str, object]]:
 
 def test_from_a_description_to_documents(root: Path) -> None:
     made(root)
-    assert dataset(root, "list").out == b"news: 2 tasks (0 planned, 0 running, 0 done, 0 failed)\n"
+    assert dataset(root, "list").out == b"news: 2 tasks (2 planned, 0 running, 0 paused, 0 done, 0 failed)\n"
     assert [task["state"] for task in objects(dataset(root, "tasks", "news", "--json"))] == ["planned", "planned"]
     (report,) = objects(dataset(root, "run", "news", "--executor", "inline", "--json"))
     assert (report["documents"], report["failures"]) == (10, [])
@@ -155,7 +155,7 @@ def test_one_folder_that_is_no_dataset_does_not_hide_the_others(root: Path) -> N
     (root / "a" / "dataset.json").mkdir(parents=True)
     ended = dataset(root, "list")
     assert ended.code == 0
-    assert ended.lines == [b"news: 2 tasks (0 planned, 0 running, 0 done, 0 failed)\n"]
+    assert ended.lines == [b"news: 2 tasks (2 planned, 0 running, 0 paused, 0 done, 0 failed)\n"]
     assert str(root / "a") in ended.err
 
 

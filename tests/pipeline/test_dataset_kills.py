@@ -183,6 +183,18 @@ def test_a_run_is_stopped_and_goes_on(tmp_path: Path, executor: str) -> None:
     assert len(lines_of(folder.path / "output")) == 120
 
 
+def test_what_a_killed_run_left_is_paused_wherever_it_is_shown(tmp_path: Path) -> None:
+    folder = slow(tmp_path)
+    process = start(folder, "--executor", "inline")
+    wait_for_parts(folder, process)
+    process.kill()
+    process.communicate(timeout=60)
+    assert views(folder)[0].state == "paused"
+    command = [sys.executable, "-m", "webmill", "dataset", "view", str(folder.path)]
+    shown = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout
+    assert "2 tasks (1 planned, 0 running, 1 paused, 0 done, 0 failed)" in shown
+
+
 def test_ctrl_c_ends_with_130_and_the_next_run_goes_on(tmp_path: Path) -> None:
     folder = slow(tmp_path)
     process = start(folder, "--executor", "pool")

@@ -98,6 +98,21 @@ def test_an_entry_that_is_none_is_a_row_too(tmp_path: Path, pages: list[Page]) -
     assert bad[f"{batch_id(RUN, 1)}#1"].startswith("no_filename")
 
 
+def test_a_row_of_a_bad_entry_keeps_what_the_batch_knew(tmp_path: Path, pages: list[Page]) -> None:
+    """A record that shares a gzip member with others has the length 0 in an index: no range holds it."""
+    good = json.loads(encode_batch([pages[0].line]))[0]
+    entry = {**good, "metadata": {**good["metadata"], "length": "0"}}
+    message = Message(batch_id(RUN, 1), json.dumps([entry]).encode())
+    work_all(queue_of(message), archive(tmp_path), output_at(tmp_path / "out"))
+    (row,) = rows(tmp_path / "out")
+    assert (row["outcome"], row["url"], row["urlkey"]) == ("bad_item", good["metadata"]["url"], good["surt_url"])
+    assert (row["warc_filename"], row["warc_offset"]) == (
+        entry["metadata"]["filename"],
+        int(entry["metadata"]["offset"]),
+    )
+    assert row["date"] is not None
+
+
 class OneRecord:
     """An archive of a single WARC record with this content."""
 

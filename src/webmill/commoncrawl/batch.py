@@ -12,15 +12,24 @@ same index gives the same batches with the same ids: publishing one twice change
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from json.encoder import encode_basestring_ascii as quoted
 
 import msgspec
 
 from webmill.errors import BadInput
-from webmill.formats.cdx.cdxj import CdxjLine, as_text, capture_of, from_columns, parse, parse_json_fields, parts_of
+from webmill.formats.cdx.cdxj import (
+    CdxjLine,
+    Value,
+    as_text,
+    capture_of,
+    from_columns,
+    parse,
+    parse_json_fields,
+    parts_of,
+)
 from webmill.formats.timestamps import is_timestamp
-from webmill.model import CaptureRef
+from webmill.model import CaptureRef, check_position, normalise_digest
 
 QUEUE = "batches"  # the name of the queue at a broker, as in the reference
 
@@ -37,13 +46,18 @@ class BatchItem(msgspec.Struct, frozen=True):
     metadata: dict[str, str]
 
 
+NOTHING_KNOWN = CaptureRef(url="", filename="", offset=0, length=0)
+
+
 class RejectedItem(msgspec.Struct, frozen=True):
-    """An item of a batch that cannot be fetched; `number` counts from 0, `raw` is the start of the item."""
+    """An item of a batch that cannot be fetched; `number` counts from 0, `raw` is the start of the item, `known` what
+    it says about the capture, as far as that can be read."""
 
     number: int
     reason: str
     message: str
     raw: bytes
+    known: CaptureRef = NOTHING_KNOWN
 
 
 class _Entry(msgspec.Struct):
@@ -116,14 +130,37 @@ def decode_batch(body: bytes) -> list[BatchItem | RejectedItem]:
 
 
 def _decode_item(raw: bytes, number: int) -> BatchItem | RejectedItem:
+    known = NOTHING_KNOWN
     try:
         entry = _entry.decode(raw)
         fields = parse_json_fields(bytes(entry.metadata))
+        known = _read_known(entry, fields)
         capture = capture_of(CdxjLine(entry.surt_url, entry.timestamp, fields), shortest=1)
         if entry.timestamp and not is_timestamp(entry.timestamp.encode()):
             raise BadInput(f"not 14 digits: {entry.timestamp[:40]!r}", reason="bad_timestamp")
         return BatchItem(capture, {name: as_text(value) for name, value in fields.items()})
     except BadInput as error:
-        return RejectedItem(number, error.reason, error.message, raw[:1024])
+        return RejectedItem(number, error.reason, error.message, raw[:1024], known)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         return RejectedItem(number, "bad_item", str(error), raw[:1024])
+
+
+def _read_known(entry: _Entry, fields: Mapping[str, Value]) -> CaptureRef:
+    """Return what an item says about its capture, right or wrong."""
+    said = CdxjLine(entry.surt_url, entry.timestamp, dict(fields))
+    return CaptureRef(
+        url=said.text("url"),
+        urlkey=entry.surt_url,
+        timestamp=entry.timestamp if is_timestamp(entry.timestamp.encode("utf-8", "replace")) else "",
+        filename=said.text("filename"),
+        offset=_read_number(said.text("offset")),
+        length=_read_number(said.text("length")),
+        digest=normalise_digest(said.text("digest")),
+    )
+
+
+def _read_number(text: str) -> int:
+    try:
+        return check_position(text, name="position")
+    except BadInput:
+        return 0

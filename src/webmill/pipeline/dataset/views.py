@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 
@@ -39,8 +40,11 @@ class TaskView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TaskCounts(msgspec.Struct, frozen=True):
+    """The tasks by state, with the names that `TaskView` has."""
+
     planned: int
     running: int
+    paused: int
     done: int
     failed: int
 
@@ -54,12 +58,21 @@ class DatasetOverview(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def dataset_overview(folder: DatasetFolder) -> DatasetOverview:
-    stats = _stats(folder)
-    counts = TaskCounts(stats.ready + stats.delayed, stats.leased, stats.done, stats.buried)
-    tasks = sum(msgspec.structs.astuple(counts)) or sum(1 for _ in folder.tasks())
+    is_running = folder.is_running()
+    counts = _count_tasks(folder, running=is_running)
+    tasks = sum(msgspec.structs.astuple(counts))
     return DatasetOverview(
-        name=folder.dataset.name, path=str(folder.path), running=folder.is_running(), tasks=tasks, counts=counts
+        name=folder.dataset.name, path=str(folder.path), running=is_running, tasks=tasks, counts=counts
     )
+
+
+def _count_tasks(folder: DatasetFolder, *, running: bool) -> TaskCounts:
+    """Return how many tasks are in which state. Without a run, those that were begun are looked at one by one."""
+    stats = _stats(folder)
+    if running and any(msgspec.structs.astuple(stats)):
+        return TaskCounts(stats.ready + stats.delayed, stats.leased, 0, stats.done, stats.buried)
+    states = Counter(view.state for view in task_views(folder))
+    return TaskCounts(**{name: states[name] for name in TaskCounts.__struct_fields__})
 
 
 def task_views(folder: DatasetFolder) -> Iterator[TaskView]:

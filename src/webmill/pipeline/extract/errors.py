@@ -53,9 +53,12 @@ def capture_error(capture: CaptureRef, error: BaseException) -> ErrorRecord:
     )
 
 
-def entry_error(error: BaseException, *, name: str) -> ErrorRecord:
-    """Return the error of a batch entry that names no capture."""
-    return _document_error(None, None, name, error)
+def entry_error(error: BaseException, *, name: str, known: CaptureRef | None = None) -> ErrorRecord:
+    """Return the error of an entry that names no capture, with what it says about one."""
+    record = _document_error(known.url if known else None, None, name, error)
+    if not known or not known.filename:
+        return record
+    return msgspec.structs.replace(record, files={"WARC": known.filename}, start_offset={"WARC": known.offset})
 
 
 def _document_error(url: str | None, record_id: str | None, place: str, error: BaseException) -> ErrorRecord:

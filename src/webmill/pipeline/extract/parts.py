@@ -99,7 +99,7 @@ class TaskPart:
         id_ = f"{self._task.id}#{item.number}"
         self._add(
             lambda: self._maker.of_bad_item(item, id_=id_),
-            lambda error: entry_error(error, name=id_),
+            lambda error: entry_error(error, name=id_, known=item.known),
             number=item.number,
         )
 

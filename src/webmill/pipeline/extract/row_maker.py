@@ -12,7 +12,7 @@ from webmill.errors import BadInput, NotFound
 from webmill.extract import custom
 from webmill.extract.capture import SANDBOX_FUNCTION, SANDBOX_LIMITS
 from webmill.extract.kinds import ContentKind
-from webmill.extract.outcomes import failed_document
+from webmill.extract.outcomes import failed_document, unread_document
 from webmill.extract.recipe import CaptureInput, ExtractResult, Recipe, capture_input
 from webmill.formats.warc.single_record import read_record_at
 from webmill.formats.warc.typed_records import FileType
@@ -69,7 +69,8 @@ class DocumentRowMaker:
         return MadeRow(failed_document(item.capture, error))
 
     def of_bad_item(self, item: RejectedItem, *, id_: str) -> MadeRow:
-        return MadeRow(Document(id=id_, url="", outcome="bad_item", error=f"{item.reason}: {item.message}"))
+        row = unread_document(item.known, outcome="bad_item", error=f"{item.reason}: {item.message}")
+        return MadeRow(msgspec.structs.replace(row, id=id_))
 
     def close(self) -> None:
         self._sandbox.close()

@@ -88,4 +88,5 @@ def status_of(state: DatasetOverview) -> str:
         return "running"
     if state.tasks and state.counts.done + state.counts.failed == state.tasks:
         return "failed" if state.counts.failed else "done"
-    return "stopped" if state.counts.done or state.counts.running else "planned"
+    begun = state.counts.done or state.counts.running or state.counts.paused
+    return "stopped" if begun else "planned"
