@@ -31,7 +31,7 @@ INPUT_OR_ARGUMENT = together(
 BUFFER = click.option(
     "--buffer-size", "buffer", type=AT_LEAST_ONE, metavar="BYTES", help="Read so much at once, up to 1 MiB."
 )
-VERSION = click.version_option(__version__, package_name="webmill", message="%(prog)s (webmill %(version)s)")
+VERSION = click.version_option(__version__, package_name="webmill", message="webmill %(version)s")
 OUTPUT = click.option(
     "-o", "--output", type=FILE_OR_DASH, default=STDOUT, help="File to write, or - for stdout  [default: stdout]"
 )

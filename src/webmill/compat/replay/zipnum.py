@@ -97,7 +97,7 @@ def flatten_index(summary: Iterable[bytes], folder: Path, *, loc: Path | None, s
     shards = ShardLocations(storage, "none.idx", elsewhere={f"{folder}/": storage})
     shards.locations = dict(read_locations(loc)) if loc else {}
     return ensure_byte_order(
-        read_block_lines(resolve_shard_names(chain([first], blocks), shards), shards), source=source
+        read_block_lines(resolve_shard_names(chain([first], blocks), shards, folder), shards), source=source
     )
 
 
@@ -118,12 +118,13 @@ def read_locations(path: Path) -> Iterator[tuple[str, tuple[str, ...]]]:
             yield place.shard, place.paths
 
 
-def resolve_shard_names(blocks: Iterable[ZipnumBlock], shards: ShardLocations) -> Iterator[ZipnumBlock]:
+def resolve_shard_names(blocks: Iterable[ZipnumBlock], shards: ShardLocations, folder: Path) -> Iterator[ZipnumBlock]:
     """Yield the blocks with the real names of shards. The original names an only shard BASE-01.cdx.gz in the .idx, but
-    BASE.cdx.gz on disk and in the .loc."""
+    BASE.cdx.gz on disk and in the .loc; and other programs leave out the ending in the .idx."""
     for block in blocks:
         single = block.shard.removesuffix("-01.cdx.gz") + ".cdx.gz"
-        known = block.shard in shards.locations or single not in shards.locations
+        is_there = block.shard in shards.locations or (folder / block.shard).is_file()
+        known = is_there or not (single in shards.locations or (folder / single).is_file())
         yield block if known else msgspec.structs.replace(block, shard=single)
 
 
