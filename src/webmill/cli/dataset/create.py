@@ -71,7 +71,7 @@ def create_from_letsdata(file: Path, root: Path, *, http: HttpSettings) -> tuple
         for address in create_missing(described.managed):
             note(f"created {address}")
     folder, tasks = create_folder(described.dataset, file, root, http=http)
-    atomic.write_bytes(folder.path / letsdata.FILE_NAME, described.original)
+    atomic.write_bytes(folder.path / letsdata.FILE_NAME, described.original, mode=atomic.OWNER)  # addresses with keys
     return folder, tasks
 
 
