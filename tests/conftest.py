@@ -100,8 +100,8 @@ def judges() -> Path:
 
 
 @pytest.fixture(scope="session")
-def town(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def sample_root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A small archived collection, indexed, published twice, searchable. Not to be changed: copy it first."""
-    from tests.serve.town import build
+    from tests.serve.sample_collection import build
 
     return build(tmp_path_factory.mktemp("town") / "town")

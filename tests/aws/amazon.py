@@ -52,8 +52,8 @@ class Amazon:
         messages = answer.get("Messages", [])
         if not messages:
             return []
-        told = handlers.work({"Records": event_of(messages)}, Minutes())
-        kept = {failure["itemIdentifier"] for failure in told["batchItemFailures"]}
+        reported = handlers.work({"Records": event_of(messages)}, Minutes())
+        kept = {failure["itemIdentifier"] for failure in reported["batchItemFailures"]}
         done = [message for message in messages if message["MessageId"] not in kept]
         entries = [{"Id": f"{at}", "ReceiptHandle": one["ReceiptHandle"]} for at, one in enumerate(done)]
         if entries:  # `work` has deleted them; who does it again may be told so
@@ -66,9 +66,9 @@ class Amazon:
         deadline = time.monotonic() + LONG
         while True:
             self.deliver()
-            told = handlers.aggregate({}, Minutes())
-            if told["ended"]:
-                (outcome,) = told["ended"]
+            reported = handlers.aggregate({}, Minutes())
+            if reported["ended"]:
+                (outcome,) = reported["ended"]
                 return dict(outcome)
             assert time.monotonic() < deadline
 

@@ -99,9 +99,9 @@ class Stack:
 
     def call(self, function: str) -> dict[str, Any]:
         answer = self._clients["lambda"].invoke(FunctionName=f"{STACK}-{function}", Payload=b"{}")
-        told = json.loads(answer["Payload"].read())
-        assert not answer.get("FunctionError"), told
-        return dict(told)
+        reported = json.loads(answer["Payload"].read())
+        assert not answer.get("FunctionError"), reported
+        return dict(reported)
 
     def get(self, key: str) -> Any:
         return json.loads(self.s3.get_object(Bucket=self.bucket, Key=key)["Body"].read())

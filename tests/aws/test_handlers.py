@@ -70,10 +70,10 @@ def test_a_message_that_is_no_job_is_buried_and_its_neighbours_are_worked(amazon
     url = amazon.sqs.get_queue_url(QueueName=f"{amazon.name}.fifo")["QueueUrl"]
     amazon.sqs.send_message(QueueUrl=url, MessageBody="hello", MessageGroupId="g", MessageDeduplicationId="d")
     deadline = time.monotonic() + LONG
-    while not (told := handlers.aggregate({}, Minutes()))["ended"]:
+    while not (reported := handlers.aggregate({}, Minutes()))["ended"]:
         amazon.deliver()
         assert time.monotonic() < deadline
-    assert told["ended"][0]["failed"] == []
+    assert reported["ended"][0]["failed"] == []
     assert [buried.body for buried in handlers.open_resources().queue.dead_letters()] == [b"hello"]
 
 
@@ -155,15 +155,15 @@ def test_a_drop_is_refused_unless_it_is_forced(amazon: Amazon, site: Site) -> No
     assert (outcome["version"], bool(outcome["refused"])) == (None, True)
     handlers.orchestrate({}, Minutes())
     deadline = time.monotonic() + LONG
-    while not (told := handlers.aggregate({"force": True}, Minutes()))["ended"]:
+    while not (reported := handlers.aggregate({"force": True}, Minutes()))["ended"]:
         amazon.deliver()
         assert time.monotonic() < deadline
-    assert amazon.get("latest.json")["version"] == told["ended"][0]["version"]
+    assert amazon.get("latest.json")["version"] == reported["ended"][0]["version"]
     assert amazon.get("latest.json")["count"] == 5
 
 
 @pytest.mark.parametrize(
-    ("wrong", "told"),
+    ("wrong", "reported"),
     [
         ({"WEBMILL_AWS_STORAGE": ""}, "storage"),
         ({"WEBMILL_AWS_DEADLINE": "soon"}, "deadline"),
@@ -172,14 +172,14 @@ def test_a_drop_is_refused_unless_it_is_forced(amazon: Amazon, site: Site) -> No
         ({"WEBMILL_HTTP_CONTACT": ""}, "WEBMILL_HTTP_CONTACT"),
     ],
 )
-def test_an_environment_that_cannot_work_is_refused(wrong: dict[str, str], told: str) -> None:
+def test_an_environment_that_cannot_work_is_refused(wrong: dict[str, str], reported: str) -> None:
     right = {
         "WEBMILL_QUEUE_URL": "sqs://a.fifo",
         "WEBMILL_HTTP_CONTACT": "me@example.org",
         "WEBMILL_AWS_STORAGE": "s3://b",
     }
     assert settings.check_publisher(settings.read_environment(right)).settings.storage == "s3://b"
-    with pytest.raises(Misconfigured, match=told):
+    with pytest.raises(Misconfigured, match=reported):
         settings.check_publisher(settings.read_environment({**right, **wrong}))
 
 

@@ -55,8 +55,8 @@ def test_readers_get_the_headers_of_the_reference(template: dict[str, Any]) -> N
         name: policy["ResponseHeadersPolicyConfig"]
         for name, policy in of_kind(template, "AWS::CloudFront::ResponseHeadersPolicy").items()
     }
-    told = {name: one["CustomHeadersConfig"]["Items"][0]["Value"] for name, one in headers.items()}
-    assert told == {
+    reported = {name: one["CustomHeadersConfig"]["Items"][0]["Value"] for name, one in headers.items()}
+    assert reported == {
         "PointerHeaders": "public, max-age=10",
         "ChangesHeaders": "public, max-age=60",
         "ImmutableHeaders": "public, max-age=31536000, immutable",

@@ -38,7 +38,7 @@ def boards(count: int) -> list[Board]:
     ]
 
 
-class Town:
+class MemoryBoardReader:
     """What stands on every board. A reader like `BoardReader`, for many threads."""
 
     def __init__(self, found: list[Board], *, notices: int = 3) -> None:
@@ -84,22 +84,24 @@ class Town:
 
 
 @contextmanager
-def working(storage: Storage, queue: Queue, reader: Any, labour: BoardWorkerOptions = QUICK) -> Iterator[BoardWorkers]:
+def working(
+    storage: Storage, queue: Queue, reader: Any, worker_options: BoardWorkerOptions = QUICK
+) -> Iterator[BoardWorkers]:
     """Workers beside the test, told to stop at its end."""
     stop = threading.Event()
-    crew = BoardWorkers(storage, queue, reader, labour)
+    board_workers = BoardWorkers(storage, queue, reader, worker_options)
     failures: list[BaseException] = []
 
     def work() -> None:
         try:
-            crew.run(stop=stop)
+            board_workers.run(stop=stop)
         except BaseException as error:
             failures.append(error)
 
     thread = threading.Thread(target=work)
     thread.start()
     try:
-        yield crew
+        yield board_workers
     finally:
         stop.set()
         thread.join()
@@ -109,17 +111,17 @@ def working(storage: Storage, queue: Queue, reader: Any, labour: BoardWorkerOpti
 def cycle(
     storage: Storage,
     queue: Queue,
-    town: Town,
+    reader: MemoryBoardReader,
     *,
     options: PublishOptions | None = None,
     deadline: timedelta = LONG,
-    labour: BoardWorkerOptions = QUICK,
+    worker_options: BoardWorkerOptions = QUICK,
 ) -> RunOutcome:
     """One run with workers of its own."""
     around = RunContext(stop=threading.Event(), poll_interval=0.02)
-    with working(storage, queue, town, labour):
+    with working(storage, queue, reader, worker_options):
         options = options or PublishOptions(facets=("campus",))
-        return run_once(storage, queue, town.boards, deadline=deadline, options=options, context=around)
+        return run_once(storage, queue, reader.boards, deadline=deadline, options=options, context=around)
 
 
 def file_of(storage: Readable, outcome: RunOutcome, key: str) -> Any:

@@ -28,14 +28,14 @@ URL = f"http://{HOST}/list"
 MIB = 1 << 20
 NOTHING: Mapping[str, KnownNotice] = {}
 CHILD = ChildLimits(cpu=2, wall=120, memory=512 * MIB, output=16 * MIB, written=MIB, may_fork=False)
-Said = Answer | Callable[[ReceivedRequest], Answer]
+Reply = Answer | Callable[[ReceivedRequest], Answer]
 
 
 class Pages:
     """A host with these pages, and what it was asked for with which condition."""
 
-    def __init__(self, **pages: Said) -> None:
-        self.pages_by_path: dict[str, Said] = {f"/{name}": page for name, page in pages.items()}
+    def __init__(self, **pages: Reply) -> None:
+        self.pages_by_path: dict[str, Reply] = {f"/{name}": page for name, page in pages.items()}
         self.conditions: list[str] = []
 
     def answer(self, request: ReceivedRequest) -> Answer:
@@ -44,10 +44,10 @@ class Pages:
         if "if-none-match" in request.headers:
             self.conditions.append(request.target)
         key = "/robots" if request.path == "/robots.txt" else request.target
-        said = self.pages_by_path.get(key) or self.pages_by_path.get(request.path)
-        if said is None:
+        reply = self.pages_by_path.get(key) or self.pages_by_path.get(request.path)
+        if reply is None:
             return HttpReply(status=404)
-        return said if isinstance(said, HttpReply) or not callable(said) else said(request)
+        return reply if isinstance(reply, HttpReply) or not callable(reply) else reply(request)
 
     def pages(self, version: int) -> Iterator[ExpectedPage]:
         return iter(())
@@ -72,9 +72,9 @@ def tagged(reply: HttpReply) -> HttpReply:
     return HttpReply(body=reply.body, etag=etag_of(reply.body))
 
 
-def site(*numbers: int, **pages: Said) -> Pages:
+def site(*numbers: int, **pages: Reply) -> Pages:
     """A listing of these notices, and their bodies; `view_5=…` is another answer for one, `list=…` for the listing."""
-    bodies: dict[str, Said] = {f"view-{n}": tagged(text(f"본문 {n}")) for n in numbers}
+    bodies: dict[str, Reply] = {f"view-{n}": tagged(text(f"본문 {n}")) for n in numbers}
     own = {name.replace("_", "-"): page for name, page in pages.items()}
     return Pages(**{"list": tagged(rows(*numbers)), **bodies, **own})
 
@@ -123,7 +123,7 @@ class Stand(msgspec.Struct, frozen=True):
         return asked(self.web, self.host)
 
 
-class Town:
+class BoardSites:
     """One web for many tests, each on a host of its own; readers with the same limits are one: they start slowly."""
 
     def __init__(self, root: Path, stack: ExitStack) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from tests.boards.readers import Pages, Stand, Town, rows, scratch
+from tests.boards.readers import BoardSites, Pages, Stand, rows, scratch
 from tests.unit.boards.board_samples import GNUBOARD, JWXE, K2WEB, PLAIN, WORDPRESS, XPRESSENGINE
 from webmill.boards.board_list import read_board_list
 from webmill.boards.discovery import MAX_CANDIDATES, Discovery, DiscoveryOptions, discover_boards, discover_departments
@@ -26,9 +26,9 @@ SEOUL = DiscoveryOptions(campus="Seoul")
 
 
 @pytest.fixture(scope="module")
-def town() -> Iterator[Town]:
+def board_sites() -> Iterator[BoardSites]:
     with scratch() as root, ExitStack() as stack:
-        yield Town(root, stack)
+        yield BoardSites(root, stack)
 
 
 def page(inside: str, *, title: str = "컴퓨터과학과 | 예시대학교") -> HttpReply:
@@ -53,7 +53,7 @@ def reasons(discovery: Discovery) -> dict[str, str]:
     return {entry.name: entry.reason for entry in discovery.review}
 
 
-def test_boards_of_every_known_system_are_found_by_their_names_and_read(town: Town) -> None:
+def test_boards_of_every_known_system_are_found_by_their_names_and_read(board_sites: BoardSites) -> None:
     listings = {
         "gnu": (GNUBOARD, "공지사항", "notice", "gnuboard"),
         "xe": (XPRESSENGINE, "학사안내", "academic", "xpressengine"),
@@ -64,7 +64,7 @@ def test_boards_of_every_known_system_are_found_by_their_names_and_read(town: To
         "second": (PLAIN.replace("seq=", "no="), "Events", "event_2", "generic"),
     }
     home = page(menu(about="학과 소개", **{path: name for path, (_, name, _, _) in listings.items()}))
-    stand = town.place(Pages(**{"": home}, **{path: page(body) for path, (body, *_) in listings.items()}))
+    stand = board_sites.place(Pages(**{"": home}, **{path: page(body) for path, (body, *_) in listings.items()}))
     discovery = found(stand)
     assert boards_of(discovery) == {id_: (name, cms) for _, name, id_, cms in listings.values()}
     assert discovery.review == ()
@@ -77,15 +77,17 @@ def test_boards_of_every_known_system_are_found_by_their_names_and_read(town: To
         assert (reading.failed, reading.counts["rows"]) == (False, 2), board.name
 
 
-def test_a_site_map_of_the_site_is_searched_too_and_the_home_page_may_be_a_board(town: Town) -> None:
+def test_a_site_map_of_the_site_is_searched_too_and_the_home_page_may_be_a_board(board_sites: BoardSites) -> None:
     home = page(menu(sitemap="사이트맵") + GNUBOARD, title="새 소식")
-    stand = town.place(Pages(**{"": page(menu(map="Site Map")), "map": page(menu(list="공지")), "list": rows(1, 2)}))
+    stand = board_sites.place(
+        Pages(**{"": page(menu(map="Site Map")), "map": page(menu(list="공지")), "list": rows(1, 2)})
+    )
     assert boards_of(found(stand)) == {"notice": ("공지", "generic")}
-    stand = town.place(Pages(bbs=home))
+    stand = board_sites.place(Pages(bbs=home))
     assert boards_of(found(stand, path="bbs?bo_table=n")) == {"board": ("새 소식", "gnuboard")}
 
 
-def test_what_is_named_like_a_board_but_cannot_be_read_as_one_is_for_review(town: Town) -> None:
+def test_what_is_named_like_a_board_but_cannot_be_read_as_one_is_for_review(board_sites: BoardSites) -> None:
     pages = {
         "good": page(PLAIN),
         "undated": page('<table><tr><td><a href="v?seq=1">하나</a></td><td>어느 날</td></tr></table>'),
@@ -102,12 +104,12 @@ def test_what_is_named_like_a_board_but_cannot_be_read_as_one_is_for_review(town
     names = {path: f"공지 {path}" for path in pages if path not in ("robots", "bbs")} | {"gone": "공지 gone"}
     links = menu(**names) + '<a href="/bbs?bo_table=n">자료</a><a href="/page?bo_table=x">연혁</a>'
     links += '<a href="http://news.town.test/">뉴스</a><a href="/good?articleNo=3">공지: 3번 글</a>'
-    stand = town.place(Pages(**{"": page(links + PLAIN)}, **pages))
+    stand = board_sites.place(Pages(**{"": page(links + PLAIN)}, **pages))
     discovery = found(stand)
     assert boards_of(discovery) == {"notice": ("공지 good", "generic")}
-    told = reasons(discovery)
-    assert told.pop("공지 away")  # refused or unknown: the web has no such host
-    assert told == {
+    reported = reasons(discovery)
+    assert reported.pop("공지 away")  # refused or unknown: the web has no such host
+    assert reported == {
         "공지 undated": "most of its rows have no date that can be read",
         "공지 prose": "no list of notices was found by the built-in selectors",
         "공지 empty": "it lists no notices now",
@@ -124,25 +126,25 @@ def test_what_is_named_like_a_board_but_cannot_be_read_as_one_is_for_review(town
     assert asked.count("/robots.txt") == 1
 
 
-def test_a_board_whose_notices_have_no_text_is_found_and_reported(town: Town) -> None:
+def test_a_board_whose_notices_have_no_text_is_found_and_reported(board_sites: BoardSites) -> None:
     pages = {"": page(menu(n="공지", m="소식")), "n": rows(1), "m": rows(2, 3)}
-    stand = town.place(Pages(**pages, **{"view-1": page("<p>글"), "view-3": page("<article>글")}))
+    stand = board_sites.place(Pages(**pages, **{"view-1": page("<p>글"), "view-3": page("<article>글")}))
     discovery = found(stand)
     assert set(boards_of(discovery)) == {"notice", "news"}
     assert list(reasons(discovery)) == ["공지"]
     assert "body_selector" in reasons(discovery)["공지"]
 
 
-def test_a_page_of_departments_leads_to_their_home_pages(town: Town) -> None:
-    first = town.place(Pages(**{"": page(menu(n="공지"), title="전산학과"), "n": rows(1)}))
-    second = town.place(Pages(**{"": page(menu(n="Notices"), title="x"), "n": rows(2)}))
-    empty = town.place(Pages(**{"": page("<p>준비 중")}))
+def test_a_page_of_departments_leads_to_their_home_pages(board_sites: BoardSites) -> None:
+    first = board_sites.place(Pages(**{"": page(menu(n="공지"), title="전산학과"), "n": rows(1)}))
+    second = board_sites.place(Pages(**{"": page(menu(n="Notices"), title="x"), "n": rows(2)}))
+    empty = board_sites.place(Pages(**{"": page("<p>준비 중")}))
     listed = page(
         f'<h3>컴퓨터과학과</h3><a href="http://{first.host}/">홈페이지</a>'
         f'<ul><li><a href="http://{second.host}">Physics</a></li></ul>'
         f'<h3>화학과</h3><a href="http://{empty.host}/">home page</a><a href="/about">소개</a>'
     )
-    campus = town.place(Pages(departments=listed))
+    campus = board_sites.place(Pages(departments=listed))
     discovery = campus.reader.call(
         partial(discover_departments, urls=[f"http://{campus.host}/departments"], options=SEOUL)
     )
@@ -153,11 +155,11 @@ def test_a_page_of_departments_leads_to_their_home_pages(town: Town) -> None:
     assert sources == [f"Seoul/{host}/notice" for host in hosts]
 
 
-def test_hostile_pages_cost_requests_and_memory_within_limits(town: Town) -> None:
+def test_hostile_pages_cost_requests_and_memory_within_limits(board_sites: BoardSites) -> None:
     many = "".join(f'<a href="/trap{n}">공지 {n}</a>' for n in range(5000))
     bad = '<a href="javascript:alert(1)">공지</a><a href="http://[::1">공지</a><a href="\x00">공지</a>'
     name = "\u202e공지\x1b[31m" + "<b>" * 3000
-    stand = town.place(Pages(**{"": page(f'{bad}<a href="/list">{name}</a>' + many), "list": rows(1)}))
+    stand = board_sites.place(Pages(**{"": page(f'{bad}<a href="/list">{name}</a>' + many), "list": rows(1)}))
     discovery = found(stand)
     assert len(discovery.campus.departments[0].boards) == 1
     assert "\x1b" not in discovery.board_list().decode()
@@ -166,13 +168,13 @@ def test_hostile_pages_cost_requests_and_memory_within_limits(town: Town) -> Non
     assert f"not read: the site has more than {MAX_CANDIDATES} of them" in reasons(discovery).values()
 
 
-def test_a_page_that_kills_its_parser_is_for_review(town: Town) -> None:
+def test_a_page_that_kills_its_parser_is_for_review(board_sites: BoardSites) -> None:
     deep = HttpReply(body=b"<div>" * 700_000 + b"<a href=/n>x</a>")
-    stand = town.place(Pages(**{"": page(menu(bomb="공지", fine="소식")), "bomb": deep, "fine": rows(1)}))
+    stand = board_sites.place(Pages(**{"": page(menu(bomb="공지", fine="소식")), "bomb": deep, "fine": rows(1)}))
     discovery = found(stand)
     assert boards_of(discovery) == {"news": ("소식", "generic")}
     assert set(reasons(discovery)) == {"공지"}
-    assert found(town.place(Pages(**{"": HttpReply(status=500)}))).campus.departments == ()
+    assert found(board_sites.place(Pages(**{"": HttpReply(status=500)}))).campus.departments == ()
 
 
 @pytest.mark.parametrize(
@@ -198,9 +200,9 @@ def command(stand: Stand, *arguments: str | Path) -> Result:
     return CliRunner().invoke(webmill, ["-q", "boards", "discover", *map(str, arguments), *flags])
 
 
-def test_the_command_writes_a_board_list_and_what_is_to_be_reviewed(town: Town, tmp_path: Path) -> None:
+def test_the_command_writes_a_board_list_and_what_is_to_be_reviewed(board_sites: BoardSites, tmp_path: Path) -> None:
     pages: dict[str, Any] = {"": page(menu(n="공지", x="소식")), "n": rows(1, 2)}
-    stand = town.place(Pages(**pages))
+    stand = board_sites.place(Pages(**pages))
     output, review = tmp_path / "boards.json", tmp_path / "mapReview.json"
     done = command(
         stand, f"http://{stand.host}", "-o", output, "--review", review, "--collection", tmp_path / "notices"
@@ -216,8 +218,8 @@ def test_the_command_writes_a_board_list_and_what_is_to_be_reviewed(town: Town, 
     assert (tmp_path / "notices" / "frontier" / "gates.sqlite").is_file()
 
 
-def test_the_command_prints_the_list_and_fails_where_there_is_no_board(town: Town) -> None:
-    stand = town.place(Pages(**{"": page(menu(n="학식")), "n": rows(1, 2)}))
+def test_the_command_prints_the_list_and_fails_where_there_is_no_board(board_sites: BoardSites) -> None:
+    stand = board_sites.place(Pages(**{"": page(menu(n="학식")), "n": rows(1, 2)}))
     address = f"http://{stand.host}"
     nothing = command(stand, address)
     assert (nothing.exit_code, nothing.stdout) == (1, "")

@@ -132,8 +132,8 @@ def live_through(publisher: Publisher) -> None:
     assert [one["id"] for one in diff["removed"]] == publisher.ids(REMOVED)
     assert diff["relabelled"] == []
     assert all(one["old"] != one["new"] for one in diff["changed"])
-    told = publisher.command("diff", publisher.place, "previous", "live").splitlines()
-    assert sorted(line[0] for line in told) == sorted("+" * 2 + "~" * 3 + "-")
+    reported = publisher.command("diff", publisher.place, "previous", "live").splitlines()
+    assert sorted(line[0] for line in reported) == sorted("+" * 2 + "~" * 3 + "-")
     counts = second["counts"]["counts"]
     after = checked_items(publisher.storage)
     assert set(after) == (publisher.expected(1) | set(publisher.ids(ADDED))) - set(publisher.ids(REMOVED))

@@ -18,11 +18,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.boards.publish_hand import POISON
-from tests.boards.publishing import Town, boards
+from tests.boards.board_run_program import POISON
+from tests.boards.publishing import MemoryBoardReader, boards
 from tests.faults import Stage, needs_killer
 from tests.faults.matrix import record, seed
-from tests.unit.publish.shelf import closure, missing
+from tests.unit.publish.publications import closure, missing
 from webmill.errors import NotFound
 from webmill.infra import atomic
 from webmill.infra.storage.local import LocalStorage
@@ -32,7 +32,7 @@ from webmill.publish.publication import utc_now
 from webmill.publish.verify import verify
 
 ROOT = Path(__file__).parent.parent.parent
-HAND = "tests.boards.publish_hand"
+PROGRAM = "tests.boards.board_run_program"
 KILLS = int(os.environ.get("WEBMILL_TEST_KILLS", "50"))
 DEADLINE = 240.0
 COMPONENT = "publish runs"
@@ -55,8 +55,8 @@ def write_town(root: Path, texts: dict[str, dict[str, str]]) -> dict[str, str]:
     return {f"{source}/{row}": text for source, rows in texts.items() for row, text in rows.items()}
 
 
-def changed(town: Town) -> dict[str, dict[str, str]]:
-    texts = {source: dict(rows) for source, rows in town.texts.items()}
+def changed(reader: MemoryBoardReader) -> dict[str, dict[str, str]]:
+    texts = {source: dict(rows) for source, rows in reader.texts.items()}
     first, second, *_ = texts
     texts[first]["0"] = "edited"
     texts[second]["new"] = "new"
@@ -65,13 +65,13 @@ def changed(town: Town) -> dict[str, dict[str, str]]:
 
 
 def killed_before_each_call(root: Path, *, step: int) -> int:
-    town, store = Town(boards(3), notices=2), root / "store"
+    reader, store = MemoryBoardReader(boards(3), notices=2), root / "store"
     template = root.with_name("template")
     kills = promised = lost = 0
-    with Stage(HAND, under=root) as stage:
-        old = write_town(root, town.texts)
+    with Stage(PROGRAM, under=root) as stage:
+        old = write_town(root, reader.texts)
         assert stage.warm_up("whole", root).code == 0
-        new = write_town(root, changed(town))
+        new = write_town(root, changed(reader))
         shutil.copytree(root, template)
         for at in range(random.Random(seed(1)).randint(1, step), 5000, step):
             shutil.rmtree(root)
@@ -121,8 +121,8 @@ def test_killed_before_any_durable_call_a_run_loses_nothing(root: Path) -> None:
 @pytest.mark.crash
 def test_killed_while_nothing_has_changed_the_next_run_finds_the_same_version(root: Path) -> None:
     storage, kills = LocalStorage(root / "store"), 0
-    with Stage(HAND, under=root) as stage:
-        texts = write_town(root, Town(boards(3), notices=2).texts)
+    with Stage(PROGRAM, under=root) as stage:
+        texts = write_town(root, MemoryBoardReader(boards(3), notices=2).texts)
         assert stage.warm_up("calm", root).code == 0
         (only,) = history.list_versions(storage)
         for at in range(random.Random(seed(3)).randint(1, 7), 5000, 7):
@@ -145,8 +145,8 @@ def test_killed_while_nothing_has_changed_the_next_run_finds_the_same_version(ro
 @pytest.mark.crash
 def test_a_blob_that_is_gone_is_seen(root: Path) -> None:
     """The negative control."""
-    storage, texts = LocalStorage(root / "store"), write_town(root, Town(boards(3), notices=2).texts)
-    with Stage(HAND, under=root) as stage:
+    storage, texts = LocalStorage(root / "store"), write_town(root, MemoryBoardReader(boards(3), notices=2).texts)
+    with Stage(PROGRAM, under=root) as stage:
         assert stage.warm_up("whole", root).code == 0
     assert missing(storage, texts) == 0
     next((root / "store" / "blobs").rglob("*.json")).unlink()
@@ -155,7 +155,7 @@ def test_a_blob_that_is_gone_is_seen(root: Path) -> None:
     assert lost
 
 
-class Crew:
+class ProgramProcesses:
     """Processes that are killed and started again."""
 
     def __init__(self, root: Path, *names: str) -> None:
@@ -165,7 +165,7 @@ class Crew:
 
     def start(self, name: str) -> subprocess.Popen[bytes]:
         with self.log.open("ab") as log:
-            command = [sys.executable, "-m", HAND, name, str(self.root)]
+            command = [sys.executable, "-m", PROGRAM, name, str(self.root)]
             return subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=subprocess.DEVNULL)
 
     def kill(self, number: int, *, paused: bool) -> None:
@@ -214,34 +214,34 @@ def is_mixed(found: dict[str, str], known: list[dict[str, str]]) -> bool:
 
 
 def kill_at_random(root: Path, *, kills: int, dice: random.Random) -> None:
-    town, storage = Town(boards(6), notices=2), LocalStorage(root / "store")
-    known = [write_town(root, town.texts)]
-    faults, told = Counter[str](), defaultdict[str, set[str]](set)
-    crew = Crew(root, "run", "work", "work", "aggregate")
+    reader, storage = MemoryBoardReader(boards(6), notices=2), LocalStorage(root / "store")
+    known = [write_town(root, reader.texts)]
+    faults, reported = Counter[str](), defaultdict[str, set[str]](set)
+    started = ProgramProcesses(root, "run", "work", "work", "aggregate")
     try:
-        wait_for(crew.published)
+        wait_for(started.published)
         for round_ in range(kills):
-            before = len(crew.published())
-            town.texts[dice.choice([*town.texts])]["0"] = f"edited in round {round_}"
-            known.append(write_town(root, town.texts))
+            before = len(started.published())
+            reader.texts[dice.choice([*reader.texts])]["0"] = f"edited in round {round_}"
+            known.append(write_town(root, reader.texts))
             for _ in range(dice.randrange(1, 20)):
                 read_on(storage, known)
             one = dice.randrange(4)
             paused = one > 0 and dice.random() < 0.3  # who has the turn and sleeps is waited for
-            crew.kill(one, paused=paused)
+            started.kill(one, paused=paused)
             fault = "publisher paused" if paused else "kill -9 at random"
             faults[fault] += 1
-            wait_for(lambda count=before: len(crew.published()) > count)
-            told[fault].update(crew.published()[before:])
+            wait_for(lambda count=before: len(started.published()) > count)
+            reported[fault].update(started.published()[before:])
             read_on(storage, known)
-        crew.wake()
+        started.wake()
         wait_for(lambda: closure(storage) == known[-1])
     finally:
-        crew.close()
+        started.close()
     names = {version.version for version in history.list_versions(storage)}
     for fault, count in faults.items():
-        record(COMPONENT, fault, injected=count, acknowledged=len(told[fault]), lost=len(told[fault] - names))
-    assert set(crew.published()) <= names
+        record(COMPONENT, fault, injected=count, acknowledged=len(reported[fault]), lost=len(reported[fault] - names))
+    assert set(started.published()) <= names
     assert verify(storage, read_data=True).findings == ()  # which checks that the history is a line, too
     print(f"{kills} kills, {len(names)} versions")
 
@@ -257,27 +257,27 @@ def test_killed_at_random_nothing_is_lost_and_readers_see_whole_versions_c03_c07
 @pytest.mark.slow
 @pytest.mark.crash
 def test_a_board_that_kills_its_workers_is_given_up_and_takes_no_neighbour_with_it(root: Path) -> None:
-    town, storage = Town(boards(6), notices=1), LocalStorage(root / "store")
-    sound = write_town(root, town.texts)
-    crew, deaths = Crew(root, "run", "work"), 0
+    reader, storage = MemoryBoardReader(boards(6), notices=1), LocalStorage(root / "store")
+    sound = write_town(root, reader.texts)
+    started, deaths = ProgramProcesses(root, "run", "work"), 0
     try:
-        wait_for(crew.published)
-        town.texts["Seoul/d002/notice"]["0"] = POISON
-        town.texts["Seoul/d003/notice"]["0"] = "changed meanwhile"
+        wait_for(started.published)
+        reader.texts["Seoul/d002/notice"]["0"] = POISON
+        reader.texts["Seoul/d003/notice"]["0"] = "changed meanwhile"
         expected = {**sound, "Seoul/d003/notice/0": "changed meanwhile"}
-        write_town(root, town.texts)
+        write_town(root, reader.texts)
 
         def given_up() -> bool:
             nonlocal deaths
-            name, process = crew.processes[1]
+            name, process = started.processes[1]
             if process.poll() is not None:
                 deaths += 1
-                crew.processes[1] = name, crew.start(name)
+                started.processes[1] = name, started.start(name)
             return bool(errors_of(storage)) and closure(storage) == expected
 
         wait_for(given_up)
     finally:
-        crew.close()
+        started.close()
     errors = errors_of(storage)
     numbers = {"acknowledged": len(expected), "lost": missing(storage, expected), "quarantined": len(errors)}
     record(COMPONENT, "a job that kills its worker", injected=deaths, **numbers)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.serve.town import NAME
+from tests.serve.sample_collection import NAME
 from tests.unit.cli.command import webmill
 
 INDEX = f"town/cc-index/collections/{NAME}/indexes"
@@ -182,7 +182,7 @@ USES: list[tuple[str, int, str]] = [
 
 
 @pytest.fixture
-def place(town: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
+def place(sample_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[int]:
     """A folder to be wrong in; a port that is taken."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))  # a server that others found silent is asked again here
@@ -201,7 +201,7 @@ def place(town: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterat
     Path("empty.json").write_text("{}")
     Path("bad-regex.txt").write_text("(\n")
     Path("unsorted.cdxj").write_text('b 20240101000000 {"url": "b"}\na 20240101000000 {"url": "a"}\n')
-    Path("town").symlink_to(town)
+    Path("town").symlink_to(sample_root)
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -211,10 +211,10 @@ def place(town: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterat
 @pytest.mark.parametrize(("typed", "code", "words"), USES, ids=[typed for typed, _, _ in USES])
 def test_a_wrong_use_ends_with_a_sentence(typed: str, code: int, words: str, place: int) -> None:
     ended = webmill(*typed.replace("TAKEN", str(place)).split())
-    said = ended.err + ended.out.decode(errors="replace")
-    assert (ended.code, words.replace("TAKEN", str(place)) in said) == (code, True), f"{ended.code}: {said}"
+    printed = ended.err + ended.out.decode(errors="replace")
+    assert (ended.code, words.replace("TAKEN", str(place)) in printed) == (code, True), f"{ended.code}: {printed}"
     assert max(map(len, ended.err.splitlines()), default=0) < 1000
-    assert "Traceback" not in said
+    assert "Traceback" not in printed
 
 
 def test_there_are_a_hundred_of_them() -> None:

@@ -21,13 +21,13 @@ def main() -> None:
     queue = SqliteQueue(Path(sys.argv[1]), lease=1e6)
     out = os.open(sys.argv[2], os.O_WRONLY | os.O_CREAT | os.O_APPEND)
 
-    def say(*lines: str) -> None:
+    def print_line(*lines: str) -> None:
         os.write(out, "".join(f"{line}\n" for line in lines).encode())
 
     for first in range(0, COUNT, BATCH):
         ids = [str(number) for number in range(first, first + BATCH)]
         queue.publish([Message(id_, b"x" * 600) for id_ in ids])
-        say(*(f"open {id_}" for id_ in ids))
+        print_line(*(f"open {id_}" for id_ in ids))
     with queue.consume(prefetch=3) as consumer:
         while delivery := consumer.receive(timeout=0):
             rest = int(delivery.id) % 3
@@ -35,15 +35,15 @@ def main() -> None:
                 delivery.retry("once more")
             elif rest == 2:
                 delivery.bury("no good")
-                say(f"buried {delivery.id}")
+                print_line(f"buried {delivery.id}")
             else:
                 delivery.ack()
-                say(f"absent {delivery.id}")
+                print_line(f"absent {delivery.id}")
         queue.requeue(AGAIN)
-        say(*(f"open {id_}" for id_ in AGAIN))
+        print_line(*(f"open {id_}" for id_ in AGAIN))
         while delivery := consumer.receive(timeout=0):
             delivery.ack()
-            say(f"absent {delivery.id}")
+            print_line(f"absent {delivery.id}")
     queue.close()
     os.close(out)
 

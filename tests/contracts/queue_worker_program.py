@@ -4,7 +4,7 @@ It says what it did, one line at a time.
 
 `work PATH LOG`: `got ID` before the ack, `acked ID` after it, until the queue is empty.
 `pause PATH LOG`: `got ID` of one message, and only after a line of input its ack.
-`hasty PATH LOG`: `acked ID` of one message, and only after a line of input its work, `got ID`: a negative control.
+`too_early PATH LOG`: `acked ID` of one message, and only after a line of input its work, `got ID`: a negative control.
 `fill PATH LOG FIRST`: publish ten at a time for ever; `published ID` for each after `publish` returned.
 """
 
@@ -35,7 +35,7 @@ def open_queue(path: str) -> Queue:
     return SqliteQueue(Path(path), lease=LEASE, max_attempts=1000)
 
 
-def say(log: str, *lines: str) -> None:
+def print_line(log: str, *lines: str) -> None:
     """One write, so that lines of several processes do not mix."""
     handle = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
     os.write(handle, "".join(f"{line}\n" for line in lines).encode())
@@ -52,7 +52,7 @@ def work(path: str, log: str) -> None:
                 if stats.ready == stats.leased == stats.delayed == 0:
                     return
                 continue
-            say(log, f"got {delivery.id}")
+            print_line(log, f"got {delivery.id}")
             settle(delivery, log)
 
 
@@ -60,27 +60,27 @@ def settle(delivery: Delivery, log: str) -> None:
     try:
         delivery.ack()
     except Conflict:
-        say(log, f"refused {delivery.id}")
+        print_line(log, f"refused {delivery.id}")
     else:
-        say(log, f"acked {delivery.id}")
+        print_line(log, f"acked {delivery.id}")
 
 
 def pause(path: str, log: str) -> None:
     with open_queue(path).consume() as consumer:
         delivery = consumer.receive(timeout=60)
         assert delivery
-        say(log, f"got {delivery.id}")
+        print_line(log, f"got {delivery.id}")
         sys.stdin.readline()
         settle(delivery, log)
 
 
-def hasty(path: str, log: str) -> None:
+def too_early(path: str, log: str) -> None:
     with open_queue(path).consume() as consumer:
         delivery = consumer.receive(timeout=60)
         assert delivery
         settle(delivery, log)
         sys.stdin.readline()
-        say(log, f"got {delivery.id}")
+        print_line(log, f"got {delivery.id}")
 
 
 def fill(path: str, log: str, first: str) -> None:
@@ -88,9 +88,9 @@ def fill(path: str, log: str, first: str) -> None:
     while True:
         batch = [Message(str(number + step), b"x" * 2000) for step in range(10)]
         assert queue.publish(batch) == 10
-        say(log, *(f"published {message.id}" for message in batch))
+        print_line(log, *(f"published {message.id}" for message in batch))
         number += 10
 
 
 if __name__ == "__main__":
-    {"work": work, "pause": pause, "hasty": hasty, "fill": fill}[sys.argv[1]](*sys.argv[2:])
+    {"work": work, "pause": pause, "too_early": too_early, "fill": fill}[sys.argv[1]](*sys.argv[2:])

@@ -4,7 +4,7 @@ is done.
 It prints `added ID …` and `settled ID` when the call that promises it has returned, and `settling ID` before.
 
 work      a few rounds
-hasty     the same with its lines before the calls: a negative control
+too_early the same with its lines before the calls: a negative control
 stubborn  more of them, on a disk that refuses: what was refused is tried again
 endless   rounds for ever
 relaxed   rounds for ever, and nothing waits for the disk: a negative control
@@ -62,7 +62,7 @@ def main() -> None:
         Database._transaction = lambda self, _: transaction(self, "OFF")  # type: ignore[method-assign]
     patience = 60 if mode == "stubborn" else 1
     place = insisting(lambda: KINDS[kind](Path(folder)), patience)
-    rounds = {"work": ROUNDS, "hasty": ROUNDS, "stubborn": 10 * ROUNDS}
+    rounds = {"work": ROUNDS, "too_early": ROUNDS, "stubborn": 10 * ROUNDS}
     for number in range(rounds[mode]) if mode in rounds else itertools.count():
         ids = [f"{number}-{step}" for step in range(BATCH)]
         promise(f"added {' '.join(ids)}", lambda ids=ids: insisting(lambda: place.add(ids), patience), mode)  # type: ignore[misc]
@@ -73,10 +73,10 @@ def main() -> None:
 
 
 def promise(line: str, call: Callable[[], object], mode: str) -> None:
-    if mode != "hasty":
+    if mode != "too_early":
         call()
     print(line, flush=True)
-    if mode == "hasty":
+    if mode == "too_early":
         call()
 
 

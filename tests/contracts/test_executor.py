@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from tests.contracts import executor_tasks as tasks
-from tests.services.ray_cluster import CARELESS, RayCluster
+from tests.services.ray_cluster import FAULTY, RayCluster
 from tests.unit.infra.processes import exists, nothing_left_behind, wait_until_gone
 from webmill.errors import BadInput, Misconfigured, Unavailable
 from webmill.infra.child import ChildLimits
@@ -25,7 +25,7 @@ from webmill.infra.executor.inline import InlineExecutor
 from webmill.infra.executor.pool import PoolExecutor
 from webmill.infra.executor.ray import RayExecutor
 
-RAY = pytest.param("ray", marks=[pytest.mark.server("ray"), CARELESS])
+RAY = pytest.param("ray", marks=[pytest.mark.server("ray"), FAULTY])
 
 
 def make(name: str, request: pytest.FixtureRequest) -> Executor:
@@ -283,7 +283,7 @@ def test_what_a_task_prints_is_logged(caplog: pytest.LogCaptureFixture) -> None:
 # --- Ray alone -----------------------------------------------------------------------------------------------------
 
 
-@CARELESS
+@FAULTY
 @pytest.mark.server("ray")
 def test_a_ray_client_address_works_too(cluster: RayCluster, tmp_path: Path) -> None:
     """In a process of its own: Ray has one connection per process. The task is one that every node has installed.
@@ -310,7 +310,7 @@ executor.close()
     assert ran.stdout == "[1, 1, 2, 6, 24]\n"
 
 
-@CARELESS
+@FAULTY
 @pytest.mark.server("ray")
 def test_a_lost_node_costs_a_retry_elsewhere(cluster: RayCluster, ray_executor: RayExecutor, tmp_path: Path) -> None:
     """Last of the Ray tests: it kills one of the two nodes."""
@@ -342,7 +342,7 @@ def test_without_the_extra_the_message_names_it(monkeypatch: pytest.MonkeyPatch)
         RayExecutor("ray:auto")
 
 
-@CARELESS
+@FAULTY
 @pytest.mark.server("ray")
 def test_a_cluster_that_is_not_there_is_said_at_once() -> None:
     """In a process of its own, which never connects."""
@@ -359,7 +359,7 @@ for url in ("ray://127.0.0.1:1", "ray:127.0.0.1:1", "ray:nonsense"):
     assert ran.stdout.split() == ["Unavailable", "Unavailable", "Misconfigured"]
 
 
-@CARELESS
+@FAULTY
 @pytest.mark.server("ray")
 def test_a_token_that_is_missing_is_explained(tmp_path: Path) -> None:
     """In a process of its own: Ray reads its environment once. It looks for the token before it connects."""
@@ -375,6 +375,6 @@ with socket.create_server(("127.0.0.1", 0)) as server:
 """
     environment = {**os.environ, "HOME": str(tmp_path), "RAY_AUTH_MODE": "token"}
     command = [sys.executable, "-W", "ignore", "-c", script]
-    said = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True).stdout
-    assert "`ray get-auth-token` on the head node" in said
-    assert "RAY_AUTH_MODE=token and RAY_AUTH_TOKEN" in said
+    printed = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, check=True).stdout
+    assert "`ray get-auth-token` on the head node" in printed
+    assert "RAY_AUTH_MODE=token and RAY_AUTH_TOKEN" in printed

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.contracts.frontier_checker import Found
-from tests.contracts.frontier_hand import LIMITS
+from tests.contracts.frontier_program import LIMITS
 from tests.contracts.test_frontier import NOW, add, claim, visited
 from tests.faults import Stage, needs_killer
 from tests.faults.matrix import record
@@ -49,7 +49,7 @@ def test_killed_on_the_way_it_is_there_whole_or_not_at_all(base: Path, what: str
         frontier.back_up(base / "backup")
     source = base / ("frontier" if what == "back_up" else "backup")
     deaths = 0
-    with Stage("tests.contracts.frontier_backup_hand", under=base / "to") as stage:
+    with Stage("tests.contracts.frontier_backup_program", under=base / "to") as stage:
         assert stage.warm_up(what, source, base / "warm").code == 0
         for at in range(1, 1000):
             target = base / "to" / str(at)

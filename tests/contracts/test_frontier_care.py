@@ -292,9 +292,9 @@ def test_a_backup_that_is_damaged_is_refused_and_the_damage_named(bench: Bench, 
         whole = path.read_bytes()
         path.unlink()
         path.write_bytes(whole[: len(whole) // 2] + b"\xff\xfe" + whole[len(whole) // 2 + 2 :])
-        with pytest.raises(BadInput) as told:
+        with pytest.raises(BadInput) as reported:
             bench.restored(tmp_path / "backup")
-        assert told.value.source == str(path)
+        assert reported.value.source == str(path)
         path.unlink()
         with pytest.raises((BadInput, Misconfigured), match=path.name):
             bench.restored(tmp_path / "backup")

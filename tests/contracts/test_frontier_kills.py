@@ -16,13 +16,13 @@ from typing import NamedTuple
 import apsw
 import pytest
 
-from tests.contracts import frontier_hand
+from tests.contracts import frontier_program
 from tests.contracts.frontier_checker import Found
 from tests.faults import Stage, needs_killer
 from tests.faults.matrix import record, seed
 
 pytestmark = needs_killer
-ALL = {frontier_hand.page(number) for number in range(frontier_hand.PAGES)}
+ALL = {frontier_program.page(number) for number in range(frontier_program.PAGES)}
 
 
 @pytest.fixture
@@ -43,30 +43,30 @@ class Weighed(NamedTuple):
 
 
 def weigh(log: Path, found: Found) -> Weighed:
-    said = [line.split(" ") for line in log.read_text().splitlines()]
-    done = [frontier_hand.page(int(words[1])) for words in said if words[0] == "done"]
-    told = {frontier_hand.page(int(words[1])) for words in said if words[0] == "found"}
-    lost = [*(set(done) - found.visited.keys()), *(told - (found.waiting + found.in_hand + found.visited).keys())]
-    return Weighed(len(set(done)) + len(told), len(lost), len(done) - len(set(done)))
+    printed = [line.split(" ") for line in log.read_text().splitlines()]
+    done = [frontier_program.page(int(words[1])) for words in printed if words[0] == "done"]
+    reported = {frontier_program.page(int(words[1])) for words in printed if words[0] == "found"}
+    lost = [*(set(done) - found.visited.keys()), *(reported - (found.waiting + found.in_hand + found.visited).keys())]
+    return Weighed(len(set(done)) + len(reported), len(lost), len(done) - len(set(done)))
 
 
 def check_against(log: Path, found: Found) -> None:
     found.check()
     weighed = weigh(log, found)
     assert (weighed.lost, weighed.duplicated) == (0, 0), weighed
-    said = [line.split(" ") for line in log.read_text().splitlines()]
+    printed = [line.split(" ") for line in log.read_text().splitlines()]
     last: dict[str, float] = {}
-    for word, *rest in said:
+    for word, *rest in printed:
         if word == "claimed":
             domain, now = rest[0], float(rest[1])
-            assert now - last.get(domain, -100.0) >= frontier_hand.HOLD
+            assert now - last.get(domain, -100.0) >= frontier_program.HOLD
             last[domain] = now
 
 
 def lives(base: Path, calls: Iterator[int], *, crawls: int) -> tuple[int, set[str]]:
     """Each life dies at the next number of `calls`; how many died, and before what."""
     deaths, kinds = 0, set[str]()
-    with Stage("tests.contracts.frontier_hand", under=base / "crawl") as stage:  # and what else begins so
+    with Stage("tests.contracts.frontier_program", under=base / "crawl") as stage:  # and what else begins so
         assert stage.warm_up(base / "crawl-warm", base / "log-warm", "3").code == 0
         for crawl in range(crawls):
             folder, log = base / f"crawl{crawl}", base / f"log{crawl}"
@@ -127,11 +127,11 @@ def test_killed_before_one_durable_call_after_the_other_it_loses_nothing(base: P
 def test_the_checker_notices_what_was_acknowledged_too_early(base: Path) -> None:
     """The negative control of the kills."""
     deaths, weighed = 0, Weighed(0, 0, 0)
-    with Stage("tests.contracts.frontier_hand", under=base / "crawl") as stage:
+    with Stage("tests.contracts.frontier_program", under=base / "crawl") as stage:
         assert stage.warm_up(base / "crawl-warm", base / "log-warm", "3").code == 0
         for at in range(30, 330):
             folder, log = base / f"crawl{at}", base / f"log{at}"
-            assert stage.run(folder, log, "100", "careless", at=at).killed
+            assert stage.run(folder, log, "100", "faulty", at=at).killed
             if not log.stat().st_size:  # it had not begun
                 continue
             deaths += 1
@@ -145,7 +145,7 @@ def test_the_checker_notices_what_was_acknowledged_too_early(base: Path) -> None
 
 def test_the_checker_notices_what_it_should(base: Path) -> None:
     """The negative control of all that is checked."""
-    with Stage("tests.contracts.frontier_hand", under=base) as stage:
+    with Stage("tests.contracts.frontier_program", under=base) as stage:
         assert stage.warm_up(base / "crawl", base / "log", "6").code == 0
     Found(base / "crawl").check()
     harms = [

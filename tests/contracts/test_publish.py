@@ -11,7 +11,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tests.unit.publish.shelf import Clock, aux, closure, item, publish
+from tests.unit.publish.publications import Clock, aux, closure, item, publish
 from webmill.errors import BadInput, Conflict, Misconfigured, NotFound
 from webmill.infra.storage.base import Storage
 from webmill.infra.storage.local import LocalStorage

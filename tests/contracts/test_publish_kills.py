@@ -18,15 +18,15 @@ import pytest
 
 from tests.faults import Stage, needs_killer
 from tests.faults.matrix import record, seed
-from tests.unit.publish.hand import LIVE, NEW
-from tests.unit.publish.shelf import closure, missing
+from tests.unit.publish.publications import closure, missing
+from tests.unit.publish.publish_program import LIVE, NEW
 from webmill.infra.storage.local import LocalStorage
 from webmill.publish import gc
 from webmill.publish.gc import collect_garbage
 from webmill.publish.verify import verify
 
 ROOT = Path(__file__).parent.parent.parent
-HAND = "tests.unit.publish.hand"
+PROGRAM = "tests.unit.publish.publish_program"
 
 
 @pytest.fixture
@@ -41,7 +41,7 @@ def root(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def hand(*arguments: str | Path, **options: object) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", HAND, *map(str, arguments)]
+    command = [sys.executable, "-m", PROGRAM, *map(str, arguments)]
     return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, **options)  # type: ignore[call-overload,no-any-return]
 
 
@@ -80,7 +80,7 @@ def killed(root: Path, command: str, *, step: int) -> int:
     template, storage = root.with_name("template"), LocalStorage(root)
     work = ("publish", root, "new") if command == "publish" else ("gc", root)
     kills = acknowledged = promised = lost = 0
-    with Stage(HAND, under=root) as stage:
+    with Stage(PROGRAM, under=root) as stage:
         for which in ("old", "live"):
             assert stage.warm_up("publish", root, which).code == 0
         shutil.copytree(root, template, copy_function=os.link)
@@ -114,7 +114,7 @@ def test_who_writes_in_place_loses_what_was_published(root: Path) -> None:
     """The negative control."""
     template, storage = root.with_name("template"), LocalStorage(root)
     kills = promised = lost = 0
-    with Stage(HAND, under=root) as stage:
+    with Stage(PROGRAM, under=root) as stage:
         assert stage.warm_up("publish", root, "live").code == 0
         shutil.copytree(root, template)
         while not lost:
@@ -187,13 +187,15 @@ def test_two_publishers_and_gc_make_one_line_and_the_reader_always_sees_one_whol
     while any(process.poll() is None for process in publishers):
         seen.add(json.dumps(closure(storage), sort_keys=True))
         looks += 1
-    said = [process.communicate()[0].splitlines() for process in publishers]
+    printed = [process.communicate()[0].splitlines() for process in publishers]
     assert [process.returncode for process in publishers] == [0, 0]
     stop.touch()
     collections = collector.communicate()[0].splitlines()
     assert collector.returncode == 0
     waited = sum(line.startswith("collected 0 0 0 ") and line[-1] != "0" for line in collections)
-    acknowledged = {line.removeprefix("published ") for lines in said for line in lines if line.startswith("published")}
+    acknowledged = {
+        line.removeprefix("published ") for lines in printed for line in lines if line.startswith("published")
+    }
     records = [json.loads(storage.read(stat.key)) for stat in storage.list("snapshots/_history/")]
     published = [record["live"]["version"] for record in records if record["kind"] == "publish"]
     assert len(published) == len(acknowledged) + 1 == 51

@@ -23,7 +23,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from tests.thoroughness import examples
 from tests.unit.publish.actors import Actor
-from tests.unit.publish.shelf import Clock
+from tests.unit.publish.publications import Clock
 from webmill.errors import Conflict
 from webmill.infra.storage.base import Storage
 from webmill.infra.storage.memory import MemoryStorage

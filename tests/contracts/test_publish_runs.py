@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.publish.shelf import START, Clock, aux, closure
+from tests.unit.publish.publications import START, Clock, aux, closure
 from webmill.errors import BadInput, Conflict, NotFound
 from webmill.infra.storage.base import Storage
 from webmill.infra.storage.local import LocalStorage

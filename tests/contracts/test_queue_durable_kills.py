@@ -38,7 +38,7 @@ def base() -> Iterator[Path]:
     shutil.rmtree(folder)
 
 
-def said(log: Path) -> dict[str, str]:
+def printed(log: Path) -> dict[str, str]:
     lines = [line.split(" ") for line in log.read_text().splitlines()] if log.exists() else []
     return dict.fromkeys(IDS, "absent") | {id_: state for state, id_ in lines}
 
@@ -54,7 +54,7 @@ def found(path: Path) -> dict[str, str]:
 
 def misplaced(log: Path, path: Path) -> int:
     """How many messages are not where they were said to be, but for what one call may have done."""
-    expected, real = said(log), found(path)
+    expected, real = printed(log), found(path)
     moves = Counter((expected[id_], real[id_]) for id_ in IDS if expected[id_] != real[id_])
     is_one_call = len(moves) <= 1 and all(CALLS.get(move) == count for move, count in moves.items())
     return 0 if is_one_call else moves.total()

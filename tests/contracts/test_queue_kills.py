@@ -51,9 +51,9 @@ def wait_for_lines(log: Path, count: int, process: subprocess.Popen[bytes]) -> N
 
 def weigh(log: Path, ids: set[str]) -> tuple[int, Counter[str]]:
     """How many were never worked on, and how often each was acked."""
-    said = [line.split(" ") for line in lines(log)]
-    got = {id_ for verb, id_ in said if verb == "got"}
-    return len(ids - got), Counter(id_ for verb, id_ in said if verb == "acked")
+    printed = [line.split(" ") for line in lines(log)]
+    got = {id_ for verb, id_ in printed if verb == "got"}
+    return len(ids - got), Counter(id_ for verb, id_ in printed if verb == "acked")
 
 
 def judge(log: Path, ids: set[str], part: str, fault: str, *, faults: int) -> None:
@@ -123,7 +123,7 @@ def lose_one(place: Path | str, log: Path, *, part: str) -> None:
     ids = {str(number) for number in range(5)}
     queue = queue_worker_program.open_queue(str(place))
     queue.publish(Message(id_, b"") for id_ in ids)
-    worker = hand("hasty", place, log)
+    worker = hand("too_early", place, log)
     wait_for_lines(log, 1, worker)
     worker.kill()
     worker.communicate()

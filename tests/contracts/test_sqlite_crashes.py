@@ -47,9 +47,9 @@ class Sums:
         self.kind = kind
         self.faults = self.promised = self.lost = self.again = self.most_extras = 0
 
-    def look(self, folder: Path, said: Iterable[str], *, later: Iterable[str] = (), faults: int = 1) -> None:
+    def look(self, folder: Path, printed: Iterable[str], *, later: Iterable[str] = (), faults: int = 1) -> None:
         """`again`: what was settled, and is to be done once more."""
-        words = [line.split(" ") for line in said]
+        words = [line.split(" ") for line in printed]
         added, settling, settled = (
             {name for verb, *names in words if verb == what for name in names}
             for what in ("added", "settling", "settled")
@@ -83,7 +83,7 @@ def contents(file: Path) -> tuple[set[str], set[str]]:
 
 
 @needs_killer
-@pytest.mark.parametrize("mode", ["work", "hasty"])
+@pytest.mark.parametrize("mode", ["work", "too_early"])
 def test_killed_before_a_durable_call_it_has_all_that_it_promised(root: Path, kind: str, mode: str) -> None:
     """But for one that promises before it calls: the negative control."""
     sums = Sums(kind)
@@ -97,10 +97,10 @@ def test_killed_before_a_durable_call_it_has_all_that_it_promised(root: Path, ki
             for file in root.iterdir():
                 file.unlink()
     fault = "kill -9 before a durable call" if mode == "work" else "promised before the call"
-    sums.record(fault, control=mode == "hasty")
+    sums.record(fault, control=mode == "too_early")
     assert sums.faults > 5 * ROUNDS // each(7)
     assert sums.most_extras <= BATCH, "more is there than one call that did not return has brought"
-    assert (sums.lost > 0) == (mode == "hasty")
+    assert (sums.lost > 0) == (mode == "too_early")
 
 
 @needs_killer
@@ -127,6 +127,6 @@ def test_a_power_cut_takes_nothing_that_was_promised(tmp_path: Path, kind: str, 
     sums, dice = Sums(kind), random.Random(seed(6))
     for number in range(kills(1) if mode == "endless" else 1):
         left = cut_power(tmp_path / str(number), PROGRAM, kind, mode, DISK, after=dice.randint(40, 150))
-        sums.look(left.folder, left.said, later=left.later)
+        sums.look(left.folder, left.printed, later=left.later)
     sums.record("power cut", control=mode == "relaxed")
     assert (sums.lost > 0) == (mode == "relaxed")

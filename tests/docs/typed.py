@@ -38,16 +38,16 @@ class Step(Struct, frozen=True):
 class Outcome(Struct, frozen=True):
     step: Step
     code: str  # empty: it was not reached, or did not end
-    said: tuple[str, ...]
+    printed: tuple[str, ...]
 
     def flaw(self) -> str:
         if self.code != "0":
             return f"exit code {self.code or 'unknown: it did not end'}"
-        missing = missing_line(self.step.output, self.said)
+        missing = missing_line(self.step.output, self.printed)
         return f"does not say: {missing}" if missing else ""
 
     def __str__(self) -> str:
-        return f"$ {self.step.command}\n{self.flaw()}\n--- it said\n" + "\n".join(self.said)
+        return f"$ {self.step.command}\n{self.flaw()}\n--- it said\n" + "\n".join(self.printed)
 
 
 def steps_of(page: str) -> list[Step]:
@@ -61,11 +61,11 @@ def steps_of(page: str) -> list[Step]:
     return steps
 
 
-def missing_line(expected: tuple[str, ...], said: tuple[str, ...]) -> str:
+def missing_line(expected: tuple[str, ...], printed: tuple[str, ...]) -> str:
     """The first stated line that does not follow those before it. Lines between them may be there: progress comes
     by the clock, and pages leave out what is not interesting.
     """
-    rest = iter(said)
+    rest = iter(printed)
     for line in expected:
         pattern = ".*".join(re.escape(piece) for piece in line.split("…"))
         if line != "…" and not any(re.fullmatch(pattern, one.rstrip()) for one in rest):
@@ -116,8 +116,8 @@ def outcomes(steps: list[Step], log: str) -> list[Outcome]:
     pieces = dict(re.findall(rf"^{MARK} (\d+)\n(.*?)(?=^{MARK} \d|\Z)", log, re.DOTALL | re.MULTILINE))
     found = []
     for number, step in enumerate(steps):
-        said, _, code = pieces.get(str(number), "").partition(f"{MARK} code")
-        found.append(Outcome(step, code.strip().split("\n")[0], tuple(said.splitlines())))
+        printed, _, code = pieces.get(str(number), "").partition(f"{MARK} code")
+        found.append(Outcome(step, code.strip().split("\n")[0], tuple(printed.splitlines())))
     return found
 
 

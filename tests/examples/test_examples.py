@@ -20,7 +20,7 @@ import pytest
 from warcio.archiveiterator import ArchiveIterator
 
 from tests.pipeline.test_api import variables
-from tests.serve.town import HTML, NAME, ROWS, SCRIPT, Visit, ascii_url, visits
+from tests.serve.sample_collection import HTML, NAME, ROWS, SCRIPT, Visit, ascii_url, visits
 from tests.services.ray_cluster import ENVIRONMENT
 from webmill.testing import TestWeb
 from webmill.testing.features import university
@@ -65,10 +65,10 @@ def day(visit: Visit) -> str:
 
 def test_from_a_url_to_a_search(tmp_path: Path) -> None:
     with TestWeb(hosts=1, pages_per_host=6) as web:
-        told = run(
+        reported = run(
             "whole_collection.py", tmp_path / "c", web.home, "mill", "--contact", "me@example.org", **variables(web)
         )
-    pages, captures, documents, version, *hits = told
+    pages, captures, documents, version, *hits = reported
     assert re.fullmatch(r"\d+ pages: finished", pages)
     assert re.fullmatch(r"\d+ captures in \d+ archives?", captures)
     assert re.fullmatch(r"\d+ documents", documents)
@@ -80,11 +80,11 @@ def test_from_a_url_to_a_search(tmp_path: Path) -> None:
 # --- documents --------------------------------------------------------------------------------------------------------
 
 
-def test_a_filter_of_ones_own(town: Path) -> None:
+def test_a_filter_of_ones_own(sample_root: Path) -> None:
     kept = [f"{day(visit)}  {ascii_url(visit.url)}  {words_of(visit)[0]}" for visit in titled()]
     answered = sum(visit.status == 200 for visit in visits())
-    told = f"{len(kept)} articles, {answered - len(kept)} of {answered} pages left out"
-    assert run("custom_filter.py", town) == [told, *kept]
+    reported = f"{len(kept)} articles, {answered - len(kept)} of {answered} pages left out"
+    assert run("custom_filter.py", sample_root) == [reported, *kept]
 
 
 def cards() -> list[str]:
@@ -95,42 +95,42 @@ def cards() -> list[str]:
     ]
 
 
-def test_a_function_of_ones_own(town: Path) -> None:
+def test_a_function_of_ones_own(sample_root: Path) -> None:
     links = ["nobody" if "wien" in visit.url else "wien.example" for visit in titled()]
     expected = [f"{card}, links to {link}" for card, link in zip(cards(), links, strict=True)]
-    assert run("custom_document_function.py", town) == expected
+    assert run("custom_document_function.py", sample_root) == expected
 
 
 @pytest.mark.slow
 @pytest.mark.server("ray")
-def test_the_same_function_on_ray(town: Path) -> None:
-    told = run("ray_cluster.py", town, **ENVIRONMENT)
-    assert told == [f"{len(cards())} cards, made on the cluster", *(f"  {card}" for card in cards()[:5])]
+def test_the_same_function_on_ray(sample_root: Path) -> None:
+    reported = run("ray_cluster.py", sample_root, **ENVIRONMENT)
+    assert reported == [f"{len(cards())} cards, made on the cluster", *(f"  {card}" for card in cards()[:5])]
 
 
 # --- the index --------------------------------------------------------------------------------------------------------
 
 
-def test_sql_over_the_index_and_documents_in_parquet(town: Path, tmp_path: Path) -> None:
-    shutil.copytree(town / "cc-index", tmp_path / "cc-index")
+def test_sql_over_the_index_and_documents_in_parquet(sample_root: Path, tmp_path: Path) -> None:
+    shutil.copytree(sample_root / "cc-index", tmp_path / "cc-index")
     (tmp_path / "documents").mkdir()
-    made = f"copy (from '{town}/documents/town.jsonl') to '{tmp_path}/documents/town.parquet'"
+    made = f"copy (from '{sample_root}/documents/town.jsonl') to '{tmp_path}/documents/town.parquet'"
     with duckdb.connect() as database:
         database.execute(made)
-    told = run("duckdb_index.py", tmp_path)
-    assert told == run("duckdb_index.py", town)  # whose documents are lines of JSON
-    answers = {part[0]: [line.split("\t") for line in part[2:]] for part in paragraphs(told)}
+    reported = run("duckdb_index.py", tmp_path)
+    assert reported == run("duckdb_index.py", sample_root)  # whose documents are lines of JSON
+    answers = {part[0]: [line.split("\t") for line in part[2:]] for part in paragraphs(reported)}
     types = Counter("None" if visit.same else visit.mime.replace(HTML, "text/html") for visit in visits())
     assert {row[0]: int(row[1]) for row in answers["Types of content"]} == types
-    assert answers["The largest captures"] == [[str(size), url] for size, url in largest(town)]
+    assert answers["The largest captures"] == [[str(size), url] for size, url in largest(sample_root)]
     assert answers["Content that was captured again"] == [["3", "1", HOME]]
     languages = Counter((urlsplit(ascii_url(url)).hostname, language) for url, (_, _, language) in ROWS.items())
     found = {(domain, language): int(count) for domain, language, count in answers["Languages by domain"]}
     assert found == languages
 
 
-def test_captures_chosen_by_sql_are_those_that_are_fetched(town: Path, tmp_path: Path) -> None:
-    lines = run("choose_with_sql.py", town, "content_mime_detected = 'text/html'", TZ="Asia/Tokyo")
+def test_captures_chosen_by_sql_are_those_that_are_fetched(sample_root: Path, tmp_path: Path) -> None:
+    lines = run("choose_with_sql.py", sample_root, "content_mime_detected = 'text/html'", TZ="Asia/Tokyo")
     (tmp_path / "chosen.cdxj").write_text("\n".join(sorted(lines)) + "\n")
     webmill = [sys.executable, "-m", "webmill", "-q"]
     subprocess.run([*webmill, "cdxj", "zipnum", tmp_path / "chosen.cdxj", "-o", tmp_path / "chosen"], check=True)
@@ -138,7 +138,7 @@ def test_captures_chosen_by_sql_are_those_that_are_fetched(town: Path, tmp_path:
         "--cluster-idx",
         tmp_path / "chosen",
         "--base-url",
-        town,
+        sample_root,
         "--extractor",
         "none",
         "--no-metrics",
@@ -155,10 +155,10 @@ def paragraphs(lines: list[str]) -> list[list[str]]:
     return [part.splitlines() for part in "\n".join(lines).strip().split("\n\n")]
 
 
-def largest(town: Path) -> list[tuple[int, str]]:
+def largest(sample_root: Path) -> list[tuple[int, str]]:
     """As warcio measures them. Only captures of pages are this large."""
     sizes = []
-    with (town / WARC).open("rb") as file:
+    with (sample_root / WARC).open("rb") as file:
         archive = ArchiveIterator(file)
         for record in archive:
             if record.rec_type == "response":
@@ -168,38 +168,38 @@ def largest(town: Path) -> list[tuple[int, str]]:
 
 
 @pytest.mark.parametrize(("moment", "hour"), [("20220101", "nine"), ("20230501", "noon"), ("21000101", "noon")])
-def test_the_capture_of_a_url(town: Path, moment: str, hour: str) -> None:
-    told = run("capture_of_a_url.py", town, HOME, moment)
+def test_the_capture_of_a_url(sample_root: Path, moment: str, hour: str) -> None:
+    reported = run("capture_of_a_url.py", sample_root, HOME, moment)
     there = datetime.fromisoformat(moment)
     found = [visit for visit in visits() if visit.url == HOME]
-    assert told[:4] == [f"{visit.when}  {'as before' if visit.same else 200}  {HOME}" for visit in found]
+    assert reported[:4] == [f"{visit.when}  {'as before' if visit.same else 200}  {HOME}" for visit in found]
     captures = [visit.when for visit in found]
     captures.sort(key=lambda when: abs(datetime.fromisoformat(f"{when[:8]}T{when[8:]}") - there))
-    place = re.fullmatch(r"([0-9]{14}) is in (.+), bytes ([0-9]+) to ([0-9]+)", told[5])
+    place = re.fullmatch(r"([0-9]{14}) is in (.+), bytes ([0-9]+) to ([0-9]+)", reported[5])
     assert place
     assert place[1] == captures[0]
-    assert f"The ferry leaves at {hour}." in told[-1]
-    with (town / place[2]).open("rb") as file:
+    assert f"The ferry leaves at {hour}." in reported[-1]
+    with (sample_root / place[2]).open("rb") as file:
         file.seek(int(place[3]))
         record = next(iter(ArchiveIterator(file)))
         assert record.rec_type == "response"
-        assert record.content_stream().read().decode() == told[-1]
+        assert record.content_stream().read().decode() == reported[-1]
 
 
 # --- publishing -------------------------------------------------------------------------------------------------------
 
 
 def test_what_changed_on_a_notice_board(tmp_path: Path) -> None:
-    told = run("notice_board/what_changed.py", tmp_path / "notices")
+    reported = run("notice_board/what_changed.py", tmp_path / "notices")
     count = sum(len(university.notices(university.boards()[number], 1)) for number in BOARDS)
-    assert [line.partition(": ")[2] for line in told[:2]] == [
+    assert [line.partition(": ")[2] for line in reported[:2]] == [
         f"{count} notices of 4 boards",
         f"{count} notices of 4 boards",  # one more, one less
     ]
     expected = [f"+ {key}: {notice(key, 2).title} ({notice(key, 2).date})" for key in ids(university.ADDED)]
     expected += [f"~ {key}: {notice(key, 1).title} -> {notice(key, 2).title}" for key in ids(university.CHANGED)]
     expected += [f"- {key}: {notice(key, 1).title}" for key in ids(university.REMOVED)]
-    assert sorted(told[2:]) == sorted(expected)
+    assert sorted(reported[2:]) == sorted(expected)
 
 
 def ids(happened: frozenset[tuple[int, int]]) -> list[str]:
@@ -219,18 +219,18 @@ def notice(key: str, version: int) -> university.NoticeText:
 
 
 @pytest.mark.slow
-def test_pywb_replays_the_newest_capture(judges: Path, town: Path) -> None:
-    told = run("pywb/replay.py", town, HOME, "--wayback", judges / "wayback")
+def test_pywb_replays_the_newest_capture(judges: Path, sample_root: Path) -> None:
+    reported = run("pywb/replay.py", sample_root, HOME, "--wayback", judges / "wayback")
     captures = [visit for visit in visits() if visit.url == HOME]
     first, last = captures[0].when, captures[-1].when
-    assert told == [f"{len(captures)} captures, from {first} to {last}", captures[-1].body.decode()]
+    assert reported == [f"{len(captures)} captures, from {first} to {last}", captures[-1].body.decode()]
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(not ctypes.util.find_library("magic"), reason="datatrove's reader needs libmagic of the system")
-def test_datatrove_reads_the_pages_with_the_text_that_was_archived(town: Path) -> None:
-    told = run("datatrove_reading.py", town)
-    assert told == [f"{moment(visit)}  {sha1(visit.body)}  {ascii_url(visit.url)}" for visit in pages()]
+def test_datatrove_reads_the_pages_with_the_text_that_was_archived(sample_root: Path) -> None:
+    reported = run("datatrove_reading.py", sample_root)
+    assert reported == [f"{moment(visit)}  {sha1(visit.body)}  {ascii_url(visit.url)}" for visit in pages()]
 
 
 def moment(visit: Visit) -> str:

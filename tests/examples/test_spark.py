@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import duckdb
 import pytest
 
-from tests.serve.town import SCRIPT, ascii_url, visits
+from tests.serve.sample_collection import SCRIPT, ascii_url, visits
 from tests.unit.cli.command import webmill
 
 ROOT = Path(__file__).parents[2]
@@ -36,17 +36,17 @@ def pages_by_host() -> dict[str, int]:
     return Counter(urlsplit(ascii_url(one.url)).hostname or "" for one in answered if SCRIPT.encode() not in one.body)
 
 
-def test_the_mapper_runs_in_plain_python(town: Path) -> None:
-    rows = [line.split("\t") for line in run(sys.executable, "mapper.py", town)]
+def test_the_mapper_runs_in_plain_python(sample_root: Path) -> None:
+    rows = [line.split("\t") for line in run(sys.executable, "mapper.py", sample_root)]
     assert {host: int(pages) for host, pages, _ in rows} == pages_by_host()
     assert all(int(words) > 0 for _, _, words in rows)
 
 
 @needs_spark
 @pytest.mark.slow
-def test_spark_and_dask_make_the_same_rows(town: Path, tmp_path: Path) -> None:
+def test_spark_and_dask_make_the_same_rows(sample_root: Path, tmp_path: Path) -> None:
     collection = tmp_path / "town"
-    shutil.copytree(town, collection)
+    shutil.copytree(sample_root, collection)
     assert webmill("extract", collection, "--format", "parquet", "--from-scratch").code in (0, 3)
     plain = run(sys.executable, "mapper.py", collection)
     assert run(SPARK, "dask_job.py", collection) == plain

@@ -32,7 +32,7 @@ DISK = "{disk}"  # in a program's arguments: the folder on the disk
 
 
 class Left(NamedTuple):
-    said: list[str]
+    printed: list[str]
     later: list[str]
     folder: Path
 
@@ -73,7 +73,7 @@ def main() -> None:
     (mounted / "root").mkdir()
     subprocess.run(["sync", "-f", str(mounted)], check=True)  # this disk; others may be busy for minutes
     command = [sys.executable, "-m", module, *(word.replace(DISK, str(mounted / "root")) for word in arguments)]
-    lines = watch(command, Path(folder) / "said", mounted, after=int(after))
+    lines = watch(command, Path(folder) / "printed", mounted, after=int(after))
     subprocess.run(["umount", str(mounted)], check=True)
     mount(disk, mounted)
     shutil.copytree(mounted / "root", Path(folder) / "left")
@@ -92,7 +92,7 @@ def watch(command: list[str], log: Path, mounted: Path, *, after: int) -> tuple[
     with log.open("wb") as out:
         victim = subprocess.Popen(command, stdout=out)
     give_up = time.monotonic() + DEADLINE
-    while (said := log.read_bytes()).count(b"\n") < after:
+    while (printed := log.read_bytes()).count(b"\n") < after:
         assert victim.poll() is None, "it ended by itself"
         assert time.monotonic() < give_up, "it does not get on"
         time.sleep(0.01)
@@ -101,7 +101,7 @@ def watch(command: list[str], log: Path, mounted: Path, *, after: int) -> tuple[
     os.close(fd)
     victim.kill()
     victim.wait()
-    count, lines = said.count(b"\n"), log.read_text().split("\n")[:-1]
+    count, lines = printed.count(b"\n"), log.read_text().split("\n")[:-1]
     return lines[:count], lines[count:]
 
 

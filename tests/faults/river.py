@@ -130,8 +130,8 @@ class River:
             self._run("publish", "gc", str(self.root), "--keep", "2", "--grace", "30s", kill_after=None)
 
     def _run(self, *command: str, kill_after: float | None) -> None:
-        with self.root.with_name("said").open("w+b") as said:
-            self._stage = subprocess.Popen([*PROGRAM, *command], stdout=said, stderr=said, start_new_session=True)
+        with self.root.with_name("printed").open("w+b") as printed:
+            self._stage = subprocess.Popen([*PROGRAM, *command], stdout=printed, stderr=printed, start_new_session=True)
             try:
                 code = self._stage.wait(kill_after or PATIENCE)
             except subprocess.TimeoutExpired:
@@ -140,9 +140,11 @@ class River:
                 self._note("stages killed")
                 self.failures += [] if kill_after else [f"{command[:2]} did not end in {PATIENCE} s"]
             self._stage = None
-            said.seek(0)
+            printed.seek(0)
             if code not in (0, -signal.SIGKILL):
-                self.failures.append(f"{command[:2]} ended with {code}: {said.read().decode(errors='replace')[-2000:]}")
+                self.failures.append(
+                    f"{command[:2]} ended with {code}: {printed.read().decode(errors='replace')[-2000:]}"
+                )
 
     def _note(self, what: str) -> None:
         self.counts[what] += 1
@@ -221,12 +223,12 @@ class River:
         lost += [f"{url} is published, but not found" for url, id_ in published.items() if id_ not in found]
         self.lost, wrong = len(lost), [*wrong, *lost]
         wrong += [f"{id_} is found, but not published" for id_ in sorted(found - set(published.values()))]
-        said = subprocess.run(
+        printed = subprocess.run(
             [*PROGRAM, "doctor", str(self.root), "--read-data", "--json"], capture_output=True, check=False
         )
-        findings = [json.loads(line) for line in said.stdout.splitlines()]
+        findings = [json.loads(line) for line in printed.stdout.splitlines()]
         wrong += [f"doctor: {finding}" for finding in findings if finding["state"] == "bad"]
-        wrong += [] if findings else [f"doctor said nothing: {said.stderr.decode()[-500:]}"]
+        wrong += [] if findings else [f"doctor said nothing: {printed.stderr.decode()[-500:]}"]
         wrong += [
             f"{name} grew by {growth:.2f}" for name in ("memory", "files") if (growth := self.growth(name)) > GROWTH
         ]
@@ -309,10 +311,13 @@ def soak(seconds: float, *, seed: int, out: Path, every: float = 5.0) -> tuple[R
         wrong = river.verdict()
         folders = _sizes(river.root)
     out.parent.mkdir(parents=True, exist_ok=True)
-    told: dict[str, Any] = {"seed": seed, "seconds": seconds, "counts": river.counts, "wrong": wrong}
-    told |= {"growth": {name: round(river.growth(name), 2) for name in ("memory", "files")}, "samples": river.samples}
-    told |= {"events": river.events, "folders": folders}
-    out.with_suffix(".json").write_bytes(msgspec.json.format(msgspec.json.encode(told), indent=1))
+    reported: dict[str, Any] = {"seed": seed, "seconds": seconds, "counts": river.counts, "wrong": wrong}
+    reported |= {
+        "growth": {name: round(river.growth(name), 2) for name in ("memory", "files")},
+        "samples": river.samples,
+    }
+    reported |= {"events": river.events, "folders": folders}
+    out.with_suffix(".json").write_bytes(msgspec.json.format(msgspec.json.encode(reported), indent=1))
     samples = [msgspec.structs.asdict(sample) for sample in river.samples]
     out.with_suffix(".svg").write_text(plot(samples, [(event.at, event.what) for event in river.events]))
     return river, wrong

@@ -203,8 +203,8 @@ def take_feed(data: bytes) -> None:
 
 def take_plain(data: bytes) -> None:
     """The first line is what the server said of it."""
-    said, _, body = data.partition(b"\n")
-    read_plain(body, content_type=said.decode("latin-1"))
+    stated, _, body = data.partition(b"\n")
+    read_plain(body, content_type=stated.decode("latin-1"))
 
 
 def take_links(data: bytes) -> None:
@@ -280,8 +280,8 @@ TARGETS = (
                 as_text,
                 (
                     *(timestamps.earliest, timestamps.latest, timestamps.from_warc_date, timestamps.to_datetime),
-                    lambda said: dates.parse_day(said, now=NOW),
-                    lambda said: retry_after(said, 0.0),
+                    lambda stated: dates.parse_day(stated, now=NOW),
+                    lambda stated: retry_after(stated, 0.0),
                 ),
             )
         ),

@@ -111,10 +111,10 @@ def take_answer(data: bytes) -> None:
 def take_sqs(data: bytes) -> None:
     """SQS gives attributes in this form, whoever wrote them."""
     try:
-        said = msgspec.json.decode(data, type=dict[str, str | dict[str, str]])
+        stated = msgspec.json.decode(data, type=dict[str, str | dict[str, str]])
     except (msgspec.MsgspecError, UnicodeDecodeError):
         return
-    body, attributes, system = said.get("Body", ""), said.get("MessageAttributes"), said.get("Attributes")
+    body, attributes, system = stated.get("Body", ""), stated.get("MessageAttributes"), stated.get("Attributes")
     message: dict[str, Any] = {"ReceiptHandle": "r", "MessageId": "m", "Body": body}
     if isinstance(attributes, dict):
         message["MessageAttributes"] = {name: {"StringValue": value} for name, value in attributes.items()}

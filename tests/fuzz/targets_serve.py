@@ -16,7 +16,7 @@ from starlette.datastructures import QueryParams
 from tests.fuzz.target import Target, drain, text
 from tests.fuzz.targets_formats import PAGE, SCRIPTED
 from tests.serve.asgi_client import AsgiClient
-from tests.serve.town import NAME, build
+from tests.serve.sample_collection import NAME, build
 from webmill.collection import Collection
 from webmill.crawl.page.tags import attributes_of, read_tags
 from webmill.errors import BadInput
@@ -144,9 +144,9 @@ def take_conditions(data: bytes) -> None:
         except UnsatisfiableRange:
             pass
     assert choose_coding(values[0]) in (IDENTITY, *CODINGS)
-    said = data.decode("latin-1")
-    client_network(said)
-    TrustedProxies(["10.0.0.0/8"]).client("10.0.0.1", said)
+    stated = data.decode("latin-1")
+    client_network(stated)
+    TrustedProxies(["10.0.0.0/8"]).client("10.0.0.1", stated)
     read_accept_datetime(values[-1].decode("latin-1"))
 
 
@@ -182,7 +182,7 @@ class Failures(logging.Handler):
             raise error
 
 
-class Town:
+class ServedSample:
     """A small collection and both applications on it. One capture of it may be anything: what is in `ANY`."""
 
     def __init__(self, root: Path) -> None:
@@ -200,16 +200,16 @@ class Town:
 
 
 @cache
-def town() -> Town:
+def served_sample() -> ServedSample:
     folder = tempfile.TemporaryDirectory(prefix="webmill-fuzz-")
     atexit.register(folder.cleanup)
-    return Town(build(Path(folder.name)))
+    return ServedSample(build(Path(folder.name)))
 
 
 def take_reply(data: bytes) -> None:
     """An archived answer, whatever its head says, becomes one of ours."""
-    (town().root / ANY).write_bytes((WARC % (len(data), data)).ljust(ANY_SIZE, b"\n"))
-    for asker, path in ((town().replay, "/web"), (town().own, "/web"), (town().own, "/raw")):
+    (served_sample().root / ANY).write_bytes((WARC % (len(data), data)).ljust(ANY_SIZE, b"\n"))
+    for asker, path in ((served_sample().replay, "/web"), (served_sample().own, "/web"), (served_sample().own, "/raw")):
         with Failures():
             answer = asker(f"{path}/20240101000000/http://any.example/", sec_fetch_dest="iframe")
         assert not any(control in name + value for control in "\r\n\0" for name, value in answer.pairs)
@@ -219,7 +219,7 @@ def take_line(data: bytes) -> None:
     """Whatever an index says of a capture, there is an answer to all that can be asked about it."""
     line = data.partition(b"\n")[0] + b"\n"
     capture = parse(line)
-    write_index([[line]], Collection(town().root, "ANY").zipnum, lines=10, shard_size=10)
+    write_index([[line]], Collection(served_sample().root, "ANY").zipnum, lines=10, shard_size=10)
     url = capture.text("url")
     asked = quote(url, safe="", errors="replace")
     paths = [f"/web/2024/{url}", f"/raw/2024/{url}", f"/timegate/{url}", f"/timemap/link/{url}"]
@@ -228,7 +228,7 @@ def take_line(data: bytes) -> None:
     for target in (*paths, *queries, *pages):
         path, _, query = quote(target, safe="/:?&=%*-", errors="replace").partition("?")
         with Failures():
-            answer = town().own(path, query=query)
+            answer = served_sample().own(path, query=query)
         assert answer.status < 500 or answer.status == 503, (target[:100], answer.status, answer.body[:300])
 
 
@@ -241,7 +241,7 @@ def take_request(data: bytes) -> None:
     fields = [
         (name.strip().lower(), value.strip()) for name, colon, value in (line.partition(":") for line in lines) if colon
     ]
-    for asker in (town().own, town().replay):
+    for asker in (served_sample().own, served_sample().replay):
         with Failures():
             answer = asker(f"/{path.lstrip('/')}", method=method, query=query, more=fields, body=body)
         assert answer.status < 500 or answer.status == 503, (answer.status, answer.body[:300])

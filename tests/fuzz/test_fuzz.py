@@ -52,9 +52,9 @@ def test_the_same_dice_give_the_same_inputs() -> None:
 
 
 def test_a_parser_that_fails_is_seen() -> None:
-    def careless(data: bytes) -> int:
+    def faulty(data: bytes) -> int:
         return data[5]
 
-    target = Target("careless", careless, (b"abcdef",))
+    target = Target("faulty", faulty, (b"abcdef",))
     with pytest.raises(IndexError):
         list(map(target.survives, islice(mutations(target.seeds, random.Random(1)), 200)))

@@ -1,7 +1,7 @@
 """Programs that archive, to be killed and obstructed: each prints a line for what was acknowledged.
 
 work ROOT STEM      captures in batches of three; a line after each sync
-hasty ROOT STEM     the same with its lines before the sync: the negative control
+too_early ROOT STEM the same with its lines before the sync: the negative control
 stubborn ROOT STEM  the same, going on after every refusal of the disk
 fill ROOT STEM      until the disk is full, then with the ballast removed
 recover ROOT        what a start after a crash does
@@ -35,8 +35,8 @@ def main() -> None:
     if mode == "recover":
         recover(Collection(Path(root), NAME))
         return
-    programs = {"work": work, "hasty": hasty, "stubborn": stubborn, "fill": fill}
-    programs |= {"endless-work": endless, "endless-careless": careless}
+    programs = {"work": work, "too_early": too_early, "stubborn": stubborn, "fill": fill}
+    programs |= {"endless-work": endless, "endless-faulty": faulty}
     programs[mode](Path(root), rest[0])
 
 
@@ -48,7 +48,7 @@ def work(root: Path, stem: str) -> None:
             acknowledge(root, places)
 
 
-def hasty(root: Path, stem: str) -> None:
+def too_early(root: Path, stem: str) -> None:
     with writer(root, stem=stem, max_bytes=2500) as out:
         for batch in batches():
             acknowledge(root, [append(out, number) for number in batch], sizes={})
@@ -87,7 +87,7 @@ def endless(root: Path, stem: str) -> None:
             acknowledge(root, places, sizes={})
 
 
-def careless(root: Path, stem: str) -> None:
+def faulty(root: Path, stem: str) -> None:
     """Says so without a sync."""
     with writer(root, stem=stem) as out:
         for number in range(1_000_000):
@@ -118,8 +118,8 @@ def fill(root: Path, stem: str) -> None:
     captures = sum(record.type == "response" for record in records)
     lost = len(account(root, places).lost)
     left = [file.name for file in folder(root).iterdir() if file.name.endswith(".open")]
-    told = {"refused": refused, "acknowledged": len(places), "captures": captures, "lost": lost, "open": left}
-    print(json.dumps(told))
+    reported = {"refused": refused, "acknowledged": len(places), "captures": captures, "lost": lost, "open": left}
+    print(json.dumps(reported))
 
 
 def batches() -> Iterator[range]:

@@ -104,8 +104,8 @@ def _write_page(out: io.BytesIO, name: str, number: int) -> Page:
 def _metadata(visit: records.CaptureEvent, number: int, language: str) -> bytes:
     """What Common Crawl notes beside a page: its languages, of which some pages have two."""
     codes = [language, "fra"] if number % 5 == 0 and language != "fra" else [language]
-    said = json.dumps({"reliable": True, "languages": [{"code-iso-639-3": code} for code in codes]})
-    content = records.encode_warc_fields([("languages-cld2", said)])
+    printed = json.dumps({"reliable": True, "languages": [{"code-iso-639-3": code} for code in codes]})
+    content = records.encode_warc_fields([("languages-cld2", printed)])
     headers = records.metadata_headers(
         visit, records.describe_block(content), record_id=f"urn:m:{number}", concurrent_to=f"urn:x:{number}"
     )

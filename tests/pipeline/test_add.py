@@ -19,7 +19,7 @@ from warcio.archiveiterator import ArchiveIterator
 from tests.faults import needs_killer
 from tests.faults.refusing import Refusing
 from tests.pipeline.foreign import HOST, package_of, put, resources, wacz, warc, zipped
-from tests.serve.town import NAME
+from tests.serve.sample_collection import NAME
 from tests.serve.warc_fixtures import serve_both_origins
 from tests.unit.cli.command import Ended, webmill
 from webmill.collection import Collection
@@ -68,25 +68,25 @@ def captures(root: Path, *left_out: str) -> list[tuple[str, dict[str, str]]]:
 # --- it is as our own -------------------------------------------------------------------------------------------------
 
 
-def test_a_collection_exported_and_added_to_an_empty_one_has_the_same_captures(town: Path, news: Path) -> None:
+def test_a_collection_exported_and_added_to_an_empty_one_has_the_same_captures(sample_root: Path, news: Path) -> None:
     packed = news.parent / "town.wacz"
-    assert webmill("export", "wacz", town, packed).code == 0
+    assert webmill("export", "wacz", sample_root, packed).code == 0
     report = add(news, packed, "--name", NAME)
     assert (len(report["added"]), report["there"], report["rejects"]) == (2, [], [])
     assert sum(one["captures"] for one in report["added"]) == 87
     assert webmill("index", news).code == 0
-    assert captures(news, "filename") == captures(town, "filename")
-    theirs = {path.read_bytes() for path in town.rglob("*.warc.gz")}
+    assert captures(news, "filename") == captures(sample_root, "filename")
+    theirs = {path.read_bytes() for path in sample_root.rglob("*.warc.gz")}
     assert {path.read_bytes() for path in news.rglob("*.warc.gz")} == theirs
 
 
-def test_a_query_exported_and_added_has_what_it_found(town: Path, news: Path) -> None:
+def test_a_query_exported_and_added_has_what_it_found(sample_root: Path, news: Path) -> None:
     packed = news.parent / "page.wacz"
-    assert webmill("export", "wacz", town, packed, "--url", "https://town.example/*").code == 0
+    assert webmill("export", "wacz", sample_root, packed, "--url", "https://town.example/*").code == 0
     add(news, packed, "--name", NAME)
     assert webmill("index", news).code == 0
     others = ("filename", "offset")
-    wanted = [line for line in captures(town, *others) if line[1]["url"].startswith("https://town.example/")]
+    wanted = [line for line in captures(sample_root, *others) if line[1]["url"].startswith("https://town.example/")]
     assert captures(news, *others) == wanted
 
 
@@ -94,14 +94,14 @@ def test_every_stage_works_on_what_was_added(news: Path) -> None:
     files = [put(news.parent / "crawl.wacz", wacz({"rec-0.warc.gz": warc(*range(8))})), news.parent / "plain.warc"]
     put(files[1], warc(20, 21, gzipped=False))
     add(news, *files)
-    status = said(webmill("status", news))
+    status = printed(webmill("status", news))
     assert "archive    news: 2 WARC files" in status
     assert "extract: archives to read: 2" in status
     ended = webmill("run", news)
     assert ended.code == 0, ended.err
-    assert "index      news: 10 captures" in said(webmill("status", news))
-    assert "Lighthouse 7" in said(webmill("search", news, "lighthouse 7"))
-    assert "Lighthouse 21" in said(webmill("search", news, "lighthouse 21"))
+    assert "index      news: 10 captures" in printed(webmill("status", news))
+    assert "Lighthouse 7" in printed(webmill("search", news, "lighthouse 7"))
+    assert "Lighthouse 21" in printed(webmill("search", news, "lighthouse 21"))
     with serve_both_origins(news) as (own, _):
         assert b"Lighthouse 3" in own.get(f"/raw/20240203040503/{HOST}/3").content
         assert b"Lighthouse 20" in own.get(f"/raw/20240203040520/{HOST}/20").content
@@ -110,7 +110,7 @@ def test_every_stage_works_on_what_was_added(news: Path) -> None:
     assert (report["added"], len(report["there"])) == ([], 2), "its own archives are there"
 
 
-def said(ended: Ended) -> str:
+def printed(ended: Ended) -> str:
     return ended.err + ended.out.decode()
 
 
@@ -191,7 +191,7 @@ def test_pages_of_an_arc_file_can_be_searched_for(news: Path) -> None:
     report = add(news, put(news.parent / "old.arc", head + b"\n" + line + body + b"\n"))
     assert report["added"][0]["captures"] == 1
     assert webmill("run", news).code == 0
-    assert "http://old.example/" in said(webmill("search", news, "steamer"))
+    assert "http://old.example/" in printed(webmill("search", news, "steamer"))
     with serve_both_origins(news) as (own, _):
         assert b"steamer" in own.get("/raw/19970304050607/http://old.example/").content
 

@@ -80,7 +80,7 @@ def test_killed_before_any_durable_call_and_run_again_everything_is_there_once(
 
 def test_who_copies_to_the_final_name_is_seen_to_lose(scene: Scene) -> None:
     """The negative control."""
-    with Stage("tests.pipeline.careless_add", under=scene.root) as stage:
+    with Stage("tests.pipeline.faulty_add", under=scene.root) as stage:
         assert stage.warm_up("add", scene.root, *scene.files).code == 0
         scene.forget()
         at = 1

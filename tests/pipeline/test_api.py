@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import webmill
-from tests.serve.town import Visit, archive, page
+from tests.serve.sample_collection import Visit, archive, page
 from webmill.errors import Misconfigured, NotFound, WrongUse
 from webmill.pipeline.progress import StepProgress
 from webmill.testing import TestWeb
@@ -50,14 +50,14 @@ def reaching(web: TestWeb) -> dict[str, object]:
 def test_a_collection_is_made_from_python_alone(
     web: TestWeb, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    told: list[StepProgress] = []
-    crawled = webmill.crawl(tmp_path / "c", [web.home], progress=told.append, max_pages=4, **reaching(web))
+    reported: list[StepProgress] = []
+    crawled = webmill.crawl(tmp_path / "c", [web.home], progress=reported.append, max_pages=4, **reaching(web))
     assert (crawled.end, crawled.total.pages, crawled.rejected) == ("pages", 4, [])
-    assert told[-1] == StepProgress("Crawling", 4, 4, "pages")
+    assert reported[-1] == StepProgress("Crawling", 4, 4, "pages")
 
-    indexed = webmill.index(tmp_path / "c", progress=told.append, parquet=False)
+    indexed = webmill.index(tmp_path / "c", progress=reported.append, parquet=False)
     assert indexed.captures >= 4
-    assert told[-1].title != "Crawling"
+    assert reported[-1].title != "Crawling"
     assert webmill.extract(tmp_path / "c").documents >= 1
 
     published = webmill.publish(tmp_path / "c", facets=["domain"])
@@ -80,9 +80,9 @@ def test_the_documented_program_runs(
     code = re.findall(r"^```python\n(.*?)^```", DOCS.read_text(), re.DOTALL | re.MULTILINE)[1]
     code = code.replace("https://example.org/", web.home).replace('"5s"', '"0s"').replace("annual report", "mill")
     exec(compile(code, str(DOCS), "exec"), {})
-    told = capsys.readouterr().out.splitlines()
-    assert told[0].startswith("finished ")
-    assert told[1].startswith("http")
+    reported = capsys.readouterr().out.splitlines()
+    assert reported[0].startswith("finished ")
+    assert reported[1].startswith("http")
 
 
 def test_a_struct_is_the_whole_truth_of_its_section(web: TestWeb, tmp_path: Path) -> None:

@@ -53,9 +53,9 @@ class Sums:
     def __init__(self) -> None:
         self.faults = self.acknowledged = self.lost = self.twice = self.extras = self.torn = 0
 
-    def add(self, told: Told, found: Account, *, faults: int = 1) -> None:
+    def add(self, reported: Acknowledged, found: Account, *, faults: int = 1) -> None:
         self.faults += faults
-        self.acknowledged += len(told.places)
+        self.acknowledged += len(reported.places)
         self.lost += len(found.lost)
         self.twice += len(found.twice)
         self.extras += len(found.extras)
@@ -66,7 +66,7 @@ class Sums:
         record(PART, fault, injected=self.faults, acknowledged=self.acknowledged, **numbers, control=control)
 
 
-class Told:
+class Acknowledged:
     """What a program printed before it died."""
 
     def __init__(self, output: str) -> None:
@@ -79,11 +79,11 @@ class Told:
             self.synced.update(self.last.get("sizes", {}))
 
 
-def lose_unsynced(root: Path, told: Told, dice: random.Random) -> int:
+def lose_unsynced(root: Path, reported: Acknowledged, dice: random.Random) -> int:
     """Of what was not synced something is lost: the end, or what is in it. How many files that happened to."""
     harmed = 0
     for file in sorted((root / "crawl-data").rglob("*.open")):
-        durable, size = told.synced.get(str(file), 0), file.stat().st_size
+        durable, size = reported.synced.get(str(file), 0), file.stat().st_size
         if durable == size:
             continue
         at = dice.randint(durable, size)
@@ -94,14 +94,14 @@ def lose_unsynced(root: Path, told: Told, dice: random.Random) -> int:
     return harmed
 
 
-def check_archive(root: Path, told: Told) -> int:
+def check_archive(root: Path, reported: Acknowledged) -> int:
     """How many captures are there that nobody acknowledged."""
     assert list(root.rglob("*.open")) == []
-    for place in told.places:
+    for place in reported.places:
         read_place(root, place)
     found = check_files(list(sealed(root)))
     captures = {record.record_id for record in found if record.type == "response"}
-    acknowledged = {place.record_id for place in told.places}
+    acknowledged = {place.record_id for place in reported.places}
     assert acknowledged <= captures
     assert Counter(record.type for record in found)["metadata"] == len(captures)
     for note in (root / "rejected").rglob("*.json"):
@@ -129,20 +129,20 @@ def test_killed_before_each_durable_call_it_loses_nothing_that_it_acknowledged(r
         for at in range(1, 1000):
             clear(root)
             ended = stage.run("work", root, "a", at=at)
-            told = Told(ended.output)
+            reported = Acknowledged(ended.output)
             if not ended.killed:
                 assert ended.code == 0, ended.output
                 break
             deaths[ended.calls[-1].partition(" ")[0]] += 1
-            harmed += lose_unsynced(root, told, dice) if at % 2 else 0
+            harmed += lose_unsynced(root, reported, dice) if at % 2 else 0
             recover(Collection(root, NAME))
-            sums.add(told, account(root, told.places))
-            assert check_archive(root, told) <= BATCH
+            sums.add(reported, account(root, reported.places))
+            assert check_archive(root, reported) <= BATCH
             before = hashes(root)
             assert recover(Collection(root, NAME)) == []
             assert hashes(root) == before
-    assert len(told.places) == CAPTURES
-    assert check_archive(root, told) == 0
+    assert len(reported.places) == CAPTURES
+    assert check_archive(root, reported) == 0
     print(f"{sums.faults} kills before {dict(deaths)}, {harmed} files torn, {sums.extras} extras")
     sums.record("kill -9 before a durable call")
     assert (sums.lost, sums.twice) == (0, 0)
@@ -158,8 +158,8 @@ def test_recovery_killed_anywhere_is_recovered_from(root: Path) -> None:
     with Stage(PROGRAM, under=root) as stage:
         for death in (8, 21, 34, 47):
             clear(root)
-            told = Told(stage.run("work", root, "a", at=death).output)
-            lose_unsynced(root, told, dice)
+            reported = Acknowledged(stage.run("work", root, "a", at=death).output)
+            lose_unsynced(root, reported, dice)
             for file in (root / "crawl-data").rglob("*.open"):
                 with file.open("ab") as stream:
                     stream.write(b"\x1f\x8b\x08 torn")
@@ -171,8 +171,8 @@ def test_recovery_killed_anywhere_is_recovered_from(root: Path) -> None:
                 if not ended.killed:
                     break
                 assert stage.run("recover", root).code == 0
-                sums.add(told, account(root, told.places))
-                assert check_archive(root, told) <= BATCH
+                sums.add(reported, account(root, reported.places))
+                assert check_archive(root, reported) <= BATCH
                 assert list(root.glob("rejected/archive/*.torn"))
                 assert not list(root.rglob(".webmill-tmp*"))
             shutil.rmtree(torn)
@@ -185,7 +185,7 @@ def test_recovery_killed_anywhere_is_recovered_from(root: Path) -> None:
 @pytest.mark.crash
 def test_killed_and_started_again_and_again_no_file_is_written_twice(root: Path) -> None:
     closed: dict[str, str] = {}
-    told, sums = Told(""), Sums()
+    reported, sums = Acknowledged(""), Sums()
     deaths = sorted(random.Random(SEED).sample(range(1, 70), min(kills_of(6), 60)))
     with Stage(PROGRAM, under=root) as stage:
         for at in (*deaths, 0):
@@ -195,30 +195,30 @@ def test_killed_and_started_again_and_again_no_file_is_written_twice(root: Path)
             closed = archives
             ended = stage.run("work", root, "a", at=at)
             sums.faults += ended.killed
-            more = Told(ended.output)
-            assert not {one.capture.place for one in told.places} & {one.capture.place for one in more.places}
-            told.places += more.places
-    sums.add(told, account(root, told.places), faults=0)
+            more = Acknowledged(ended.output)
+            assert not {one.capture.place for one in reported.places} & {one.capture.place for one in more.places}
+            reported.places += more.places
+    sums.add(reported, account(root, reported.places), faults=0)
     sums.record("kill -9 at random")
     assert (sums.lost, sums.twice) == (0, 0)
-    check_archive(root, told)
+    check_archive(root, reported)
 
 
 @needs_killer
 @pytest.mark.crash
 def test_an_acknowledgement_before_its_sync_is_noticed(root: Path) -> None:
-    """The negative control: a hasty writer loses what it promised, and the checks above see it."""
+    """The negative control: a writer that promises too early loses what it promised, and the checks above see it."""
     dice, noticed, sums = random.Random(SEED), 0, Sums()
     with Stage(PROGRAM, under=root) as stage:
         for at in range(8, 60, 4):
             clear(root)
-            ended = stage.run("hasty", root, "a", at=at)
-            told = Told(ended.output)
-            lose_unsynced(root, told, dice)
+            ended = stage.run("too_early", root, "a", at=at)
+            reported = Acknowledged(ended.output)
+            lose_unsynced(root, reported, dice)
             recover(Collection(root, NAME))
-            sums.add(told, account(root, told.places), faults=ended.killed)
+            sums.add(reported, account(root, reported.places), faults=ended.killed)
             try:
-                check_archive(root, told)
+                check_archive(root, reported)
             except (AssertionError, WebmillError):
                 noticed += 1
     sums.record("acknowledged before its sync", control=True)
@@ -233,9 +233,9 @@ def test_two_processes_write_beside_each_other(root: Path) -> None:
     ]
     outputs = [process.communicate(timeout=120)[0] for process in both]
     assert [process.returncode for process in both] == [0, 0]
-    told = Told("".join(outputs))
-    assert len(told.places) == 2 * CAPTURES
-    assert check_archive(root, told) == 0
+    reported = Acknowledged("".join(outputs))
+    assert len(reported.places) == 2 * CAPTURES
+    assert check_archive(root, reported) == 0
 
 
 # --- a disk that refuses ----------------------------------------------------------------------------------------------
@@ -287,14 +287,14 @@ def test_what_the_disk_refuses_is_not_acknowledged_and_goes_into_a_new_file(
     )
     assert ended.returncode == 0, ended.stderr
     assert all(re.search(rf"{fault.partition(':')[0]}.*\(INJECTED\)", log.read_text()) for fault in faults)
-    told, sums = Told(ended.stdout), Sums()
-    assert len(told.places) == CAPTURES
-    assert (told.last["refusals"] > 0) == refuses
+    reported, sums = Acknowledged(ended.stdout), Sums()
+    assert len(reported.places) == CAPTURES
+    assert (reported.last["refusals"] > 0) == refuses
     recover(Collection(root, NAME))
-    sums.add(told, account(root, told.places), faults=log.read_text().count("(INJECTED)"))
+    sums.add(reported, account(root, reported.places), faults=log.read_text().count("(INJECTED)"))
     sums.record(FAULTS[next(word for word in FAULTS if word in faults[0])])
     assert (sums.lost, sums.twice) == (0, 0)
-    assert check_archive(root, told) <= extras
+    assert check_archive(root, reported) <= extras
 
 
 @needs_killer  # Linux
@@ -310,13 +310,13 @@ def test_a_limit_on_the_size_of_files_costs_no_acknowledged_record(root: Path) -
         check=False,
     )
     assert ended.returncode == 0, ended.stderr
-    told, sums = Told(ended.stdout), Sums()
-    assert told.last["refusals"] > 0
-    sums.add(told, account(root, told.places), faults=told.last["refusals"])
+    reported, sums = Acknowledged(ended.stdout), Sums()
+    assert reported.last["refusals"] > 0
+    sums.add(reported, account(root, reported.places), faults=reported.last["refusals"])
     sums.record("short write")
     assert (sums.lost, sums.twice) == (0, 0)
-    assert len(told.places) == CAPTURES
-    assert check_archive(root, told) == 0
+    assert len(reported.places) == CAPTURES
+    assert check_archive(root, reported) == 0
 
 
 @pytest.mark.crash
@@ -333,13 +333,15 @@ def test_a_disk_that_was_full_is_used_again_when_there_is_room(root: Path) -> No
         check=False,
     )
     assert ended.returncode == 0, ended.stderr
-    told = json.loads(ended.stdout)
-    record(PART, "full disk", injected=told["refused"], acknowledged=told["acknowledged"], lost=told["lost"])
-    assert told["lost"] == 0
-    assert told["refused"] == 5
-    assert told["acknowledged"] > 10
-    assert told["captures"] == told["acknowledged"]
-    assert told["open"] == []
+    reported = json.loads(ended.stdout)
+    record(
+        PART, "full disk", injected=reported["refused"], acknowledged=reported["acknowledged"], lost=reported["lost"]
+    )
+    assert reported["lost"] == 0
+    assert reported["refused"] == 5
+    assert reported["acknowledged"] > 10
+    assert reported["captures"] == reported["acknowledged"]
+    assert reported["open"] == []
 
 
 @pytest.mark.slow
@@ -347,16 +349,16 @@ def test_a_disk_that_was_full_is_used_again_when_there_is_room(root: Path) -> No
 def test_a_power_cut_takes_nothing_that_was_acknowledged(tmp_path: Path) -> None:
     """And everything of a writer that does not sync: else the cut would prove nothing."""
     dice = random.Random(SEED)
-    for mode, cuts in (("work", kills_of(2)), ("careless", 1)):
+    for mode, cuts in (("work", kills_of(2)), ("faulty", 1)):
         sums = Sums()
         for number in range(cuts):
             after = dice.randint(20, 100)
             left = cut_power(tmp_path / f"{mode}-{number}", PROGRAM, f"endless-{mode}", DISK, "a", after=after)
-            told = Told("\n".join(left.said))
+            reported = Acknowledged("\n".join(left.printed))
             recover(Collection(left.folder, NAME))
-            sums.add(told, account(left.folder, told.places))
+            sums.add(reported, account(left.folder, reported.places))
             check_files(list(sealed(left.folder)))
-        sums.record("power cut", control=mode == "careless")
+        sums.record("power cut", control=mode == "faulty")
         if mode == "work":
             assert (sums.lost, sums.twice) == (0, 0)
             assert sums.acknowledged > 50

@@ -196,9 +196,9 @@ def test_killed_before_durable_calls_of_every_kind_a_run_goes_on(root: Path) -> 
 @pytest.mark.crash
 def test_a_worker_that_acknowledges_what_it_has_not_written_loses_it(root: Path) -> None:
     """The negative control: killed before it writes the rows of its first batch."""
-    folder = root / "hasty"
+    folder = root / "too_early"
     drafts = folder / "out" / ".webmill" / "spool" / ".webmill-tmp"
-    with small_runs(folder, "tests.pipeline.hasty", "ack", under=drafts) as run:
+    with small_runs(folder, "tests.pipeline.broken_promises", "ack", under=drafts) as run:
         assert run(folder / "out", at=1).killed
         run(folder / "out")
     expected = pages_in(folder / "calm")

@@ -134,14 +134,14 @@ def test_an_extractor_that_lacks_a_part_of_its_own_is_told_before_any_work(tmp_p
 
 
 @pytest.mark.parametrize(
-    ("lost", "code", "told"),
+    ("lost", "code", "reported"),
     [
         (5, 0, "1 task: 10 documents of 10 captures, 5 ok; rejected: 5 not found\n"),
         (6, 3, "read: 6 not found; the `error` column of their rows says why\n6 rejected: see the lines above"),
     ],
 )
 def test_a_few_captures_that_cannot_be_read_are_told_and_most_of_them_are_code_3(
-    crawl: tuple[Path, list[Page]], tmp_path: Path, lost: int, code: int, told: str
+    crawl: tuple[Path, list[Page]], tmp_path: Path, lost: int, code: int, reported: str
 ) -> None:
     root, pages = crawl
     gone = {"filename": "crawl-data/TEST-2024/segments/1/warc/gone.warc.gz"}
@@ -151,7 +151,7 @@ def test_a_few_captures_that_cannot_be_read_are_told_and_most_of_them_are_code_3
     flags = ("--queue", f"sqlite:{tmp_path}/q.sqlite", "--base-url", root, "--until-empty", "--no-metrics")
     done = cc("work", *flags, "--out", tmp_path / "out")
     assert done.returncode == code, done.stderr
-    assert told in done.stderr
+    assert reported in done.stderr
     assert len(rows(tmp_path / "out")) == 10
 
 
@@ -225,9 +225,9 @@ def test_a_worker_shows_its_numbers_and_ends_gracefully(
     with started("work", *flags, "--metrics-port", str(port)) as worker:
         wait_for(lambda: queue.stats().ready == 0 == queue.stats().leased, process=worker)
         with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30) as answer:
-            told = answer.read().decode()
-        assert "worker_documents_written_total 200.0" in told
-        assert "worker_batches_total 20.0" in told
+            reported = answer.read().decode()
+        assert "worker_documents_written_total 200.0" in reported
+        assert "worker_batches_total 20.0" in reported
         with started("work", *flags, "--until-empty", "--metrics-port", str(port)) as second:
             assert second.wait(100) == 0  # a taken port is no reason not to work
             assert "is taken" in (second.stderr.read() if second.stderr else "")

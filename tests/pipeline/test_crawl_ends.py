@@ -91,10 +91,10 @@ def test_a_signal_ends_it_in_good_order_and_it_goes_on_later(root: Path, number:
             stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True,
         )  # fmt: skip
         wait_for(lambda: len(web.log) > 6)
-        told = time.monotonic()
+        reported = time.monotonic()
         os.killpg(first.pid, number) if number == signal.SIGINT else first.send_signal(number)
         out, err = first.communicate(timeout=PATIENCE)
-        is_cut = time.monotonic() - told > GRACE  # what was under way for so long is given up, and asked for again
+        is_cut = time.monotonic() - reported > GRACE  # what was under way for so long is given up, and asked for again
         assert first.returncode == 130, err
         assert json.loads(out)["end"] == "stopped"
         assert not list(root.rglob("*.open"))

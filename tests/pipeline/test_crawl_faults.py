@@ -40,11 +40,13 @@ def test_redirects_of_pages_and_of_robots_txt_reach_no_private_address(root: Pat
     assert report["connected"][PUBLIC] > 0
     assert known["http://www.public.test/page"] == [200, ""]  # a redirect to where one may go is followed
     private = {"10.0.0.8", "169.254.169.254", "127.0.0.1", "[::ffff:a00:8]", "inside.private.test"}
-    told = {url.split("/")[2]: said for url, said in known.items() if not url.startswith("http://www.public.test")}
-    assert told.keys() >= private
-    for said in told.values():  # the hosts whose robots.txt led there as well
-        assert said[0] == 0
-        assert said[1].startswith("robots_unreachable: blocked_address")
+    reported = {
+        url.split("/")[2]: printed for url, printed in known.items() if not url.startswith("http://www.public.test")
+    }
+    assert reported.keys() >= private
+    for printed in reported.values():  # the hosts whose robots.txt led there as well
+        assert printed[0] == 0
+        assert printed[1].startswith("robots_unreachable: blocked_address")
 
 
 @pytest.mark.parametrize("place", ["file:///etc/hostname", "javascript:alert(1)", "gopher://x.test/"])

@@ -125,9 +125,9 @@ def test_a_task_that_is_called_done_before_it_is_run_is_seen(tmp_path: Path) -> 
     lines = write_files(tmp_path / "in", files=2, count=12)
     calm = create(tmp_path / "calm", lines, source=tmp_path / "in", write=WRITE)
     run(calm)
-    folder = create(tmp_path / "hasty", lines, source=tmp_path / "in", write=WRITE)
+    folder = create(tmp_path / "too_early", lines, source=tmp_path / "in", write=WRITE)
     command = ("ack", "-q", "dataset", "run", folder.path, *INLINE)
-    with Stage("tests.pipeline.hasty", under=folder.path / "output") as stage:
+    with Stage("tests.pipeline.broken_promises", under=folder.path / "output") as stage:
         assert stage.run(*command, at=7).killed
         again = stage.run(*command)
         assert again.code == 0, again.output

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from tests.pipeline.datasets import create, run, snapshot, views, write_files
-from tests.services.ray_cluster import CARELESS, RayCluster
+from tests.services.ray_cluster import FAULTY, RayCluster
 from webmill.infra.executor.ray import RayExecutor
 
-pytestmark = [pytest.mark.server("ray"), CARELESS]
+pytestmark = [pytest.mark.server("ray"), FAULTY]
 WRITE: dict[str, object] = {"pages_per_part": 3}
 # Says on which node (its parent process) it runs, and waits there until it may go on.
 WAITING = """

@@ -26,19 +26,19 @@ def test_the_river_flows_by_itself_and_is_a_collection_that_others_can_read(tmp_
     command = [*DEMO, "--no-serve", "--keep", str(folder)]
     done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=280, check=False)
     assert done.returncode == 0, done.stderr
-    said = done.stdout
-    assert "crawl    420 pages of 20 hosts" in said
-    stages = re.findall(r"^(\w+) ", said, re.MULTILINE)
+    printed = done.stdout
+    assert "crawl    420 pages of 20 hosts" in printed
+    stages = re.findall(r"^(\w+) ", printed, re.MULTILINE)
     once = ["index", "extract", "publish"]
     assert [stage for stage in stages if stage in {"crawl", "derive", *once, "search"}] == [
         *("crawl", "derive", *once),
         *("crawl", *once, "search"),
     ]
-    first, second = re.findall(r"(\d+) published documents, (\d+) added, (\d+) changed", said)
+    first, second = re.findall(r"(\d+) published documents, (\d+) added, (\d+) changed", printed)
     assert int(first[0]) == int(first[1]) > 250
     assert 0 < int(second[2]) < int(second[0])
-    assert "webmill init news/" in said
-    assert max(map(len, said.replace(str(folder), "demo").splitlines())) <= 100
+    assert "webmill init news/" in printed
+    assert max(map(len, printed.replace(str(folder), "demo").splitlines())) <= 100
 
     warcs = sorted(folder.glob("crawl-data/DEMO/segments/*/warc/*.warc.gz"))
     with warcs[0].open("rb") as source:
@@ -65,11 +65,11 @@ def test_it_can_be_stopped_and_says_what_is_left(tmp_path: Path) -> None:
             assert time.monotonic() < deadline
             time.sleep(0.02)
         process.send_signal(signal.SIGINT)
-        _, said = process.communicate(timeout=120)
+        _, printed = process.communicate(timeout=120)
     finally:
         process.kill()
         process.communicate()
-    assert (process.returncode, said.splitlines()[-1]) == (130, "stopped; the collection was deleted")
+    assert (process.returncode, printed.splitlines()[-1]) == (130, "stopped; the collection was deleted")
     assert not list(tmp_path.glob("webmill-demo-*"))
 
 

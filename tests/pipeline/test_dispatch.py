@@ -271,8 +271,8 @@ def test_damage_is_kept_with_its_place_and_everything_else_flows(tmp_path: Path,
     spoil(cluster.parent / "cdx-00001.gz", rows_[13])  # one block of the second shard
     metrics = Metrics(ALL)
     report = run(source_at(cluster), Selection(), queue, tmp_path, metrics=metrics)
-    told = [(reject["kind"], reject["reason"]) for reject in rejects_of(report)]
-    assert sorted(told) == sorted(
+    reported = [(reject["kind"], reject["reason"]) for reject in rejects_of(report)]
+    assert sorted(reported) == sorted(
         [
             ("line", "bad_json"),
             ("summary", "bad_summary"),

@@ -127,7 +127,7 @@ def test_killed_before_durable_calls_it_publishes_each_batch_once(root: Path, st
 def test_who_notes_its_place_before_its_batches_loses_them(root: Path) -> None:
     """The negative control."""
     scene, sums, kills = Scene(root), Sums(), 0
-    with Stage("tests.pipeline.hasty", under=scene.work) as stage:
+    with Stage("tests.pipeline.broken_promises", under=scene.work) as stage:
         scene.clear()
         whole = stage.warm_up("mark", *scene.arguments)
         assert whole.code == 3, whole.output

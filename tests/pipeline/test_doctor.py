@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.serve.town import NAME
+from tests.serve.sample_collection import NAME
 from tests.services.redis_kinds import private_redis
 from tests.unit.archive.captures import capture, writer
 from tests.unit.cli.command import webmill
@@ -23,9 +23,9 @@ from webmill.pipeline.doctor.machine import check_clock, check_open_files, check
 
 
 @pytest.fixture
-def copy(town: Path, tmp_path: Path) -> Path:
+def copy(sample_root: Path, tmp_path: Path) -> Path:
     """With all times: an index is as new as its archives."""
-    return Path(shutil.copytree(town, tmp_path / "town"))
+    return Path(shutil.copytree(sample_root, tmp_path / "town"))
 
 
 def findings(*arguments: str | Path, code: int = 0) -> dict[str, dict[str, Any]]:
@@ -60,18 +60,18 @@ def test_a_database_of_any_name_is_looked_into_and_its_journal_told(tmp_path: Pa
     except OSError:
         pytest.skip("names are UTF-8 here")
     ended = webmill("doctor", tmp_path, "--json")
-    told = [json.loads(line) for line in ended.out.splitlines()]
-    assert [each["found"] for each in told if each["part"].endswith(".sqlite")] == ["whole, journal mode wal"] * 2
+    reported = [json.loads(line) for line in ended.out.splitlines()]
+    assert [each["found"] for each in reported if each["part"].endswith(".sqlite")] == ["whole, journal mode wal"] * 2
 
 
 def test_people_get_signs_promises_and_repairs(copy: Path) -> None:
     shutil.rmtree(copy / "cc-index")
     ended = webmill("doctor", copy)
     assert ended.code == 0
-    told = ended.out.decode()
-    assert f"note  index of {NAME}: there is none\n      keeps: nothing of it is found\n" in told
-    assert f"      repair: webmill index {copy}\n" in told
-    assert max(map(len, told.replace(str(copy), "DIR").splitlines())) <= 100
+    reported = ended.out.decode()
+    assert f"note  index of {NAME}: there is none\n      keeps: nothing of it is found\n" in reported
+    assert f"      repair: webmill index {copy}\n" in reported
+    assert max(map(len, reported.replace(str(copy), "DIR").splitlines())) <= 100
 
 
 def test_damage_is_named_with_its_place_and_repair(copy: Path) -> None:
@@ -144,9 +144,9 @@ def test_a_folder_that_cannot_be_looked_into_is_told(tmp_path: Path) -> None:
     os.close(here)
     found = findings(tmp_path, code=1)
     assert "cannot be looked into: File name too long" in found["files"]["found"]
-    told = json.loads(webmill("status", tmp_path, "--json").out)
-    assert [problem["part"] for problem in told["problems"]] == ["disk"]
-    assert told["disk"]["used"]["is_whole"] is False
+    reported = json.loads(webmill("status", tmp_path, "--json").out)
+    assert [problem["part"] for problem in reported["problems"]] == ["disk"]
+    assert reported["disk"]["used"]["is_whole"] is False
 
 
 def test_a_folder_that_cannot_be_written_to_is_bad(tmp_path: Path) -> None:

@@ -94,9 +94,9 @@ def test_what_cannot_be_read_is_told_and_the_rest_is_read(tmp_path: Path) -> Non
     put(tmp_path, "a.jsonl", lines(WRITTEN[:1]) + b"no row\n" + lines(WRITTEN[1:2]))
     put(tmp_path, "b.jsonl.gz", gzip.compress(lines(WRITTEN[2:3]))[:-9])
     put(tmp_path, "c.parquet", as_parquet(WRITTEN[3:]))
-    told: list[BadInput] = []
-    assert [one.id for one in documents(tmp_path, rejected=told.append)] == [one.id for one in WRITTEN]
-    assert [(one.reason, one.source) for one in told] == [("bad_row", "a.jsonl"), ("bad_documents", "b.jsonl.gz")]
+    reported: list[BadInput] = []
+    assert [one.id for one in documents(tmp_path, rejected=reported.append)] == [one.id for one in WRITTEN]
+    assert [(one.reason, one.source) for one in reported] == [("bad_row", "a.jsonl"), ("bad_documents", "b.jsonl.gz")]
     with pytest.raises(BadInput):
         [*documents(tmp_path)]
 
@@ -110,15 +110,15 @@ def test_documents_of_others_need_an_address_and_a_text(tmp_path: Path) -> None:
         {"url": "https://d.test/", "text": 1},
     ]
     put(tmp_path, "a.jsonl", lines(rows))
-    told: list[BadInput] = []
+    reported: list[BadInput] = []
     may = datetime(2024, 5, 1, tzinfo=UTC)
     place = {"warc_filename": "c.warc.gz", "warc_offset": 5, "warc_length": 6}
-    assert [*documents(tmp_path, rejected=told.append)] == [
+    assert [*documents(tmp_path, rejected=reported.append)] == [
         Document(id="7", url="https://a.test/", text="a", date=may),
         Document(id="20240501000000/https://b.test/", url="https://b.test/", text="b", date=may),
         Document(id="c.warc.gz#5", url="https://c.test/", text="c", **place),  # type: ignore[arg-type]
     ]
-    assert [one.reason for one in told] == ["bad_row"]
+    assert [one.reason for one in reported] == ["bad_row"]
 
 
 def test_parquet_of_others_is_read_by_the_names_of_its_columns(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ import zstandard
 from warcio.archiveiterator import ArchiveIterator
 
 from tests.pipeline.foreign import put, warc
-from tests.serve.town import Visit, archive, page
+from tests.serve.sample_collection import Visit, archive, page
 from tests.serve.warc_fixtures import collection, response, revisit
 from tests.unit.cli.command import webmill
 from webmill.errors import BadInput
@@ -96,8 +96,8 @@ def export(*arguments: str | Path) -> Wacz:
     return Wacz(Path(arguments[1]))
 
 
-def test_a_whole_collection_is_packed_with_every_record_at_its_place(town: Path, tmp_path: Path) -> None:
-    wacz = export(town, tmp_path / "town.wacz", "--title", "Die Stadt 서울")
+def test_a_whole_collection_is_packed_with_every_record_at_its_place(sample_root: Path, tmp_path: Path) -> None:
+    wacz = export(sample_root, tmp_path / "town.wacz", "--title", "Die Stadt 서울")
     assert wacz.package["title"] == "Die Stadt 서울"
     assert len(wacz.captures) == 87
     for capture in wacz.captures:
@@ -108,8 +108,10 @@ def test_a_whole_collection_is_packed_with_every_record_at_its_place(town: Path,
     assert not any("style.css" in page["url"] for page in wacz.pages)
 
 
-def test_a_query_is_packed_with_the_originals_of_its_revisits(town: Path, tmp_path: Path) -> None:
-    wacz = export(town, tmp_path / "page.wacz", "--url", URL, "--from", "20230401120500", "--to", "20230401120500")
+def test_a_query_is_packed_with_the_originals_of_its_revisits(sample_root: Path, tmp_path: Path) -> None:
+    wacz = export(
+        sample_root, tmp_path / "page.wacz", "--url", URL, "--from", "20230401120500", "--to", "20230401120500"
+    )
     assert [line.split(" ")[1] for line in wacz.lines] == ["20230401120000", "20230401120500"]
     bodies = [wacz.record(capture)[1] for capture in wacz.captures]
     assert b"ferry leaves at noon" in bodies[0]
@@ -117,8 +119,8 @@ def test_a_query_is_packed_with_the_originals_of_its_revisits(town: Path, tmp_pa
     assert [entry for entry in wacz.zip.namelist() if entry.startswith("archive/")] == ["archive/data.warc.gz"]
 
 
-def test_hosts_and_filters_choose(town: Path, tmp_path: Path) -> None:
-    wacz = export(town, tmp_path / "a.wacz", "--url", "*.town.example", "--filter", "=status:404")
+def test_hosts_and_filters_choose(sample_root: Path, tmp_path: Path) -> None:
+    wacz = export(sample_root, tmp_path / "a.wacz", "--url", "*.town.example", "--filter", "=status:404")
     assert [capture["url"] for capture in wacz.captures] == ["https://town.example/gone"]
     assert wacz.pages == []
 
@@ -167,12 +169,12 @@ def test_a_revisit_of_another_address_brings_its_original(tmp_path: Path, chosen
     ],
 )
 def test_what_cannot_be_packed_leaves_nothing(
-    town: Path, tmp_path: Path, arguments: list[str], words: str, monkeypatch: pytest.MonkeyPatch
+    sample_root: Path, tmp_path: Path, arguments: list[str], words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("there.wacz").write_bytes(b"mine")
     Path("empty").mkdir()
-    places = {"DIR": str(town), "EMPTY": "empty"}
+    places = {"DIR": str(sample_root), "EMPTY": "empty"}
     ended = webmill("export", "wacz", *(places.get(word, word) for word in arguments))
     assert ended.code in (1, 2)
     assert words in ended.err
@@ -180,8 +182,8 @@ def test_what_cannot_be_packed_leaves_nothing(
     assert Path("there.wacz").read_bytes() == b"mine"
 
 
-def test_pywb_takes_it_and_finds_the_same_captures(town: Path, tmp_path: Path, judges: Path) -> None:
-    wacz = export(town, tmp_path / "town.wacz")
+def test_pywb_takes_it_and_finds_the_same_captures(sample_root: Path, tmp_path: Path, judges: Path) -> None:
+    wacz = export(sample_root, tmp_path / "town.wacz")
     manager = [judges / "wb-manager"]
     subprocess.run([*manager, "init", "town"], cwd=tmp_path, check=True, capture_output=True)
     subprocess.run(
@@ -197,7 +199,7 @@ class Silent:
 
 
 @pytest.mark.parametrize(
-    ("place", "said"),
+    ("place", "printed"),
     [
         ({"offset": "x", "length": "1"}, "bad_offset"),
         ({"offset": "0", "length": "9" * 5000}, "bad_length"),
@@ -206,7 +208,7 @@ class Silent:
         ({"offset": "0", "length": "1", "filename": "../secret"}, "bad_key"),
     ],
 )
-def test_a_place_that_is_none_is_an_error_that_names_it(tmp_path: Path, place: dict[str, str], said: str) -> None:
+def test_a_place_that_is_none_is_an_error_that_names_it(tmp_path: Path, place: dict[str, str], printed: str) -> None:
     (tmp_path / "secret").write_text("x")
     files = tmp_path / "files"
     files.mkdir()
@@ -220,7 +222,7 @@ def test_a_place_that_is_none_is_an_error_that_names_it(tmp_path: Path, place: d
         created=datetime.now(UTC),
         progress=lambda *_, **__: nullcontext(Silent()),
     )
-    with pytest.raises(BadInput, match=said):
+    with pytest.raises(BadInput, match=printed):
         work.found(open_index(tmp_path / "index"), Query(range=url_range("http://a.com/")))
 
 

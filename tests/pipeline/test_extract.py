@@ -63,22 +63,22 @@ def test_every_capture_is_a_row_with_the_text_of_the_extractor_itself(tmp_path: 
     assert [row["url"] for row in found] == [page.url for page in expected]
     assert [row["text"] for row in found] == [resiliparse_text(page.html) for page in expected]
     for row, page in zip(found, expected, strict=True):
-        said = page.fields
+        printed = page.fields
         assert (row["urlkey"], f"{row['date']:%Y%m%d%H%M%S}") == (page.surt, page.timestamp)
-        assert row["digest"] == f"sha1:{said['digest']}"
-        assert (row["warc_filename"], row["warc_offset"], row["warc_length"]) == (*page.place, int(said["length"]))
-        assert (str(row["status"]), row["mime"], row["charset"].lower()) == (said["status"], "text/html", "utf-8")
+        assert row["digest"] == f"sha1:{printed['digest']}"
+        assert (row["warc_filename"], row["warc_offset"], row["warc_length"]) == (*page.place, int(printed["length"]))
+        assert (str(row["status"]), row["mime"], row["charset"].lower()) == (printed["status"], "text/html", "utf-8")
         assert (row["outcome"], row["error"], row["extractor"]) == ("ok", None, "resiliparse")
         assert row["text_chars"] == len(row["text"])
         assert f"<title>{row['title']}</title>" in html.unescape(page.html.decode())
-        assert row["language"] == said["languages"] or said["languages"] == "und"
+        assert row["language"] == printed["languages"] or printed["languages"] == "und"
         assert row["languages"][:1] == ([row["language"]] if row["language"] else [])
     assert (report.tasks, report.captures, report.documents) == (6, 40, 40)
     assert not list((tmp_path / "out" / ".webmill" / "spool").glob("*.zst"))
-    told = metrics.render().decode()
-    assert "worker_batches_total 6.0" in told
-    assert "worker_documents_written_total 40.0" in told
-    assert "worker_documents_extracted_total 40.0" in told
+    reported = metrics.render().decode()
+    assert "worker_batches_total 6.0" in reported
+    assert "worker_documents_written_total 40.0" in reported
+    assert "worker_documents_extracted_total 40.0" in reported
 
 
 def test_trafilatura_is_asked_as_it_would_be_asked_directly(tmp_path: Path, pages: list[Page]) -> None:
@@ -97,8 +97,8 @@ def test_without_an_extractor_rows_have_no_text(tmp_path: Path, pages: list[Page
     assert {(row["text"], row["outcome"], [row["language"]] == row["languages"]) for row in found} == {
         (None, "none", True)
     }
-    said = {page.url: page.fields["languages"] for page in pages}
-    assert {row["url"]: row["language"] for row in found} == said  # without CLD2: what the index says
+    printed = {page.url: page.fields["languages"] for page in pages}
+    assert {row["url"]: row["language"] for row in found} == printed  # without CLD2: what the index says
 
 
 def test_the_metrics_have_the_names_of_the_reference() -> None:

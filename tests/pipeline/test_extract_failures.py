@@ -73,8 +73,8 @@ def test_a_capture_that_cannot_be_had_is_a_row_with_its_reason(tmp_path: Path, p
     assert all((row["text"] is None) == (row["error"] is not None) for row in found)
     by_place = {(row["warc_filename"], row["warc_offset"], row["warc_length"], row["url"]): row for row in found}
 
-    def row_of(**said: Any) -> dict[str, Any]:
-        fields = good.fields | said
+    def row_of(**printed: Any) -> dict[str, Any]:
+        fields = good.fields | printed
         return by_place[fields["filename"], int(fields["offset"]), int(fields["length"]), fields["url"]]
 
     assert row_of()["outcome"] == "ok"

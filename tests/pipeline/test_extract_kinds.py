@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.pipeline.crawling import ALLOW, Setup, crawl_here
-from tests.serve.town import PIXEL, Visit, archive, page
+from tests.serve.sample_collection import PIXEL, Visit, archive, page
 from tests.unit.cli.command import webmill
 from webmill.testing import Answer, ExpectedPage, HttpReply, ReceivedRequest, TestWeb
 from webmill.testing.assets import pdf
@@ -230,8 +230,8 @@ def test_without_a_reader_pdf_files_are_counted(tmp_path: Path, monkeypatch: pyt
     archive(tmp_path, [visit("a.pdf", pdf("Words"), "application/pdf"), visit("b.png", PIXEL, "image/png")])
     ended = webmill("extract", tmp_path)
     assert ended.code == 0
-    told = "0 documents of 2 captures; left out: 1 image, 1 pdf\n"
-    assert f"{told}1 PDF file not read: pip install 'webmill[pdf]'\n" in ended.err
+    reported = "0 documents of 2 captures; left out: 1 image, 1 pdf\n"
+    assert f"{reported}1 PDF file not read: pip install 'webmill[pdf]'\n" in ended.err
 
 
 # --- pages that are the same ---

@@ -12,7 +12,7 @@ import pytest
 
 from tests.faults import Stage, needs_killer
 from tests.faults.matrix import record, seed
-from tests.serve.town import NAME, Visit, archive, page
+from tests.serve.sample_collection import NAME, Visit, archive, page
 from tests.thoroughness import kills as kills_of
 from tests.unit.cli.command import webmill
 from webmill.pipeline.extract.jobs import lock_job
@@ -54,14 +54,14 @@ def test_who_wants_another_format_is_told_what_there_is_and_how_to_have_it(tmp_p
     documents = tmp_path / "documents"
     repair = f"`webmill extract {tmp_path} --format parquet --from-scratch` makes them again"
     made = f"the documents in {tmp_path} were made with"
-    told = webmill("extract", tmp_path, "--format", "parquet")
+    reported = webmill("extract", tmp_path, "--format", "parquet")
     why = f"{made} --format jsonl: say the same with flags, or in [extract] of webmill.toml; or {repair}"
-    assert (told.code, told.err) == (1, f"webmill: cannot start: {why}\n")
-    told = webmill("extract", tmp_path, "--all-captures")
-    assert (told.code, f"{made} --all-captures off: say" in told.err) == (1, True)
-    told = webmill("extract", tmp_path, "--language", "eng", "--language", "kor", "--min-text", "5")
-    assert f"{made} --min-text none, --language none: say" in told.err
-    assert f"`webmill extract {tmp_path} --min-text 5 --language eng --language kor --from-scratch`" in told.err
+    assert (reported.code, reported.err) == (1, f"webmill: cannot start: {why}\n")
+    reported = webmill("extract", tmp_path, "--all-captures")
+    assert (reported.code, f"{made} --all-captures off: say" in reported.err) == (1, True)
+    reported = webmill("extract", tmp_path, "--language", "eng", "--language", "kor", "--min-text", "5")
+    assert f"{made} --min-text none, --language none: say" in reported.err
+    assert f"`webmill extract {tmp_path} --min-text 5 --language eng --language kor --from-scratch`" in reported.err
     assert urls(tmp_path) == wanted(*FIRST), "nothing was done"
     (documents / "mine.jsonl.gz").write_bytes(gzip.compress(b""))
     again = webmill("extract", tmp_path, "--format", "parquet", "--from-scratch")
@@ -163,8 +163,8 @@ def test_archives_that_are_called_done_before_they_are_read_are_seen(
 ) -> None:
     """The negative control."""
     monkeypatch.setenv("WEBMILL_EXECUTOR_URL", "inline")  # the one that dies is the one that writes
-    root = scene_at(tmp_path / "hasty")
-    with Stage("tests.pipeline.hasty", under=root / "documents") as stage:
+    root = scene_at(tmp_path / "too_early")
+    with Stage("tests.pipeline.broken_promises", under=root / "documents") as stage:
         assert stage.run("done", "-q", "extract", root, at=1).killed
         again = stage.run("done", "-q", "extract", root)
         assert again.code == 0, again.output

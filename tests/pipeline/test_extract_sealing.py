@@ -123,10 +123,10 @@ def test_buried_batches_are_sealed_over_and_told(tmp_path: Path) -> None:
     (part,) = output.finish(lost.__contains__)
     assert (part.first, part.last, part.missing) == (1, 6, (1, 4, 5))
     assert batches_in(tmp_path / "out") == expected([2, 3, 6])
-    told = msgspec.json.decode(
+    reported = msgspec.json.decode(
         (tmp_path / "out/.webmill/sealed" / RUN / "part-00000001-00000006.json").read_bytes(), type=SealedPart
     )
-    assert told == part
+    assert reported == part
 
 
 def test_a_batch_that_was_sealed_over_becomes_a_part_when_it_is_worked_after_all(tmp_path: Path) -> None:

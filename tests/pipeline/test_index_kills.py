@@ -170,9 +170,9 @@ STAGES = {
 
 def prove_stages(deaths: Counter[str]) -> None:
     print(f"{deaths.total()} kills before {len(deaths)} different calls")
-    told = "\n".join(deaths)
+    reported = "\n".join(deaths)
     for name, pattern in STAGES.items():
-        assert re.search(pattern, told, re.MULTILINE), f"none died at the {name}:\n{told}"
+        assert re.search(pattern, reported, re.MULTILINE), f"none died at the {name}:\n{reported}"
 
 
 @pytest.mark.slow
@@ -304,7 +304,7 @@ def test_a_worker_that_is_killed_costs_nothing(root: Path) -> None:
     log = root.parent / "log"
     environment = {"KILLER_AT": "4", "KILLER_UNDER": f"{root}/cdxj/.webmill-tmp", "KILLER_LOG": str(log)}
     command = [sys.executable, "-m", "webmill", "index", str(root), *OPTIONS, "--jobs", "2"]
-    said = ""
+    printed = ""
     for _ in range(5):  # whoever sweeps up after four of them dies too, and is started again
         ended = subprocess.run(
             command,
@@ -313,22 +313,22 @@ def test_a_worker_that_is_killed_costs_nothing(root: Path) -> None:
             text=True,
             check=False,
         )
-        said += ended.stderr
+        printed += ended.stderr
         if ended.returncode != -signal.SIGKILL:
             break
-    assert ended.returncode == 3, said
-    assert "a worker died" in said
+    assert ended.returncode == 3, printed
+    assert "a worker died" in printed
     scene.check_end()
-    scene.record(DURABLE, kills=said.count("a worker died"))
+    scene.record(DURABLE, kills=printed.count("a worker died"))
 
 
 def test_a_writer_without_discipline_is_noticed(root: Path, inline: None) -> None:
     """The negative control: were an index written in place, the checks above would fail."""
     scene = Scene(root)
     noticed = kills = 0
-    with stage_of(scene) as stage, Stage("tests.pipeline.careless", under=root) as careless:
+    with stage_of(scene) as stage, Stage("tests.pipeline.faulty_index", under=root) as faulty:
         for at in range(1, 12):
-            ended = careless.run(scene.elsewhere, root, at=at)
+            ended = faulty.run(scene.elsewhere, root, at=at)
             kills += ended.killed
             try:
                 scene.check_readers()

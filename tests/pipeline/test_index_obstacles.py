@@ -183,8 +183,8 @@ def test_interrupted_it_leaves_the_old_index_and_goes_on_where_it_was(root: Path
         while len(list(root.glob("cdxj/*.cdxj"))) < 3:
             assert run.poll() is None
         run.send_signal(sign)
-        said = run.communicate()[1]
-    assert "Traceback" not in said
+        printed = run.communicate()[1]
+    assert "Traceback" not in printed
     assert run.returncode == 130
     assert published(root) == before
     index(root)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.serve.town import Visit, archive, page
+from tests.serve.sample_collection import Visit, archive, page
 from tests.unit.cli.command import webmill
 from webmill.index.state import SETTLED_NS
 
@@ -68,8 +68,8 @@ def test_a_receipt_without_its_part_stops_publishing_until_it_is_made_again(root
     assert str(part) in ended.err
     assert f"`webmill extract {root}`" in ended.err
     assert len(list((root / "snapshots").glob("0*"))) == 1, "nothing was published away"
-    told = [json.loads(line) for line in webmill("doctor", root, "--json").lines]
-    assert [one["repair"] for one in told if one["part"] == "documents"] == [f"webmill extract {root}"]
+    reported = [json.loads(line) for line in webmill("doctor", root, "--json").lines]
+    assert [one["repair"] for one in reported if one["part"] == "documents"] == [f"webmill extract {root}"]
     assert webmill("extract", root).code == 0
     assert part.read_bytes() == data
     assert webmill("publish", "documents", root).code == 0

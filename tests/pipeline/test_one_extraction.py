@@ -28,7 +28,7 @@ from tests.pipeline.cc_commands import DEADLINE, environment
 from tests.pipeline.cc_pages import RUN, batches, index_crawl, rows, write_crawl
 from tests.pipeline.cc_workers import output_at, queue_of, work_all
 from tests.pipeline.index_samples import no_progress
-from tests.services.ray_cluster import CARELESS
+from tests.services.ray_cluster import FAULTY
 from tests.thoroughness import kills
 from tests.unit.cli.command import webmill
 from webmill.commoncrawl.batch import batch_id, encode_batch
@@ -120,7 +120,7 @@ def test_a_pool_gives_the_rows_of_one_process(crawl: Path, tmp_path: Path) -> No
         assert extract_whole(crawl, executor=executor) == inline
 
 
-@CARELESS
+@FAULTY
 @pytest.mark.server("ray")
 def test_a_cluster_gives_the_rows_of_one_process(crawl: Path, tmp_path: Path, ray_executor: RayExecutor) -> None:
     inline = extract_chosen(crawl, tmp_path / "inline", messages(crawl))
@@ -271,8 +271,8 @@ def test_an_old_output_of_batches_is_refused(tmp_path: Path) -> None:
     with pytest.raises(Misconfigured, match="made by an earlier webmill: choose another --output"):
         output_at(out)
     assert [path.name for path in out.iterdir() if not path.name.startswith(".")] == ["settings.json"]
-    told = webmill("cc", "work", "--queue", f"sqlite:{tmp_path}/q.sqlite", "-o", out, "--extractor", "plain")
-    assert (told.code, "made by an earlier webmill" in told.err) == (1, True)
+    reported = webmill("cc", "work", "--queue", f"sqlite:{tmp_path}/q.sqlite", "-o", out, "--extractor", "plain")
+    assert (reported.code, "made by an earlier webmill" in reported.err) == (1, True)
 
 
 # --- a function of yours ----------------------------------------------------------------------------------------------

@@ -31,7 +31,7 @@ from tests.pipeline.dispatch_samples import captures, in_blocks, messages_of, re
 from tests.pipeline.index_samples import NAME, index, index_from_scratch, published, put, warc
 from tests.pipeline.test_crawl_durable_kills import HOSTS, PAGES
 from tests.pipeline.test_crawl_durable_kills import Scene as Crawl
-from tests.serve.town import archive
+from tests.serve.sample_collection import archive
 from tests.thoroughness import kills
 from webmill.errors import WebmillError
 from webmill.infra.queue.sqlite import SqliteQueue
@@ -189,7 +189,7 @@ def cut(scene: Scene, tmp_path: Path, *, library: str = "killer.c", at: int = 0)
     arguments = (str(tmp_path / "template"), DISK, str(built(library)), str(at), *scene.command)
     left = cut_power(place, "tests.faults.to_its_end", *arguments, after=1)
     log = place / "calls"
-    return Cut(left.folder, int(left.said[0].split()[1]), log.read_bytes().count(b"\n") if log.exists() else 0)
+    return Cut(left.folder, int(left.printed[0].split()[1]), log.read_bytes().count(b"\n") if log.exists() else 0)
 
 
 def run_again(scene: Scene, root: Path) -> None:

@@ -140,7 +140,7 @@ def capture(path: str, year: int, digest: str, text: str | None = None, **fields
     return {**about, **kind, **place, "title": text and text.upper(), "text": text, **fields}
 
 
-def said(storage: MemoryStorage) -> dict[str, tuple[str, str, str]]:
+def printed(storage: MemoryStorage) -> dict[str, tuple[str, str, str]]:
     """Text, title and year of each published page, by its path."""
     items = checked_items(storage).values()
     found = [(item["metadata"], blob(storage, item["hash"])) for item in items]
@@ -163,7 +163,7 @@ def test_a_page_with_the_bytes_of_another_has_its_text(name: str, backwards: boo
     data = document_parquet(rows) if name.endswith("parquet") else lines(rows)
     storage = MemoryStorage()
     _, found = published(storage, {name: data})
-    assert said(storage) == {
+    assert printed(storage) == {
         "/story": ("story", "STORY", "2022"),
         "/copy": ("story", "STORY", "2023"),
         "/third": ("story", "STORY", "2024"),
@@ -183,9 +183,9 @@ def test_a_page_that_is_as_it_once_was_has_its_old_text_again() -> None:
     storage = MemoryStorage()
     old, new = capture("/a", 2021, "AAA", "open"), capture("/a", 2022, "BBB", "closed")
     published(storage, {"a.jsonl": lines([old, new])})
-    assert said(storage)["/a"][0] == "closed"
+    assert printed(storage)["/a"][0] == "closed"
     _, found = published(storage, {"a.jsonl": lines([old, new]), "b.jsonl": lines([capture("/a", 2023, "AAA")])})
-    assert said(storage)["/a"] == ("open", "OPEN", "2023")
+    assert printed(storage)["/a"] == ("open", "OPEN", "2023")
     assert found.rows == {"published": 1, "older": 2}
 
 
@@ -195,7 +195,7 @@ def test_a_visit_that_found_nothing_new_changes_nothing() -> None:
     first, _ = published(storage, {"a.jsonl": lines(rows[:1])})
     second, found = published(storage, {"a.jsonl": lines(rows)})
     assert (second.is_new, second.version) == (False, first.version)
-    assert said(storage) == {"/a": ("open", "OPEN", "2021")}
+    assert printed(storage) == {"/a": ("open", "OPEN", "2021")}
     assert found.rows == {"published": 1, "older": 0, "repeated": 2}
 
 
@@ -206,7 +206,7 @@ def test_a_revisit_of_what_is_not_there_leaves_the_text_before_it(odd: dict[str,
     storage = MemoryStorage()
     rows = [capture("/a", 2021, "AAA", "open"), capture("/b", 2021, "BBB", "b"), capture("/a", 2022, "BBB") | odd]
     published(storage, {"a.jsonl": lines(rows)})
-    assert said(storage) == {"/a": ("open", "OPEN", "2021"), "/b": ("b", "B", "2021")}
+    assert printed(storage) == {"/a": ("open", "OPEN", "2021"), "/b": ("b", "B", "2021")}
 
 
 @pytest.mark.parametrize("readers", [1, 3])
@@ -278,8 +278,8 @@ def test_the_command_says_that_nothing_has_changed(tmp_path: Path) -> None:
     first, second = (CliRunner().invoke(webmill, command, catch_exceptions=False) for _ in range(2))
     assert (first.exit_code, second.exit_code) == (0, 0)
     version = json.loads(first.stdout)["published"]["version"]
-    told = json.loads(second.stdout)["published"]
-    assert (told["is_new"], told["version"]) == (False, version)
+    reported = json.loads(second.stdout)["published"]
+    assert (reported["is_new"], reported["version"]) == (False, version)
     assert f"nothing has changed since version {version['version']} (1 published document)" in second.stderr
     assert len(CliRunner().invoke(webmill, ["publish", "list", str(tmp_path)]).stdout.splitlines()) == 1
 
@@ -312,8 +312,8 @@ def test_a_blob_that_is_damaged_is_put_right_when_its_page_comes_again() -> None
 
 
 def places(storage: MemoryStorage) -> dict[str, tuple[Any, ...]]:
-    told = ((id_, item["metadata"]) for id_, item in checked_items(storage).items())
-    return {id_[-1]: tuple(said.get(name) for name in FIRST_SEEN) for id_, said in told}
+    reported = ((id_, item["metadata"]) for id_, item in checked_items(storage).items())
+    return {id_[-1]: tuple(printed.get(name) for name in FIRST_SEEN) for id_, printed in reported}
 
 
 def test_an_item_tells_the_capture_that_its_content_was_first_seen_in() -> None:
@@ -359,8 +359,8 @@ def test_a_place_that_is_none_is_left_out_of_what_is_published_of_our_own_docume
 
 def test_documents_of_datasets_tell_their_captures_too() -> None:
     storage = MemoryStorage()
-    told = {"date": "2024-06-01T10:00:00Z", "warc_filename": "a.warc.gz", "warc_offset": 7, "warc_length": 9}
-    published(storage, {"c.jsonl": lines([{"url": page(1), "text": "words", **told}])})
+    reported = {"date": "2024-06-01T10:00:00Z", "warc_filename": "a.warc.gz", "warc_offset": 7, "warc_length": 9}
+    published(storage, {"c.jsonl": lines([{"url": page(1), "text": "words", **reported}])})
     assert places(storage) == {"1": ("2024-06-01T10:00:00Z", "a.warc.gz", 7, 9)}
 
 
@@ -381,8 +381,8 @@ def test_a_damaged_version_does_not_keep_the_next_one_away(damage: str, readers:
     done, _ = published(storage, {"a.jsonl": lines(moved)}, inline=2, readers=readers)
     held = index.shards[1].count
     assert (done.counts.items, done.counts.added, done.counts.removed) == (300, held, 0)
-    (told,) = json.loads(storage.read(f"snapshots/{done.version.version}/aux/errors.json"))
-    assert (told["stage"], told["url"]) == ("index", key)
+    (reported,) = json.loads(storage.read(f"snapshots/{done.version.version}/aux/errors.json"))
+    assert (reported["stage"], reported["url"]) == ("index", key)
     assert sum(offset == 99 for _, _, offset, _ in every_place(storage)) == held
 
 
@@ -516,9 +516,9 @@ def test_the_command_publishes_the_documents_of_a_collection(tmp_path: Path) -> 
     place.write("run/part-1.parquet", as_parquet([row(page(1), "one"), row(page(2), "two")]))
     done = CliRunner().invoke(webmill, ["-q", "publish", "documents", str(tmp_path), "--json", "--facet", "domain"])
     assert done.exit_code == 0, done.output
-    told = json.loads(done.stdout)
-    assert told["published"]["counts"]["items"] == 2
-    assert told["read"]["rows"]["published"] == 2
+    reported = json.loads(done.stdout)
+    assert reported["published"]["counts"]["items"] == 2
+    assert reported["read"]["rows"]["published"] == 2
     assert set(checked_items(LocalStorage(tmp_path))) == {"com,example)/1", "com,example)/2"}
     place.write("run/part-2.jsonl", b"broken\n")
     assert CliRunner().invoke(webmill, ["-q", "publish", "documents", str(tmp_path)]).exit_code == 3

@@ -13,8 +13,8 @@ from urllib.parse import urlsplit
 import pytest
 
 import webmill
+from tests.serve.sample_collection import Visit, archive, run, visits
 from tests.serve.server_process import serving
-from tests.serve.town import Visit, archive, run, visits
 from tests.serve.warc_fixtures import collection, record, response, revisit
 from webmill.errors import BadInput, Misconfigured, NotFound, WebmillError
 from webmill.infra.storage.backends import open_storage
@@ -27,14 +27,14 @@ GZIP = (("Content-Type", "text/plain"), ("Content-Encoding", "gzip"))
 
 @pytest.fixture(scope="module", params=["folder", "http"])
 def opened(
-    request: pytest.FixtureRequest, town: Path, tmp_path_factory: pytest.TempPathFactory
+    request: pytest.FixtureRequest, sample_root: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[OpenCollection]:
     if request.param == "folder":
-        with webmill.open_collection(town) as found:
+        with webmill.open_collection(sample_root) as found:
             yield found
         return
     with (
-        serving(town, tmp_path_factory.mktemp("serving") / "errors") as server,
+        serving(sample_root, tmp_path_factory.mktemp("serving") / "errors") as server,
         webmill.open_collection(server.address + "/", rate=0) as found,
     ):
         yield found
@@ -203,11 +203,11 @@ def test_no_place_is_an_error_of_ours(place: str, tmp_path: Path, monkeypatch: p
 
 
 @pytest.mark.server("s3")
-def test_a_bucket_is_read_as_a_folder_is(town: Path, s3_url: str) -> None:
+def test_a_bucket_is_read_as_a_folder_is(sample_root: Path, s3_url: str) -> None:
     place = urlsplit(s3_url)._replace(path="/a-town").geturl()
     bucket = open_storage(place)
-    for path in sorted(town.rglob("*")):
-        key = path.relative_to(town).as_posix()
+    for path in sorted(sample_root.rglob("*")):
+        key = path.relative_to(sample_root).as_posix()
         if path.is_file() and key.startswith(("crawl-data/", "cc-index/collections/")) and path.name[0] != ".":
             bucket.write(key, path)
     with webmill.open_collection(place, rate=0) as found:
@@ -219,8 +219,8 @@ def test_a_bucket_is_read_as_a_folder_is(town: Path, s3_url: str) -> None:
     assert "not-a-secret" not in str(caught.value)  # which is in the address
 
 
-def test_a_closed_collection_says_so(town: Path) -> None:
-    with webmill.open_collection(town) as found:
+def test_a_closed_collection_says_so(sample_root: Path) -> None:
+    with webmill.open_collection(sample_root) as found:
         capture = found.capture(HOME)
     with pytest.raises(Misconfigured, match="closed"):
         found.read(capture)
@@ -245,10 +245,10 @@ def test_the_documented_example_prints_what_it_says(
     ]
     collection(tmp_path / "news", records)
     monkeypatch.chdir(tmp_path)
-    code, told = (
+    code, reported = (
         re.findall(rf"^```{kind}\n(.*?)^```", DOCS.read_text(), re.DOTALL | re.MULTILINE)[0]
         for kind in ("python", "text")
     )
     capsys.readouterr()
     exec(compile(code, str(DOCS), "exec"), {})
-    assert capsys.readouterr().out == told
+    assert capsys.readouterr().out == reported

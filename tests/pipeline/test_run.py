@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.serve.town import Visit, archive, page
+from tests.serve.sample_collection import Visit, archive, page
 from tests.unit.cli.command import started, webmill
 from webmill.crawl.progress import CrawlProgress
 from webmill.crawl.status_file import StatusFile
@@ -132,7 +132,7 @@ def test_a_dry_run_says_what_is_due_and_why_and_changes_nothing(tmp_path: Path) 
 
 
 @pytest.mark.parametrize(
-    ("waiting", "end", "said"),
+    ("waiting", "end", "printed"),
     [
         (7, "stopped", "is left alone (7 URLs wait); to go on: webmill crawl "),
         (1, "", "is left alone (1 URL waits); to go on: webmill crawl "),
@@ -142,7 +142,7 @@ def test_a_dry_run_says_what_is_due_and_why_and_changes_nothing(tmp_path: Path) 
     ],
 )
 def test_a_crawl_that_was_begun_by_hand_is_left_alone_and_told_how_to_go_on(
-    waiting: int, end: str, said: str, tmp_path: Path
+    waiting: int, end: str, printed: str, tmp_path: Path
 ) -> None:
     """Its limits were of one run: nobody knows them any more."""
     (tmp_path / "frontier").mkdir()
@@ -151,7 +151,7 @@ def test_a_crawl_that_was_begun_by_hand_is_left_alone_and_told_how_to_go_on(
     ended = webmill("run", tmp_path)
     assert ended.code == 0, ended.err
     assert stages(ended.err)["crawl"].startswith("no seeds.txt, ")
-    assert said in stages(ended.err)["crawl"]
+    assert printed in stages(ended.err)["crawl"]
 
 
 def test_settings_that_change_a_crawl_are_told(tmp_path: Path) -> None:
@@ -221,12 +221,12 @@ def test_a_stage_is_broken_off_at_once_and_done_the_next_time(tmp_path: Path) ->
                 assert time.monotonic() < deadline
                 time.sleep(0.02)
             process.send_signal(signal.SIGINT)
-            _, said = process.communicate(timeout=120)
+            _, printed = process.communicate(timeout=120)
         finally:
             process.kill()
             process.communicate()
     assert process.returncode == 130
-    assert b"interrupted: finished work is kept; run the same command again to continue" in said
+    assert b"interrupted: finished work is kept; run the same command again to continue" in printed
     assert not (tmp_path / "latest.json").exists()
     assert webmill("run", tmp_path).code == 0
     assert (tmp_path / "latest.json").exists()

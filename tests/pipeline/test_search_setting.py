@@ -12,8 +12,8 @@ from webmill.serve.open_site import open_site
 from webmill.settings import SearchSettings, Settings
 
 
-def test_commands_and_server_use_the_index_that_the_settings_name(town: Path, tmp_path: Path) -> None:
-    root = Path(shutil.copytree(town, tmp_path / "town", ignore=shutil.ignore_patterns("search")))
+def test_commands_and_server_use_the_index_that_the_settings_name(sample_root: Path, tmp_path: Path) -> None:
+    root = Path(shutil.copytree(sample_root, tmp_path / "town", ignore=shutil.ignore_patterns("search")))
     (root / "webmill.toml").write_text('[search]\nurl = "elsewhere/index"\n')
     assert webmill("search", "update", root).code == 0
     assert (root / "elsewhere" / "index" / "meta.json").is_file()

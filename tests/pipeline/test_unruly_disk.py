@@ -27,10 +27,10 @@ from tests.pipeline.cc_pages import batches, write_crawl
 from tests.pipeline.crawl_manners import check_manners, keep_journal
 from tests.pipeline.crawling import Linked, Setup, captures, check_records, counts, most_at_once, seen_by, visits
 from tests.pipeline.index_samples import NAME, index_from_scratch, leftovers, published, put, warc
-from tests.pipeline.test_archive_kills import Told, check_archive
+from tests.pipeline.test_archive_kills import Acknowledged, check_archive
 from tests.pipeline.test_cc_kills import weigh
-from tests.unit.publish.hand import LIVE
-from tests.unit.publish.shelf import closure, missing
+from tests.unit.publish.publications import closure, missing
+from tests.unit.publish.publish_program import LIVE
 from webmill.crawl.options import CrawlRules
 from webmill.infra.queue.sqlite import SqliteQueue
 from webmill.infra.storage.local import LocalStorage
@@ -73,29 +73,29 @@ def run(base: Path, tmp_path: Path) -> Run:
 
 
 SHORT, CUT = {"UNRULY_SHORT": "1"}, "short and interrupted calls"
-CARELESS = "import os, sys; os.write(os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT), b'x' * 1000)"
+FAULTY = "import os, sys; os.write(os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT), b'x' * 1000)"
 
 
 def test_who_does_not_look_loses_bytes_here(run: Run, base: Path) -> None:
     """The negative control."""
-    _, times = run("-c", CARELESS, base / "file", **SHORT)
+    _, times = run("-c", FAULTY, base / "file", **SHORT)
     lost = 1000 - (base / "file").stat().st_size
     record("bytes of one write", CUT, injected=times, acknowledged=1000, lost=lost, control=True)
     assert lost > 0
 
 
 def test_short_and_interrupted_calls_change_no_archive(run: Run, base: Path) -> None:
-    said, times = run("-m", "tests.pipeline.archiving", "work", base, "a", **SHORT)
-    told = Told(said)
-    lost = len(account(base, told.places).lost)
-    record("WARC writer", CUT, injected=times, acknowledged=len(told.places), lost=lost)
-    assert len(told.places) == CAPTURES
-    assert check_archive(base, told) == 0
+    printed, times = run("-m", "tests.pipeline.archiving", "work", base, "a", **SHORT)
+    reported = Acknowledged(printed)
+    lost = len(account(base, reported.places).lost)
+    record("WARC writer", CUT, injected=times, acknowledged=len(reported.places), lost=lost)
+    assert len(reported.places) == CAPTURES
+    assert check_archive(base, reported) == 0
     assert times > 100
 
 
 def test_short_and_interrupted_calls_change_no_frontier(run: Run, base: Path, tmp_path: Path) -> None:
-    _, times = run("-m", "tests.contracts.frontier_hand", base / "crawl", tmp_path / "said", "300", **SHORT)
+    _, times = run("-m", "tests.contracts.frontier_program", base / "crawl", tmp_path / "printed", "300", **SHORT)
     found = Found(base / "crawl")
     known = found.check()
     record("frontier (embedded)", CUT, injected=times, acknowledged=len(ALL), lost=len(ALL - known))
@@ -120,7 +120,7 @@ def test_short_and_interrupted_calls_change_no_index(run: Run, base: Path) -> No
 
 
 def test_short_and_interrupted_calls_change_no_version(run: Run, base: Path) -> None:
-    _, times = run("-m", "tests.unit.publish.hand", "publish", base / "store", "live", **SHORT)
+    _, times = run("-m", "tests.unit.publish.publish_program", "publish", base / "store", "live", **SHORT)
     storage = LocalStorage(base / "store")
     record("blobs and versions", CUT, injected=times, acknowledged=len(LIVE), lost=missing(storage, LIVE))
     assert closure(storage) == LIVE

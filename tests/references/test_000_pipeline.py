@@ -343,9 +343,9 @@ def test_its_batcher_works_with_our_workers(
     root, pages = crawl
     with reference("batcher", nginx(root).url, root / "downloaded" / "cluster.idx", empty_broker.url) as (
         program,
-        told,
+        reported,
     ):
-        assert program.wait(60) == 0, told
+        assert program.wait(60) == 0, reported
     monkeypatch.setenv(VARIABLE, empty_broker.url)
     ended = webmill(
         *("dropin", "cc-worker", "--base-url", root, "-o", here / "documents", "--format", "jsonl", "--no-metrics"),
@@ -381,12 +381,12 @@ def test_our_batcher_works_with_its_workers(
 
     if first == "batcher":
         batch_all("--queue-type", "classic")
-    with reference("worker", server.url, str(-(-len(pages) // 50)), empty_broker.url) as (worker, told):
+    with reference("worker", server.url, str(-(-len(pages) // 50)), empty_broker.url) as (worker, reported):
         if first == "worker":
-            wait_until(lambda: "waiting\n" in told, told)
+            wait_until(lambda: "waiting\n" in reported, reported)
             batch_all()
-        assert worker.wait(60) == 0, told
-    texts = dict(json.loads(line) for line in told if line.startswith("["))
+        assert worker.wait(60) == 0, reported
+    texts = dict(json.loads(line) for line in reported if line.startswith("["))
     assert texts.keys() == {page.url for page in pages}
     assert all(texts.values())
 
@@ -454,9 +454,9 @@ def test_prometheus_answers_the_queries_of_the_document(
     with prometheus_reading(write_configuration(here, address)) as prometheus:
         ask = prometheus.ask
         wait_until(lambda: ask("batcher_batches") and ask('up{job="rabbitmq"} == 1'))
-        with running(*batcher, **variables) as (process, told):
-            assert process.wait(60) == 0, told
-        wait_until(lambda: ask("rate(batcher_batches[5m]) > 0"), told)
+        with running(*batcher, **variables) as (process, reported):
+            assert process.wait(60) == 0, reported
+        wait_until(lambda: ask("rate(batcher_batches[5m]) > 0"), reported)
         assert [one.value for one in ask("max_over_time(batcher_batches_total[5m])")] == [count]
         assert [one.labels["instance"] for one in ask("batcher_batches")] == [f"{address}:9000"]
         wait_until(lambda: [one.value for one in ask('rabbitmq_queue_messages{queue="batches"}')] == [count])

@@ -16,7 +16,7 @@ import pytest
 from tests.aws.amazon import Amazon, Minutes
 from tests.aws.site import serving
 from tests.aws.template_file import load_template, of_kind
-from tests.boards.publishing import Town, boards, working
+from tests.boards.publishing import MemoryBoardReader, boards, working
 from tests.references.claim import differs, works
 from tests.references.uring_cycles import Cycles, index_name, site_map, two_cycles
 from webmill.aws import handlers, settings
@@ -80,11 +80,11 @@ def test_what_is_unchanged_is_not_written_again(cycles: Cycles) -> None:
 @works("Crawl jobs are distributed across concurrent workers via queues, decoupled from the scheduling logic.")
 @works("Reads all Notice Fragments from the staging area.")
 def test_planning_working_and_publishing_are_apart(tmp_path: Path) -> None:
-    storage, queue, town = LocalStorage(tmp_path), MemoryQueue(), Town(boards(4))
-    plan = start_run(storage, queue, town.boards)
-    assert (queue.stats().ready, sum(town.readings.values())) == (4, 0)
+    storage, queue, reader = LocalStorage(tmp_path), MemoryQueue(), MemoryBoardReader(boards(4))
+    plan = start_run(storage, queue, reader.boards)
+    assert (queue.stats().ready, sum(reader.readings.values())) == (4, 0)
     assert aggregate(storage, queue, plan.run) is None  # nobody has worked yet
-    with working(storage, queue, town), working(storage, queue, town):
+    with working(storage, queue, reader), working(storage, queue, reader):
         while (outcome := aggregate(storage, queue, plan.run)) is None:
             time.sleep(0.01)
     assert outcome.counts
@@ -132,8 +132,8 @@ def test_runs_begin_every_ten_minutes(template: dict[str, Any]) -> None:
 def test_the_orchestrator_makes_a_job_of_each_board(amazon: Amazon) -> None:
     with serving() as site:
         amazon.put("config/siteMap.json", site_map(site))
-        told = handlers.orchestrate({}, Minutes())
-        assert (told["jobs"], sum(site.asked.values())) == (4, 0)
+        reported = handlers.orchestrate({}, Minutes())
+        assert (reported["jobs"], sum(site.asked.values())) == (4, 0)
         url = amazon.sqs.get_queue_url(QueueName=f"{amazon.name}.fifo")["QueueUrl"]
         messages = amazon.sqs.receive_message(QueueUrl=url, MaxNumberOfMessages=10)["Messages"]
         jobs = [parse_job(message["Body"].encode()) for message in messages]
@@ -141,8 +141,8 @@ def test_the_orchestrator_makes_a_job_of_each_board(amazon: Amazon) -> None:
         assert addresses["Computer Science"] == f"{site.url}/cs-board"
     storage = handlers.open_resources().storage
     first, second = fragments.Fragment(job="cs", kept=("1",)), fragments.Fragment(job="cs", kept=("2",))
-    assert fragments.submit_fragment(storage, told["run"], first)
-    assert not fragments.submit_fragment(storage, told["run"], second)
+    assert fragments.submit_fragment(storage, reported["run"], first)
+    assert not fragments.submit_fragment(storage, reported["run"], second)
 
 
 # --- the workers ------------------------------------------------------------------------------------------------------
@@ -189,9 +189,9 @@ def test_a_blob_is_written_once(cycles: Cycles, template: dict[str, Any]) -> Non
 
 @works("Write a lightweight **Notice Fragment** (metadata + hash reference) to a temporary staging area in S3.")
 def test_a_worker_leaves_a_fragment(tmp_path: Path) -> None:
-    storage, queue, town = LocalStorage(tmp_path), MemoryQueue(), Town(boards(1), notices=2)
-    plan = start_run(storage, queue, town.boards)
-    with working(storage, queue, town):
+    storage, queue, reader = LocalStorage(tmp_path), MemoryQueue(), MemoryBoardReader(boards(1), notices=2)
+    plan = start_run(storage, queue, reader.boards)
+    with working(storage, queue, reader):
         while not fragments.read_progress(storage, plan).is_complete:
             time.sleep(0.01)
     ((_, fragment),) = fragments.read_fragments(storage, plan)
@@ -213,8 +213,8 @@ def test_a_worker_leaves_a_fragment(tmp_path: Path) -> None:
     why="an empty queue proves nothing: a message may be on its way, or with a worker that is paused",
 )
 def test_a_run_ends_with_its_last_job_and_not_with_an_empty_queue(tmp_path: Path, template: dict[str, Any]) -> None:
-    storage, queue, town = LocalStorage(tmp_path), MemoryQueue(), Town(boards(2))
-    plan = start_run(storage, queue, town.boards)
+    storage, queue, reader = LocalStorage(tmp_path), MemoryQueue(), MemoryBoardReader(boards(2))
+    plan = start_run(storage, queue, reader.boards)
     for letter in plan.jobs[:1]:
         assert fragments.submit_fragment(storage, plan.run, fragments.Fragment(job=letter.id))
     with queue.consume() as consumer:
@@ -434,8 +434,8 @@ def test_the_indexer_sends_what_changed(
     monkeypatch.setenv("WEBMILL_AWS_STORAGE", str(cycles.root / "notices"))
     monkeypatch.setenv("WEBMILL_AWS_SCRATCH", str(tmp_path))
     monkeypatch.setenv("WEBMILL_SEARCH_URL", url)
-    told = handlers.index({}, Minutes())
-    assert (told["version"], told["changed"], told["documents"]) == (cycles.second.version, 19, 19)
+    reported = handlers.index({}, Minutes())
+    assert (reported["version"], reported["changed"], reported["documents"]) == (cycles.second.version, 19, 19)
     assert handlers.index({}, Minutes())["changed"] == 0
     with closing(open_search(url, create=False)) as engine:
         (hit,) = engine.search(SearchRequest(query=parse("edited"))).hits

@@ -40,8 +40,8 @@ class AsgiClient:
         **headers: str,
     ) -> AsgiResponse:
         """`if_none_match="*"` is a header; `more` for those that come twice."""
-        said = [("host", host)] if host else []
-        said += [(name.replace("_", "-"), value) for name, value in headers.items()] + (more or [])
+        printed = [("host", host)] if host else []
+        printed += [(name.replace("_", "-"), value) for name, value in headers.items()] + (more or [])
         scope = {
             "type": "http",
             "asgi": {"version": "3.0"},
@@ -52,7 +52,7 @@ class AsgiClient:
             "raw_path": path.encode(),
             "root_path": "",
             "query_string": query.encode(),
-            "headers": [(name.encode(), value.encode("latin-1", "backslashreplace")) for name, value in said],
+            "headers": [(name.encode(), value.encode("latin-1", "backslashreplace")) for name, value in printed],
             "client": (client, 1),
             "server": ("127.0.0.1", 8080),
             "state": {},

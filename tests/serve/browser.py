@@ -111,9 +111,9 @@ def _address(listener: socket.socket) -> str:
 
 
 @pytest.fixture(scope="module")
-def origins(town: Path) -> Iterator[Origins]:
+def origins(sample_root: Path) -> Iterator[Origins]:
     """The town, served."""
-    with serving(town) as origins:
+    with serving(sample_root) as origins:
         yield origins
 
 
@@ -197,7 +197,7 @@ def new_tab(chromium: Browser, trap: Trap) -> Iterator[NewTab]:
             return _tab_of(context)
 
         yield opened
-    callers = [said for said in trap.callers() if said]
+    callers = [printed for printed in trap.callers() if printed]
     assert not callers, f"somebody asked another host: {callers}"
 
 

@@ -22,8 +22,8 @@ def site_of(root: Path, settings: Settings | None = None) -> Site:
 
 
 @pytest.fixture(scope="session")
-def site(town: Path) -> Site:
-    return site_of(town)
+def site(sample_root: Path) -> Site:
+    return site_of(sample_root)
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from html.parser import HTMLParser
 from pathlib import Path
 
-from tests.serve.town import run
+from tests.serve.sample_collection import run
 from webmill.infra.storage.local import LocalStorage
 from webmill.publish.publication import Publication, PublishOptions
 from webmill.publish.types import PublishedItem, Scalar, Version

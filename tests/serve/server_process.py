@@ -43,14 +43,14 @@ class RunningServer:
     def connect(self, port: int | None = None) -> socket.socket:
         return socket.create_connection(("127.0.0.1", port or self.port), timeout=DEADLINE)
 
-    def say(self, data: bytes) -> bytes:
+    def print_line(self, data: bytes) -> bytes:
         """Everything that comes back until the server hangs up."""
         with self.connect() as connection:
             connection.sendall(data)
             return read_all(connection)
 
     def get(self, path: str, *, headers: str = "") -> bytes:
-        return self.say(f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n{headers}Connection: close\r\n\r\n".encode())
+        return self.print_line(f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n{headers}Connection: close\r\n\r\n".encode())
 
     def workers(self) -> list[int]:
         """Processes that answer."""

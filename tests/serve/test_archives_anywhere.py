@@ -15,8 +15,8 @@ import pytest
 from cdx_toolkit import myrequests
 
 from tests.pipeline.cc_pages import rows
+from tests.serve.sample_collection import run
 from tests.serve.server_process import RunningServer, serving
-from tests.serve.town import run
 from tests.serve.warc_fixtures import response
 from tests.unit.cli.command import webmill
 from tests.unit.index.test_pywb_reads_our_zipnum import get, wayback

@@ -13,7 +13,7 @@ from starlette.testclient import TestClient
 
 from tests.serve.cdx_samples import NAME, make_captures, put_index
 from tests.serve.conftest import ADDRESS, site_of
-from tests.serve.town import NAME as TOWN
+from tests.serve.sample_collection import NAME as SAMPLE
 from tests.unit.index.zipnum_samples import build
 from webmill.formats.cdx.cdxj import CdxjLine, format_line
 from webmill.index.lookup.block_cache import BlockCache
@@ -50,7 +50,7 @@ def objects(text: str) -> list[dict[str, str]]:
 
 def test_each_address_has_the_output_its_clients_expect(client: TestClient) -> None:
     asked = {"url": "town.example/gone", "fl": "status,mime"}
-    pywb, common_crawl = client.get(f"/{TOWN}/cdx", params=asked), client.get(f"/{TOWN}-index", params=asked)
+    pywb, common_crawl = client.get(f"/{SAMPLE}/cdx", params=asked), client.get(f"/{SAMPLE}-index", params=asked)
     assert pywb.text == 'example,town)/gone 20230401120002 {"status":"404","mime":"text/html"}\n'
     assert pywb.headers["content-type"] == "text/x-cdxj; charset=utf-8"
     assert (common_crawl.text, common_crawl.headers["content-type"]) == ("404 text/html\n", "text/plain; charset=utf-8")
@@ -61,8 +61,8 @@ def test_each_address_has_the_output_its_clients_expect(client: TestClient) -> N
 
 def test_answers_are_packed_for_those_who_take_that(both: TestClient) -> None:
     asked = {"url": "*.com", "output": "json"}
-    for said in ("identity, gzip;q=0", "gzip; q=0.000", "*;q=0"):
-        plain = both.get("/cdx", params=asked, headers={"Accept-Encoding": said})
+    for printed in ("identity, gzip;q=0", "gzip; q=0.000", "*;q=0"):
+        plain = both.get("/cdx", params=asked, headers={"Accept-Encoding": printed})
         assert "content-encoding" not in plain.headers
     assert len(objects(plain.text)) > 1000
     with both.stream("GET", "/cdx", params=asked, headers={"Accept-Encoding": "br, gzip"}) as packed:
@@ -149,7 +149,7 @@ def test_nothing_found_is_told_to_those_who_want_json_and_as_common_crawl_does(c
     asked = {"url": "nowhere.example"}
     empty = client.get("/cdx", params=asked)
     assert (empty.status_code, empty.text) == (200, "")
-    for path, output in (("/cdx", "json"), (f"/{TOWN}-index", "text"), (f"/{TOWN}-index", "json")):
+    for path, output in (("/cdx", "json"), (f"/{SAMPLE}-index", "text"), (f"/{SAMPLE}-index", "json")):
         answer = client.get(path, params=asked | {"output": output})
         assert (answer.status_code, answer.json()) == (404, {"message": "No Captures found for: nowhere.example"})
 
@@ -199,10 +199,10 @@ def test_pages_of_all_crawls_hold_every_capture_once(both: TestClient) -> None:
 def test_crawls_are_listed_as_common_crawls_are(both: TestClient, client: TestClient) -> None:
     assert client.get("/collinfo.json").json() == [
         {
-            "id": TOWN,
-            "name": TOWN,
-            "timegate": f"{ADDRESS}/{TOWN}/timegate/",
-            "cdx-api": f"{ADDRESS}/{TOWN}-index",
+            "id": SAMPLE,
+            "name": SAMPLE,
+            "timegate": f"{ADDRESS}/{SAMPLE}/timegate/",
+            "cdx-api": f"{ADDRESS}/{SAMPLE}-index",
             "from": "2022-03-10T08:00:00",
             "to": "2024-12-15T02:00:00",
         }

@@ -92,6 +92,6 @@ def test_each_is_told_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> 
     with TestClient(application(site_of(tmp_path)), base_url=ADDRESS) as client, caplog.at_level(logging.ERROR):
         for _ in range(3):
             assert client.get("/cdx", params={"url": URL, "output": "json"}).status_code == 200
-    told = [str(getattr(record, "line", "")) for record in caplog.records]
-    assert len(told) == 2
-    assert any("broken" in line for line in told)
+    reported = [str(getattr(record, "line", "")) for record in caplog.records]
+    assert len(reported) == 2
+    assert any("broken" in line for line in reported)

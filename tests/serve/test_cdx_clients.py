@@ -11,9 +11,9 @@ import pytest
 from cdx_toolkit import myrequests
 
 from tests.serve.cdx_samples import make_captures, put_index
+from tests.serve.sample_collection import NAME as SAMPLE
+from tests.serve.sample_collection import run, visits
 from tests.serve.server_process import RunningServer, serving
-from tests.serve.town import NAME as TOWN
-from tests.serve.town import run, visits
 from webmill.infra.queue.sqlite import SqliteQueue
 
 BIG = "BIG-2024"
@@ -21,7 +21,7 @@ LINES = make_captures(3000, seed=8)
 
 
 @pytest.fixture(scope="module", autouse=True)
-def hasty() -> Iterator[None]:
+def too_early() -> Iterator[None]:
     """It waits three seconds between requests to a host that it does not know."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(myrequests.retry_info, "127.0.0.1", {"next_fetch": 0, "minimum_interval": 0})
@@ -29,8 +29,8 @@ def hasty() -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def small(town: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
-    with serving(town, tmp_path_factory.mktemp("small") / "errors", "--no-feed", "--rate", "0") as server:
+def small(sample_root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    with serving(sample_root, tmp_path_factory.mktemp("small") / "errors", "--no-feed", "--rate", "0") as server:
         yield server
 
 
@@ -90,7 +90,7 @@ def test_limits_periods_and_orders_reach_us(big: RunningServer) -> None:
 
 
 def test_it_fetches_what_was_captured(small: RunningServer) -> None:
-    fetcher = cdx_toolkit.CDXFetcher(source=f"{small.address}/{TOWN}-index", warc_download_prefix=small.address)
+    fetcher = cdx_toolkit.CDXFetcher(source=f"{small.address}/{SAMPLE}-index", warc_download_prefix=small.address)
     bodies = {visit.when: visit.body for visit in visits() if visit.url == "https://town.example/" and not visit.same}
     found = [capture for capture in fetcher.iter("https://town.example/") if capture["mime"] != "warc/revisit"]
     assert {capture["timestamp"]: capture.content for capture in found} == bodies

@@ -13,7 +13,7 @@ from starlette.testclient import TestClient
 from tests.serve.cdx_samples import NAME, make_captures, make_query, put_index
 from tests.serve.conftest import ADDRESS, site_of
 from tests.serve.pywb import as_pywb_asks, ask, meant, warcserver
-from tests.serve.town import NAME as TOWN
+from tests.serve.sample_collection import NAME as SAMPLE
 from tests.unit.index.zipnum_samples import EVERYTHING
 from webmill.collection import Collection
 from webmill.index.lookup.indexes import open_index
@@ -25,8 +25,8 @@ CAPTURES = make_captures(1500)
 
 
 @pytest.fixture(scope="module")
-def pywb(judges: Path, tmp_path_factory: pytest.TempPathFactory, town: Path, big: Path) -> Iterator[int]:
-    indexes = {NAME: Collection(big, NAME).zipnum, TOWN: Collection(town, TOWN).zipnum}
+def pywb(judges: Path, tmp_path_factory: pytest.TempPathFactory, sample_root: Path, big: Path) -> Iterator[int]:
+    indexes = {NAME: Collection(big, NAME).zipnum, SAMPLE: Collection(sample_root, SAMPLE).zipnum}
     with warcserver(judges, tmp_path_factory.mktemp("pywb"), indexes) as port:
         yield port
 
@@ -71,8 +71,8 @@ def test_150_random_questions_have_pywbs_answers(big: Path, pywb: int) -> None:
     assert seen["long"] > 8
 
 
-def test_the_town_is_what_pywb_says_it_is(town: Path, pywb: int) -> None:
-    assert compare(town, TOWN, pywb, seed=2, count=40)["something"] > 8
+def test_the_town_is_what_pywb_says_it_is(sample_root: Path, pywb: int) -> None:
+    assert compare(sample_root, SAMPLE, pywb, seed=2, count=40)["something"] > 8
 
 
 @pytest.mark.soak

@@ -53,21 +53,23 @@ def address(root: Path, path: Path) -> str:
     return "/" + path.relative_to(root).as_posix()
 
 
-def test_every_file_of_the_public_part_is_served(ask: AsgiClient, town: Path) -> None:
-    found = [path for folder in ("crawl-data", "cc-index") for path in (town / folder).rglob("*") if path.is_file()]
-    shown = [path for path in found if not any(part.startswith(".") for part in path.relative_to(town).parts)]
+def test_every_file_of_the_public_part_is_served(ask: AsgiClient, sample_root: Path) -> None:
+    found = [
+        path for folder in ("crawl-data", "cc-index") for path in (sample_root / folder).rglob("*") if path.is_file()
+    ]
+    shown = [path for path in found if not any(part.startswith(".") for part in path.relative_to(sample_root).parts)]
     assert any(path.name == "cluster.idx" for path in shown)
     for path in shown:
-        answer = ask(address(town, path))
+        answer = ask(address(sample_root, path))
         assert (answer.status, answer.body) == (200, path.read_bytes())
         assert answer["content-encoding"] == ""
         assert answer["x-content-type-options"] == "nosniff"
         assert answer["content-type"].startswith("application/")
 
 
-def test_ranges_and_validators_are_those_of_one_value(ask: AsgiClient, town: Path) -> None:
-    path = a_warc(town)
-    data, name = path.read_bytes(), address(town, path)
+def test_ranges_and_validators_are_those_of_one_value(ask: AsgiClient, sample_root: Path) -> None:
+    path = a_warc(sample_root)
+    data, name = path.read_bytes(), address(sample_root, path)
     whole = ask(name)
     part = ask(name, range="bytes=10-19", if_range=whole["etag"])
     assert (part.status, part.body, part["content-range"]) == (206, data[10:20], f"bytes 10-19/{len(data)}")
@@ -88,8 +90,8 @@ def test_ranges_and_validators_are_those_of_one_value(ask: AsgiClient, town: Pat
 
 @pytest.mark.parametrize("value", ["\x00", "junk", '"', "W/", "*, *", "99999999999999999999", "Mon, 32 Foo 99999"])
 @pytest.mark.parametrize("name", ["if_match", "if_none_match", "if_range", "if_modified_since", "if_unmodified_since"])
-def test_nonsense_in_a_condition_is_answered(ask: AsgiClient, town: Path, name: str, value: str) -> None:
-    answer = ask(address(town, a_warc(town)), range="bytes=0-0", **{name: value})
+def test_nonsense_in_a_condition_is_answered(ask: AsgiClient, sample_root: Path, name: str, value: str) -> None:
+    answer = ask(address(sample_root, a_warc(sample_root)), range="bytes=0-0", **{name: value})
     assert answer.status in (200, 206, 304, 412)
 
 
@@ -107,8 +109,8 @@ def test_the_private_part_is_not_there(ask: AsgiClient, path: str) -> None:
     assert ask(path).status == 404
 
 
-def test_other_links_folders_and_hidden_files_are_not_there(town: Path, tmp_path: Path) -> None:
-    root = Path(shutil.copytree(town, tmp_path / "town", symlinks=True))
+def test_other_links_folders_and_hidden_files_are_not_there(sample_root: Path, tmp_path: Path) -> None:
+    root = Path(shutil.copytree(sample_root, tmp_path / "town", symlinks=True))
     secret = tmp_path / "secret.gz"
     secret.write_text("secret")
     folder = a_warc(root).parent
@@ -126,9 +128,9 @@ def test_other_links_folders_and_hidden_files_are_not_there(town: Path, tmp_path
         assert ask("/crawl-data/out/secret.gz").status == 404
 
 
-def test_a_file_that_is_replaced_while_it_is_read_is_whole_or_refused(town: Path, tmp_path: Path) -> None:
+def test_a_file_that_is_replaced_while_it_is_read_is_whole_or_refused(sample_root: Path, tmp_path: Path) -> None:
     """The same in memory as the backend's contract: here, what HTTP makes of it."""
-    root = Path(shutil.copytree(town, tmp_path / "town", symlinks=True))
+    root = Path(shutil.copytree(sample_root, tmp_path / "town", symlinks=True))
     path = a_warc(root)
     site = site_of(root)
     with asgi_client(application(site)) as ask:
@@ -141,10 +143,10 @@ def test_a_file_that_is_replaced_while_it_is_read_is_whole_or_refused(town: Path
         assert ask(address(root, path), if_match=first["etag"]).status == 412
 
 
-def test_memory_does_not_grow_with_the_file(town: Path, tmp_path: Path) -> None:
+def test_memory_does_not_grow_with_the_file(sample_root: Path, tmp_path: Path) -> None:
     import tracemalloc
 
-    root = Path(shutil.copytree(town, tmp_path / "town", symlinks=True))
+    root = Path(shutil.copytree(sample_root, tmp_path / "town", symlinks=True))
     large = a_warc(root).with_name("large.warc.gz")
     with large.open("wb") as file:
         file.truncate(64 << 20)
@@ -171,8 +173,8 @@ def test_memory_does_not_grow_with_the_file(town: Path, tmp_path: Path) -> None:
     assert peak < 16 << 20
 
 
-def test_nothing_is_read_for_a_client_that_has_gone(town: Path, tmp_path: Path) -> None:
-    root = Path(shutil.copytree(town, tmp_path / "town", symlinks=True))
+def test_nothing_is_read_for_a_client_that_has_gone(sample_root: Path, tmp_path: Path) -> None:
+    root = Path(shutil.copytree(sample_root, tmp_path / "town", symlinks=True))
     large = a_warc(root).with_name("large.warc.gz")
     with large.open("wb") as file:
         file.truncate(256 << 20)

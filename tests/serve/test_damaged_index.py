@@ -50,9 +50,9 @@ DAMAGE: dict[str, Callable[[bytes], bytes]] = {
 
 
 @pytest.fixture
-def summary(town: Path, tmp_path: Path) -> Path:
+def summary(sample_root: Path, tmp_path: Path) -> Path:
     """Of one crawl of two."""
-    root = Path(shutil.copytree(town, tmp_path / "both", symlinks=True))
+    root = Path(shutil.copytree(sample_root, tmp_path / "both", symlinks=True))
     return put_index(root, LINES) / "cluster.idx"
 
 

@@ -14,7 +14,7 @@ import brotli
 import pytest
 import zstandard
 
-from tests.serve import town as town_of_this
+from tests.serve import sample_collection
 from tests.serve.asgi_client import AsgiClient, asgi_client
 from tests.serve.conftest import site_of
 from webmill.infra.storage.memory import MemoryStorage
@@ -48,42 +48,42 @@ def an_index(root: Path) -> bytes:
     return (root / snapshot(root, "index/all.json")[1:]).read_bytes()
 
 
-def test_every_kind_of_file_has_the_cache_policy_of_its_kind(ask: AsgiClient, town: Path) -> None:
+def test_every_kind_of_file_has_the_cache_policy_of_its_kind(ask: AsgiClient, sample_root: Path) -> None:
     assert ask("/latest.json")["cache-control"].startswith("public, max-age=10,")
-    assert ask(snapshot(town, "index/all.json"))["cache-control"] == "public, max-age=31536000, immutable"
-    assert ask(snapshot(town, "_manifest.json"))["cache-control"] == "public, max-age=31536000, immutable"
-    assert ask(snapshot(town, "aux/diff.json"))["cache-control"] == "public, max-age=60"
-    assert ask(f"/blobs/sha256/{a_blob(town).name}")["cache-control"] == "public, max-age=31536000, immutable"
+    assert ask(snapshot(sample_root, "index/all.json"))["cache-control"] == "public, max-age=31536000, immutable"
+    assert ask(snapshot(sample_root, "_manifest.json"))["cache-control"] == "public, max-age=31536000, immutable"
+    assert ask(snapshot(sample_root, "aux/diff.json"))["cache-control"] == "public, max-age=60"
+    assert ask(f"/blobs/sha256/{a_blob(sample_root).name}")["cache-control"] == "public, max-age=31536000, immutable"
 
 
-def test_every_file_of_a_version_is_served_as_it_was_published(ask: AsgiClient, town: Path) -> None:
-    folder = town / "snapshots" / pointer(town)["version"]
+def test_every_file_of_a_version_is_served_as_it_was_published(ask: AsgiClient, sample_root: Path) -> None:
+    folder = sample_root / "snapshots" / pointer(sample_root)["version"]
     for path in (path for path in folder.rglob("*.json")):
-        answer = ask("/" + path.relative_to(town).as_posix())
+        answer = ask("/" + path.relative_to(sample_root).as_posix())
         assert (answer.status, answer.body) == (200, path.read_bytes())
         assert answer["content-type"] == "application/json"
         assert answer["x-content-type-options"] == "nosniff"
         assert "sandbox" in answer["content-security-policy"]
 
 
-def test_the_etag_of_a_blob_is_its_hash_and_another_in_each_coding(ask: AsgiClient, town: Path) -> None:
-    name = snapshot(town, "index/all.json")
+def test_the_etag_of_a_blob_is_its_hash_and_another_in_each_coding(ask: AsgiClient, sample_root: Path) -> None:
+    name = snapshot(sample_root, "index/all.json")
     etags = {ask(name, accept_encoding=coding)["etag"] for coding in ("identity", "br", "zstd", "gzip")}
-    digest = hashlib.sha256(an_index(town)).hexdigest()
+    digest = hashlib.sha256(an_index(sample_root)).hexdigest()
     assert etags == {f'"{digest}"', f'"{digest}-br"', f'"{digest}-zstd"', f'"{digest}-gzip"'}
-    assert ask(f"/blobs/sha256/{a_blob(town).name}")["etag"] == f'"{a_blob(town).stem}"'
+    assert ask(f"/blobs/sha256/{a_blob(sample_root).name}")["etag"] == f'"{a_blob(sample_root).stem}"'
 
 
 @pytest.mark.parametrize("coding", ["br", "zstd", "gzip"])
 def test_a_coding_that_the_client_takes_is_used_and_decodes_to_the_same(
-    ask: AsgiClient, town: Path, coding: str
+    ask: AsgiClient, sample_root: Path, coding: str
 ) -> None:
     for _ in range(2):  # made, and kept
-        answer = ask(snapshot(town, "index/all.json"), accept_encoding=coding)
+        answer = ask(snapshot(sample_root, "index/all.json"), accept_encoding=coding)
         assert answer["content-encoding"] == coding
         assert answer["vary"] == "Accept-Encoding"
-        assert len(answer.body) == int(answer["content-length"]) < len(an_index(town))
-        assert DECODERS[coding](answer.body) == an_index(town)
+        assert len(answer.body) == int(answer["content-length"]) < len(an_index(sample_root))
+        assert DECODERS[coding](answer.body) == an_index(sample_root)
 
 
 @pytest.mark.parametrize(
@@ -100,12 +100,12 @@ def test_a_coding_that_the_client_takes_is_used_and_decodes_to_the_same(
         (";;;,,,=", ""),
     ],
 )
-def test_what_the_client_likes_most_is_chosen(ask: AsgiClient, town: Path, accepted: str, coding: str) -> None:
-    assert ask(snapshot(town, "index/all.json"), accept_encoding=accepted)["content-encoding"] == coding
+def test_what_the_client_likes_most_is_chosen(ask: AsgiClient, sample_root: Path, accepted: str, coding: str) -> None:
+    assert ask(snapshot(sample_root, "index/all.json"), accept_encoding=accepted)["content-encoding"] == coding
 
 
-def test_what_is_small_is_not_coded(ask: AsgiClient, town: Path) -> None:
-    answer = ask(snapshot(town, "aux/errors.json"), accept_encoding="br")
+def test_what_is_small_is_not_coded(ask: AsgiClient, sample_root: Path) -> None:
+    answer = ask(snapshot(sample_root, "aux/errors.json"), accept_encoding="br")
     assert answer["content-encoding"] == ""
     assert answer["vary"] == "Accept-Encoding"
 
@@ -124,18 +124,18 @@ def test_what_is_small_is_not_coded(ask: AsgiClient, town: Path) -> None:
         ("", 200),
     ],
 )
-def test_who_has_it_already_is_told_so(ask: AsgiClient, town: Path, condition: str, status: int) -> None:
-    name = snapshot(town, "index/all.json")
+def test_who_has_it_already_is_told_so(ask: AsgiClient, sample_root: Path, condition: str, status: int) -> None:
+    name = snapshot(sample_root, "index/all.json")
     etag = ask(name)["etag"]
     answer = ask(name, if_none_match=condition.format(etag=etag, bare=etag.strip('"')))
     assert answer.status == status
     assert answer["etag"] == etag
-    assert answer.body == (b"" if status == 304 else an_index(town))
-    assert answer["content-length"] == ("" if status == 304 else str(len(an_index(town))))
+    assert answer.body == (b"" if status == 304 else an_index(sample_root))
+    assert answer["content-length"] == ("" if status == 304 else str(len(an_index(sample_root))))
 
 
-def test_who_means_another_value_is_refused(ask: AsgiClient, town: Path) -> None:
-    name = snapshot(town, "index/all.json")
+def test_who_means_another_value_is_refused(ask: AsgiClient, sample_root: Path) -> None:
+    name = snapshot(sample_root, "index/all.json")
     assert ask(name, if_match='"other"').status == 412
     assert ask(name, if_match=ask(name)["etag"]).status == 200
     assert ask(name, if_match="*").status == 200
@@ -153,10 +153,10 @@ def test_who_means_another_value_is_refused(ask: AsgiClient, town: Path) -> None
     ],
 )
 def test_a_range_is_given_as_it_lies_in_the_plain_bytes(
-    ask: AsgiClient, town: Path, wanted: str, start: int, end: int | None
+    ask: AsgiClient, sample_root: Path, wanted: str, start: int, end: int | None
 ) -> None:
-    data = an_index(town)
-    answer = ask(snapshot(town, "index/all.json"), range=wanted, accept_encoding="br")
+    data = an_index(sample_root)
+    answer = ask(snapshot(sample_root, "index/all.json"), range=wanted, accept_encoding="br")
     assert answer.status == 206
     assert answer.body == data[start:end]
     first = start % len(data) if start < 0 else start
@@ -165,9 +165,9 @@ def test_a_range_is_given_as_it_lies_in_the_plain_bytes(
 
 
 @pytest.mark.parametrize("wanted", ["bytes=999999-", "bytes=-0", "bytes=9999999999999999999-"])
-def test_a_range_behind_the_end_is_refused_with_the_size(ask: AsgiClient, town: Path, wanted: str) -> None:
-    answer = ask(snapshot(town, "index/all.json"), range=wanted)
-    assert (answer.status, answer["content-range"]) == (416, f"bytes */{len(an_index(town))}")
+def test_a_range_behind_the_end_is_refused_with_the_size(ask: AsgiClient, sample_root: Path, wanted: str) -> None:
+    answer = ask(snapshot(sample_root, "index/all.json"), range=wanted)
+    assert (answer.status, answer["content-range"]) == (416, f"bytes */{len(an_index(sample_root))}")
 
 
 @pytest.mark.parametrize(
@@ -177,20 +177,20 @@ def test_a_range_behind_the_end_is_refused_with_the_size(ask: AsgiClient, town: 
         *("bytes=99999999999999999999999-", "bytes=--1", "bytes 0-1", "bytes=0-1;"),
     ],
 )
-def test_what_is_no_single_range_is_as_if_it_were_not_said(ask: AsgiClient, town: Path, wanted: str) -> None:
-    answer = ask(snapshot(town, "index/all.json"), range=wanted)
-    assert (answer.status, answer.body) == (200, an_index(town))
+def test_what_is_no_single_range_is_as_if_it_were_not_said(ask: AsgiClient, sample_root: Path, wanted: str) -> None:
+    answer = ask(snapshot(sample_root, "index/all.json"), range=wanted)
+    assert (answer.status, answer.body) == (200, an_index(sample_root))
 
 
-def test_a_range_of_an_older_value_gives_the_whole_new_one(ask: AsgiClient, town: Path) -> None:
-    name = snapshot(town, "index/all.json")
+def test_a_range_of_an_older_value_gives_the_whole_new_one(ask: AsgiClient, sample_root: Path) -> None:
+    name = snapshot(sample_root, "index/all.json")
     assert ask(name, range="bytes=0-1", if_range='"older"').status == 200
     assert ask(name, range="bytes=0-1", if_range=ask(name)["etag"]).status == 206
     assert ask(name, range="bytes=0-1", if_range="Mon, 99 Nonsense").status == 200
 
 
-def test_head_tells_the_same_without_a_body(ask: AsgiClient, town: Path) -> None:
-    name = snapshot(town, "index/all.json")
+def test_head_tells_the_same_without_a_body(ask: AsgiClient, sample_root: Path) -> None:
+    name = snapshot(sample_root, "index/all.json")
     whole, head = ask(name), ask(name, method="HEAD")
     assert head.pairs == whole.pairs  # the server leaves the body out
     ranged = ask(name, method="HEAD", range="bytes=0-9")  # RFC 9110, 14.2: a range is one of a GET
@@ -228,15 +228,15 @@ def test_head_tells_the_same_without_a_body(ask: AsgiClient, town: Path) -> None
         "/latest.json%00",
     ],
 )
-def test_a_name_that_nobody_published_is_not_there(ask: AsgiClient, town: Path, path: str) -> None:
-    blob = a_blob(town).stem
-    asked = path.format(version=pointer(town)["version"], hash=blob, upper=blob.upper())
+def test_a_name_that_nobody_published_is_not_there(ask: AsgiClient, sample_root: Path, path: str) -> None:
+    blob = a_blob(sample_root).stem
+    asked = path.format(version=pointer(sample_root)["version"], hash=blob, upper=blob.upper())
     assert ask(asked).status == 404
 
 
 @pytest.fixture
-def copy(town: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(town, tmp_path / "town", symlinks=True))
+def copy(sample_root: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(sample_root, tmp_path / "town", symlinks=True))
 
 
 def test_what_does_not_hash_to_its_name_is_not_sent(copy: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -265,9 +265,9 @@ def test_a_new_version_is_seen_while_we_serve(copy: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr("webmill.serve.files.published_files.POINTER_FRESH", 0.0)
     with asgi_client(application(site_of(copy))) as ask:
         before = ask("/latest.json")
-        rows = {**town_of_this.ROWS, "https://town.example/new": ("New", "A page more.", "eng")}
-        town_of_this.documents(copy, rows, when="20250101000000")
-        town_of_this.run("publish", "documents", copy, "--facet", "language", "--facet", "domain")
+        rows = {**sample_collection.ROWS, "https://town.example/new": ("New", "A page more.", "eng")}
+        sample_collection.documents(copy, rows, when="20250101000000")
+        sample_collection.run("publish", "documents", copy, "--facet", "language", "--facet", "domain")
         after = ask("/latest.json", if_none_match=before["etag"])
         assert after.status == 200
         assert json.loads(after.body)["sequence"] == json.loads(before.body)["sequence"] + 1
@@ -302,13 +302,13 @@ def test_memory_is_bounded_and_what_is_too_large_for_it_is_streamed_and_checked(
         assert 0 < float(line.split()[1]) <= 32 << 10
 
 
-def test_versions_may_be_in_another_storage(site: Site, town: Path) -> None:
+def test_versions_may_be_in_another_storage(site: Site, sample_root: Path) -> None:
     storage = MemoryStorage()
     for stat in site.versions.list("snapshots/"):
         storage.write(stat.key, site.versions.read(stat.key))
-    for key in ("latest.json", f"blobs/sha256/{a_blob(town).name}"):
+    for key in ("latest.json", f"blobs/sha256/{a_blob(sample_root).name}"):
         storage.write(key, site.versions.read(key))
     with asgi_client(application(replace(site, versions=storage))) as ask:
         assert ask("/latest.json").status == 200
-        assert ask(snapshot(town, "index/all.json")).body == an_index(town)
-        assert ask(f"/blobs/sha256/{a_blob(town).name}", range="bytes=0-3").status == 206
+        assert ask(snapshot(sample_root, "index/all.json")).body == an_index(sample_root)
+        assert ask(f"/blobs/sha256/{a_blob(sample_root).name}", range="bytes=0-3").status == 206

@@ -30,8 +30,8 @@ def queries() -> list[str]:
 def test_the_dashboard_asks_for_what_is_served_and_shows_all_of_it() -> None:
     bare = [re.sub(r'"[^"]*"|\[[^\]]*\]', "", query) for query in queries()]
     asked = {name for query in bare for name in re.findall(r"[a-z_]+", query)} - FUNCTIONS - LABELS
-    told = SharedCounters().render().decode().splitlines()
-    served = {re.split("[{ ]", line)[0] for line in told if not line.startswith("#")}
+    reported = SharedCounters().render().decode().splitlines()
+    served = {re.split("[{ ]", line)[0] for line in reported if not line.startswith("#")}
     of_processes = {"process_resident_memory_bytes", "process_cpu_seconds_total", "process_open_fds"}
     assert asked <= served | of_processes
     assert {name for name in served if name.startswith("webmill_serve_")} <= asked
@@ -57,17 +57,17 @@ def test_prometheus_asks_where_the_server_is() -> None:
 
 
 @pytest.fixture
-def behind(town: Path, tmp_path: Path) -> Iterator[tuple[RunningServer, int]]:
+def behind(sample_root: Path, tmp_path: Path) -> Iterator[tuple[RunningServer, int]]:
     """A server, and the port of nginx in front of it, configured as we advise."""
     flags = ("--allow-host", "archive.example.org", "--allow-host", "replay.example.org", "--proxy", "127.0.0.1")
-    with serving(town, tmp_path / "errors", *flags, "--no-feed") as running:
+    with serving(sample_root, tmp_path / "errors", *flags, "--no-feed") as running:
         port, program = free_port(), program_of_nginx()
         conf = (DEPLOY / "nginx" / "webmill.conf").read_text()
         for old, new in (
             ("listen 80;", f"listen 127.0.0.1:{port};"),
             ("127.0.0.1:8080", f"127.0.0.1:{running.port}"),
             ("127.0.0.1:8081", f"127.0.0.1:{running.replay_port}"),
-            ("/srv/webmill/news", str(town)),
+            ("/srv/webmill/news", str(sample_root)),
             ('# "https://example.org"', '"https://example.org"'),
         ):
             assert old in conf
@@ -87,22 +87,22 @@ def behind(town: Path, tmp_path: Path) -> Iterator[tuple[RunningServer, int]]:
 
 @pytest.mark.server("nginx")
 @pytest.mark.xdist_group("serve")
-def test_nginx_sends_files_itself_and_asks_for_the_rest(behind: tuple[RunningServer, int], town: Path) -> None:
+def test_nginx_sends_files_itself_and_asks_for_the_rest(behind: tuple[RunningServer, int], sample_root: Path) -> None:
     running, port = behind
 
     def ask(
         path: str, *, method: str = "GET", host: str = "archive.example.org", headers: str = ""
     ) -> tuple[str, bytes]:
         with running.connect(port) as connection:
-            said = f"{method} {path} HTTP/1.1\r\nHost: {host}\r\n{headers}Connection: close\r\n\r\n"
-            connection.sendall(said.encode())
+            printed = f"{method} {path} HTTP/1.1\r\nHost: {host}\r\n{headers}Connection: close\r\n\r\n"
+            connection.sendall(printed.encode())
             head, _, body = read_all(connection).partition(b"\r\n\r\n")
             return head.decode().lower(), body
 
-    blob = next(iter(sorted((town / "blobs" / "sha256").iterdir())))
-    warc = next(iter(sorted(town.glob("crawl-data/*/segments/*/warc/*.warc.gz"))))
-    archive = "/" + warc.relative_to(town).as_posix()
-    version = json.loads((town / "latest.json").read_text())["version"]
+    blob = next(iter(sorted((sample_root / "blobs" / "sha256").iterdir())))
+    warc = next(iter(sorted(sample_root.glob("crawl-data/*/segments/*/warc/*.warc.gz"))))
+    archive = "/" + warc.relative_to(sample_root).as_posix()
+    version = json.loads((sample_root / "latest.json").read_text())["version"]
     head, body = ask(f"/blobs/sha256/{blob.name}", headers="Origin: https://example.org\r\n")
     assert body == blob.read_bytes()
     for line in (

@@ -136,8 +136,8 @@ def test_a_network_of_ipv6_is_one_client(site: Site) -> None:
 def test_a_proxy_is_believed_only_when_it_is_ours(site: Site) -> None:
     limits = ClientLimits(rate=0.01, burst=1)
     with ask_with(site, limits=limits, proxies=frozenset({"10.0.0.0/8"})) as ask:
-        said = {"client": "10.0.0.1", "x_forwarded_for": "192.0.2.1"}
-        assert ask("/healthz", **said).status == 200
+        printed = {"client": "10.0.0.1", "x_forwarded_for": "192.0.2.1"}
+        assert ask("/healthz", **printed).status == 200
         assert ask("/healthz", client="10.0.0.1", x_forwarded_for="192.0.2.2").status == 200
         assert ask("/healthz", client="10.0.0.1", x_forwarded_for="192.0.2.9, 192.0.2.2, 10.0.0.2").status == 429
         assert ask("/healthz", client="203.0.113.1", x_forwarded_for="192.0.2.7").status == 200
@@ -215,15 +215,15 @@ def test_what_is_read_can_only_be_read(ask: AsgiClient, method: str, path: str) 
 def test_a_site_that_is_allowed_may_read_and_no_other(site: Site) -> None:
     with ask_with(site, origins=frozenset({"https://a.example"})) as ask:
         for path in ("/latest.json", "/healthz", "/missing"):
-            told = ask(path, origin="https://a.example")
-            assert told["access-control-allow-origin"] == "https://a.example"
-            assert "Origin" in told["vary"]
-            assert "ETag" in told["access-control-expose-headers"]
+            reported = ask(path, origin="https://a.example")
+            assert reported["access-control-allow-origin"] == "https://a.example"
+            assert "Origin" in reported["vary"]
+            assert "ETag" in reported["access-control-expose-headers"]
             other = ask(path, origin="https://b.example")
             assert other["access-control-allow-origin"] == ""
             assert "Origin" in other["vary"]
             assert "Origin" in ask(path)["vary"]
-            assert told["access-control-allow-credentials"] == ""
+            assert reported["access-control-allow-credentials"] == ""
         asked = {"method": "OPTIONS", "access_control_request_method": "GET"}
         assert ask("/latest.json", origin="https://a.example", **asked).status == 204
         assert ask("/latest.json", origin="https://a.example", **asked)["access-control-allow-methods"] == "GET, HEAD"
@@ -365,20 +365,20 @@ def test_the_log_is_one_line_of_json_a_request_whatever_is_asked(site: Site, tmp
     assert len(lines[2]["path"]) < 2000
 
 
-def test_no_request_makes_a_series_of_its_own(town: Path) -> None:
-    with asgi_client(application(site_of(town))) as ask:
+def test_no_request_makes_a_series_of_its_own(sample_root: Path) -> None:
+    with asgi_client(application(site_of(sample_root))) as ask:
         before = ask("/metrics").body.decode().count("\n")
         for path in ('/a"b', "/a%0ab{c}", "/blobs/x", "/NAME-index", "/" + "y" * 1000, "/한국"):
             ask(path, method="GET")
             ask(path, method="BREW", host="evil\n")
-        told = ask("/metrics").body.decode()
-        assert told.count("\n") == before
+        reported = ask("/metrics").body.decode()
+        assert reported.count("\n") == before
         assert number(ask, 'webmill_serve_requests_total{kind="delivery",status="4xx"}') == 2
         assert number(ask, 'webmill_serve_refused_total{reason="host"}') == 6
 
 
-def test_questions_about_one_crawl_are_counted_as_such(town: Path) -> None:
-    with asgi_client(application(site_of(town))) as ask:
+def test_questions_about_one_crawl_are_counted_as_such(sample_root: Path) -> None:
+    with asgi_client(application(site_of(sample_root))) as ask:
         ask("/TOWN-2024/timemap/link/https://town.example/")
         ask("/TOWN-2024/timegate/https://town.example/")
         ask("/TOWN-2024/cdx", query="url=town.example")
@@ -387,8 +387,8 @@ def test_questions_about_one_crawl_are_counted_as_such(town: Path) -> None:
         assert found == [3, 1]
 
 
-def test_bytes_and_seconds_are_counted(town: Path) -> None:
-    with asgi_client(application(site_of(town))) as ask:
+def test_bytes_and_seconds_are_counted(sample_root: Path) -> None:
+    with asgi_client(application(site_of(sample_root))) as ask:
         size = len(ask("/latest.json").body)
         ask("/latest.json", method="HEAD")
         assert number(ask, 'webmill_serve_bytes_total{kind="delivery"}') == size

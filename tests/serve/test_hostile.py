@@ -92,10 +92,10 @@ JUNK = {
 
 
 @pytest.fixture(scope="module")
-def server(town: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+def server(sample_root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
     """Impatient, and with little room."""
     flags = ("head_seconds=5", "idle_seconds=5", "send_seconds=5", "connections_each=300", "connections=400")
-    with serving(town, tmp_path_factory.mktemp("server") / "errors", *flags, program=PROGRAM) as running:
+    with serving(sample_root, tmp_path_factory.mktemp("server") / "errors", *flags, program=PROGRAM) as running:
         yield running
 
 
@@ -181,14 +181,14 @@ def test_pieces_that_come_one_by_one_are_one_request(server: RunningServer) -> N
 
 def test_requests_in_one_piece_are_answered_in_their_order(server: RunningServer) -> None:
     last = GET.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n").replace(b"/healthz", b"/version")
-    answer = server.say(GET * 5 + last)
+    answer = server.print_line(GET * 5 + last)
     assert answer.count(b"HTTP/1.1 200 OK") == 6
     assert answer.rstrip().endswith(b"}")
     assert answer.index(b'"webmill"') > answer.rindex(b'"ok"')
 
 
 def test_too_many_requests_at_once_end_the_connection(server: RunningServer) -> None:
-    answer = server.say(GET * 5000)
+    answer = server.print_line(GET * 5000)
     assert 1 <= answer.count(b"HTTP/1.1 200 OK") <= 20
     assert (b"HTTP/1.1 503 " in answer) == (b"\r\nRetry-After: 5\r\n" in answer)
     assert refused(server, "pipelined") >= 1
@@ -196,7 +196,7 @@ def test_too_many_requests_at_once_end_the_connection(server: RunningServer) -> 
 
 
 def test_junk_behind_a_request_does_not_spoil_its_answer(server: RunningServer) -> None:
-    answer = server.say(GET + b"\x00junk\r\n\r\n")
+    answer = server.print_line(GET + b"\x00junk\r\n\r\n")
     assert answer.startswith(b"HTTP/1.1 200 OK")
     assert b'{"ok":true}' in answer
     assert answer.count(b"HTTP/1.1 400 ") == 1
@@ -211,7 +211,7 @@ def test_a_client_that_says_no_more_gets_its_answer(server: RunningServer) -> No
 
 def test_an_upgrade_is_answered_in_http_and_closed(server: RunningServer) -> None:
     upgrade = GET.replace(b"\r\n\r\n", b"\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
-    answer = server.say(upgrade + GET)
+    answer = server.print_line(upgrade + GET)
     assert answer.startswith(b"HTTP/1.1 200 OK")
     assert answer.count(b"HTTP/1.1") == 1
 
@@ -219,7 +219,7 @@ def test_an_upgrade_is_answered_in_http_and_closed(server: RunningServer) -> Non
 def test_the_body_of_a_read_is_ignored_and_the_next_request_is_read(server: RunningServer) -> None:
     with_body = b"GET /healthz HTTP/1.1\r\n" + HOST + b"Content-Length: 26\r\n\r\nGET /smuggled HTTP/1.1\r\n\r\n"
     last = GET.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")
-    assert server.say(with_body + last).count(b"HTTP/1.1 200 OK") == 2
+    assert server.print_line(with_body + last).count(b"HTTP/1.1 200 OK") == 2
 
 
 def test_200_slow_clients_do_not_stop_another_and_lose_their_place(server: RunningServer) -> None:
@@ -266,8 +266,10 @@ def test_an_idle_connection_is_closed(server: RunningServer) -> None:
         assert read_all(connection).count(b"HTTP/1.1 200 OK") == 1
 
 
-def test_a_client_that_does_not_read_is_cut_off_and_one_that_reads_slowly_is_not(town: Path, tmp_path: Path) -> None:
-    root = Path(shutil.copytree(town, tmp_path / "town", symlinks=True))
+def test_a_client_that_does_not_read_is_cut_off_and_one_that_reads_slowly_is_not(
+    sample_root: Path, tmp_path: Path
+) -> None:
+    root = Path(shutil.copytree(sample_root, tmp_path / "town", symlinks=True))
     large = root / "crawl-data" / "large.gz"
     with large.open("wb") as file:
         file.truncate(64 << 20)
@@ -289,8 +291,10 @@ def test_a_client_that_does_not_read_is_cut_off_and_one_that_reads_slowly_is_not
         assert refused(server, "slow_reader") == 1
 
 
-def test_one_connection_too_many_takes_the_place_of_the_one_that_waits_longest(town: Path, tmp_path: Path) -> None:
-    with serving(town, tmp_path / "errors", "connections_each=5", "head_seconds=300", program=PROGRAM) as server:
+def test_one_connection_too_many_takes_the_place_of_the_one_that_waits_longest(
+    sample_root: Path, tmp_path: Path
+) -> None:
+    with serving(sample_root, tmp_path / "errors", "connections_each=5", "head_seconds=300", program=PROGRAM) as server:
         idle = [server.connect() for _ in range(5)]
         try:
             assert answer_on(idle[0]).endswith(b'{"ok":true}')  # now it has waited least

@@ -46,8 +46,10 @@ def gather(server: RunningServer, stack: ExitStack) -> None:
             is_well(server)
 
 
-def test_ten_thousand_idle_connections_are_held_and_others_served(town: Path, tmp_path: Path, many_files: None) -> None:
-    with serving(town, tmp_path / "errors", *ROOM, program=PROGRAM) as server, ExitStack() as stack:
+def test_ten_thousand_idle_connections_are_held_and_others_served(
+    sample_root: Path, tmp_path: Path, many_files: None
+) -> None:
+    with serving(sample_root, tmp_path / "errors", *ROOM, program=PROGRAM) as server, ExitStack() as stack:
         old = stack.enter_context(server.connect())
         gather(server, stack)
         wait_until_true(lambda: cost(server)[0] >= CROWD, "all of them")
@@ -57,9 +59,9 @@ def test_ten_thousand_idle_connections_are_held_and_others_served(town: Path, tm
 
 
 def test_ten_thousand_idle_connections_lose_their_places_where_there_are_less(
-    town: Path, tmp_path: Path, many_files: None
+    sample_root: Path, tmp_path: Path, many_files: None
 ) -> None:
-    with serving(town, tmp_path / "errors", program=PROGRAM) as server, ExitStack() as stack:
+    with serving(sample_root, tmp_path / "errors", program=PROGRAM) as server, ExitStack() as stack:
         gather(server, stack)
         is_well(server)
         wait_until_true(lambda: cost(server)[0] < 1500, "an end of most")

@@ -12,7 +12,7 @@ from starlette.testclient import TestClient
 
 from tests.serve.cdx_samples import put_index
 from tests.serve.conftest import ADDRESS
-from tests.serve.town import NAME
+from tests.serve.sample_collection import NAME
 from webmill.formats.cdx.cdxj import CdxjLine, format_line
 from webmill.formats.url.surt import surt
 

@@ -19,18 +19,18 @@ from webmill.serve.processes.metrics import METRICS, REQUESTS
 from webmill.serve.processes.shared_counters import SharedCounters, create_counters
 
 
-def test_a_server_says_that_it_is_there_and_what_it_is(town: Path) -> None:
-    with asgi_client(application(site_of(town))) as ask:
+def test_a_server_says_that_it_is_there_and_what_it_is(sample_root: Path) -> None:
+    with asgi_client(application(site_of(sample_root))) as ask:
         assert ask("/healthz").status == 200
         assert json.loads(ask("/version").body) == {"webmill": __version__}
         assert ask("/healthz")["cache-control"] == "no-store"
 
 
-def test_it_is_ready_when_what_is_there_can_be_read(town: Path) -> None:
-    with asgi_client(application(site_of(town))) as ask:
+def test_it_is_ready_when_what_is_there_can_be_read(sample_root: Path) -> None:
+    with asgi_client(application(site_of(sample_root))) as ask:
         answer = ask("/readyz")
     assert answer.status == 200
-    version = json.loads((town / "latest.json").read_text())["version"]
+    version = json.loads((sample_root / "latest.json").read_text())["version"]
     assert json.loads(answer.body) == {"ready": True, "versions": version, "index": "TOWN-2024"}
 
 
@@ -40,17 +40,17 @@ def test_an_empty_collection_is_ready(tmp_path: Path) -> None:
     assert (answer.status, json.loads(answer.body)["index"]) == (200, "nothing yet")
 
 
-def test_what_is_damaged_is_named(town: Path, tmp_path: Path) -> None:
-    root = Path(shutil.copytree(town, tmp_path / "town", symlinks=True))
+def test_what_is_damaged_is_named(sample_root: Path, tmp_path: Path) -> None:
+    root = Path(shutil.copytree(sample_root, tmp_path / "town", symlinks=True))
     (root / "latest.json").write_text("{")
     next(root.glob("cc-index/collections/*/indexes/cluster.idx")).write_text("nonsense\n")
     with asgi_client(application(site_of(root))) as ask:
         answer = ask("/readyz")
-    told = json.loads(answer.body)
+    reported = json.loads(answer.body)
     assert answer.status == 503
-    assert told["ready"] is False
-    assert told["versions"].startswith("latest.json: ")
-    assert told["index"].startswith("TOWN-2024: ")
+    assert reported["ready"] is False
+    assert reported["versions"].startswith("latest.json: ")
+    assert reported["index"].startswith("TOWN-2024: ")
     assert str(root) not in answer.body.decode()
 
 
@@ -63,14 +63,14 @@ def test_a_folder_that_is_gone_is_told(tmp_path: Path) -> None:
         assert ask("/healthz").status == 200
 
 
-def test_it_tells_how_it_is_also_when_every_thread_waits_for_a_disk(town: Path) -> None:
+def test_it_tells_how_it_is_also_when_every_thread_waits_for_a_disk(sample_root: Path) -> None:
     done = threading.Event()
 
     async def occupy() -> list[asyncio.Task[bool]]:
         many = int(to_thread.current_default_thread_limiter().total_tokens)
         return [asyncio.create_task(to_thread.run_sync(done.wait, 120)) for _ in range(many)]
 
-    with asgi_client(application(site_of(town))) as ask:
+    with asgi_client(application(site_of(sample_root))) as ask:
         busy = ask.runner.run(occupy())
         try:
             for path in ("/healthz", "/readyz", "/metrics", "/version", "/latest.json"):
@@ -81,8 +81,8 @@ def test_it_tells_how_it_is_also_when_every_thread_waits_for_a_disk(town: Path) 
             ask.runner.run(asyncio.wait(busy))
 
 
-def test_prometheus_can_read_the_numbers(town: Path) -> None:
-    with asgi_client(application(site_of(town))) as ask:
+def test_prometheus_can_read_the_numbers(sample_root: Path) -> None:
+    with asgi_client(application(site_of(sample_root))) as ask:
         ask("/latest.json")
         families = {family.name: family for family in text_string_to_metric_families(ask("/metrics").body.decode())}
     assert {metric.name for metric in METRICS} <= set(families)

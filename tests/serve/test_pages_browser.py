@@ -17,7 +17,7 @@ from axe_playwright_python.sync_playwright import Axe
 
 from tests.pipeline.crawling import Growing, Setup, crawl_until
 from tests.serve.browser import NewTab, Origins, Tab, needs_browser, serving
-from tests.serve.town import SCRIPT
+from tests.serve.sample_collection import SCRIPT
 from webmill.testing import TestWeb
 
 pytestmark = needs_browser
@@ -41,9 +41,9 @@ def nothing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Origins]:
 
 
 @pytest.fixture
-def own(tmp_path: Path, town: Path) -> Iterator[Origins]:
+def own(tmp_path: Path, sample_root: Path) -> Iterator[Origins]:
     """A town of the test's own, to press buttons in."""
-    with serving(Path(shutil.copytree(town, tmp_path / "town"))) as origins:
+    with serving(Path(shutil.copytree(sample_root, tmp_path / "town"))) as origins:
         yield origins
 
 
@@ -52,8 +52,8 @@ class Watched:
 
     def __init__(self, tab: Tab, origin: str) -> None:
         self.tab, self.page, self.origin = tab, tab.page, origin
-        self.said: list[str] = []
-        self.page.on("console", lambda message: self.said.append(message.text))
+        self.printed: list[str] = []
+        self.page.on("console", lambda message: self.printed.append(message.text))
 
     def go(self, path: str) -> None:
         self.page.goto(self.origin + path)
@@ -61,7 +61,7 @@ class Watched:
     def check(self) -> None:
         assert self.page.evaluate("document.documentElement.scrollWidth") <= self.page.viewport_size["width"]  # type: ignore[index]
         assert "owned" not in self.page.title()
-        assert [line for line in self.said if "404" not in line] == self.tab.errors == []
+        assert [line for line in self.printed if "404" not in line] == self.tab.errors == []
         assert all(asked.startswith(self.origin) for asked in self.tab.asked)
 
 

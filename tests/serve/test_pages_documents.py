@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
 from tests.serve.published_items import assert_harmless, publish
-from tests.serve.town import SCRIPT
+from tests.serve.sample_collection import SCRIPT
 from webmill.infra.storage.memory import MemoryStorage
 from webmill.publish.blobs import BlobStore
 from webmill.publish.shards import read_index, write_index
@@ -132,13 +132,13 @@ def test_where_nothing_is_published_the_page_names_the_command(
 # --- one ---
 
 
-def test_a_document_leads_to_its_captures_content_and_changes(client: TestClient, town: Path) -> None:
+def test_a_document_leads_to_its_captures_content_and_changes(client: TestClient, sample_root: Path) -> None:
     page = assert_harmless(client.get("/documents/item", params={"id": "example,town)/"}).text)
     assert "The ferry leaves at noon." in page.text
     assert {"/web/20240401100000/https://town.example/", "https://town.example/"} <= set(page.links)
     assert "/history?url=https%3A%2F%2Ftown.example%2F" in page.links
     (blob,) = {link for link in page.links if link.startswith("/blobs/")}
-    assert (town / blob.lstrip("/")).is_file()
+    assert (sample_root / blob.lstrip("/")).is_file()
     assert any(link.startswith("/versions/diff?from=00000001-") for link in page.links)
 
 

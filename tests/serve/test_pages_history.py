@@ -11,7 +11,7 @@ from starlette.testclient import TestClient
 
 from tests.serve.cdx_samples import put_index
 from tests.serve.published_items import assert_harmless
-from tests.serve.town import NAME, SCRIPT, Visit, archive, run
+from tests.serve.sample_collection import NAME, SCRIPT, Visit, archive, run
 from webmill.formats.cdx.query import KeyRange
 from webmill.index.lookup.indexes import CaptureIndex, ZipNumIndex
 from webmill.infra.storage.local import LocalStorage

@@ -18,7 +18,7 @@ from selectolax.lexbor import LexborHTMLParser
 from starlette.testclient import TestClient
 
 from tests.serve.conftest import site_of
-from tests.serve.town import NAME, visits
+from tests.serve.sample_collection import NAME, visits
 from webmill.crawl.progress import CrawlProgress
 from webmill.crawl.status_file import StatusFile
 from webmill.errors import BadInput
@@ -65,16 +65,16 @@ def test_a_plot_has_the_same_numbers_in_a_table(client: TestClient) -> None:
     assert len(rows) == 34  # March 2022 to December 2024: also those in which nothing was
 
 
-def test_the_overview_tells_of_versions_search_crawl_and_failed_tasks(client: TestClient, town: Path) -> None:
+def test_the_overview_tells_of_versions_search_crawl_and_failed_tasks(client: TestClient, sample_root: Path) -> None:
     found = figures(client)
-    assert found["Live version"] == found["Search"] == f"{live_version(LocalStorage(town)).count} documents"
+    assert found["Live version"] == found["Search"] == f"{live_version(LocalStorage(sample_root)).count} documents"
     assert (found["Crawl"], found["Failed tasks"]) == ("none", "1")
 
 
 def test_a_damaged_index_is_told_and_the_rest_is_shown(
-    town: Path, tmp_path: Path, client_of: Callable[[Path], TestClient]
+    sample_root: Path, tmp_path: Path, client_of: Callable[[Path], TestClient]
 ) -> None:
-    root = shutil.copytree(town, tmp_path / "town")
+    root = shutil.copytree(sample_root, tmp_path / "town")
     (shard,) = root.glob(f"cc-index/collections/{NAME}/indexes/cdx-*.gz")
     shard.write_bytes(b"\x00" * shard.stat().st_size)
     with client_of(root) as client:
@@ -86,9 +86,9 @@ def test_a_damaged_index_is_told_and_the_rest_is_shown(
 
 
 def test_an_index_that_lost_its_end_is_told(
-    town: Path, tmp_path: Path, client_of: Callable[[Path], TestClient]
+    sample_root: Path, tmp_path: Path, client_of: Callable[[Path], TestClient]
 ) -> None:
-    root = shutil.copytree(town, tmp_path / "town")
+    root = shutil.copytree(sample_root, tmp_path / "town")
     write_index([[*lines(range(70))]], root / "cc-index/collections/MORE/indexes", lines=20)
     summary = root / "cc-index/collections/MORE/indexes/cluster.idx"
     summary.write_bytes(summary.read_bytes().splitlines(keepends=True)[0])
@@ -96,8 +96,10 @@ def test_an_index_that_lost_its_end_is_told(
         assert "the index of MORE is damaged" in client.get("/").text
 
 
-def test_a_new_index_is_counted_anew(town: Path, tmp_path: Path, client_of: Callable[[Path], TestClient]) -> None:
-    root = shutil.copytree(town, tmp_path / "town")
+def test_a_new_index_is_counted_anew(
+    sample_root: Path, tmp_path: Path, client_of: Callable[[Path], TestClient]
+) -> None:
+    root = shutil.copytree(sample_root, tmp_path / "town")
     with client_of(root) as client:
         before = int(figures(client)["Captures"])
         write_index([[*lines(range(7))]], root / "cc-index/collections/MORE/indexes")
@@ -107,7 +109,7 @@ def test_a_new_index_is_counted_anew(town: Path, tmp_path: Path, client_of: Call
 
 
 def test_a_page_comes_while_the_first_count_still_runs(
-    town: Path, client_of: Callable[[Path], TestClient], monkeypatch: pytest.MonkeyPatch
+    sample_root: Path, client_of: Callable[[Path], TestClient], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     may_go_on = threading.Event()
 
@@ -117,7 +119,7 @@ def test_a_page_comes_while_the_first_count_still_runs(
 
     monkeypatch.setattr(survey, "count_index", held)
     monkeypatch.setattr(overview, "PATIENCE", 0.0)
-    with client_of(town) as client:
+    with client_of(sample_root) as client:
         assert figures(client)["Captures"] == "counting…"
         assert "data-reload" in client.get("/").text
         may_go_on.set()
@@ -127,8 +129,8 @@ def test_a_page_comes_while_the_first_count_still_runs(
         assert figures(client)["Captures"] == str(len(visits()))
 
 
-def test_what_did_not_change_is_looked_at_once(town: Path) -> None:
-    surveyor = Surveyor(site_of(town))
+def test_what_did_not_change_is_looked_at_once(sample_root: Path) -> None:
+    surveyor = Surveyor(site_of(sample_root))
     found = surveyor.latest(patience=60)
     assert found
     assert surveyor.latest(patience=60) is found
@@ -162,13 +164,13 @@ def test_a_crawl_that_has_begun_is_told(tmp_path: Path, client_of: Callable[[Pat
 
 def lines(numbers: range, **fields: str) -> Iterator[bytes]:
     for number in numbers:
-        told = {
+        reported = {
             "url": f"https://h{number:06d}.example/",
             "status": "200",
             "mime": "text/html",
             "length": "100",
         } | fields
-        yield f"example,h{number:06d})/ 20240101000000 {json.dumps(told)}\n".encode()
+        yield f"example,h{number:06d})/ 20240101000000 {json.dumps(reported)}\n".encode()
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from tests.serve.published_items import assert_harmless, publish, update_search
-from tests.serve.town import SCRIPT, run
+from tests.serve.sample_collection import SCRIPT, run
 from webmill.search.base import SearchAnswer, SearchRequest
 from webmill.search.query import parse
 from webmill.serve.api import links
@@ -205,7 +205,7 @@ def test_a_query_that_is_cut_is_told(client: TestClient) -> None:
 # --- for programs ---
 
 
-def test_json_has_the_names_that_are_promised(client: TestClient, town: Path) -> None:
+def test_json_has_the_names_that_are_promised(client: TestClient, sample_root: Path) -> None:
     answer = client.get("/api/search", params={"q": "도서관"})
     assert answer.headers["content-type"] == "application/json"
     found: dict[str, Any] = answer.json()
@@ -213,12 +213,14 @@ def test_json_has_the_names_that_are_promised(client: TestClient, town: Path) ->
     (hit,) = found["hits"]
     text, marks = hit["snippet"]["text"], hit["snippet"]["marks"]
     assert [text[start:end] for start, end in marks] == ["도서관"]
-    assert (town / "blobs" / "sha256" / f"{hit['hash']}.json").is_file()
-    assert (town / "snapshots" / hit["version"]).is_dir()
+    assert (sample_root / "blobs" / "sha256" / f"{hit['hash']}.json").is_file()
+    assert (sample_root / "snapshots" / hit["version"]).is_dir()
     assert hit["title"] == {"text": "공지사항", "marks": []}
     assert hit["capture"]["timestamp"] == "20240404100000"
     assert hit["capture"]["replay"] == f"/web/20240404100000/{hit['url']}"
-    assert (town / hit["capture"]["filename"]).stat().st_size >= hit["capture"]["offset"] + hit["capture"]["length"]
+    assert (sample_root / hit["capture"]["filename"]).stat().st_size >= hit["capture"]["offset"] + hit["capture"][
+        "length"
+    ]
     assert found["facets"]["language"] == [{"value": "kor", "count": 1}]
 
 

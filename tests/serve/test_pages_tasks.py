@@ -13,7 +13,7 @@ from selectolax.lexbor import LexborHTMLParser
 from starlette.testclient import TestClient
 
 from tests.serve.conftest import ADDRESS, site_of
-from tests.serve.town import SCRIPT, bury
+from tests.serve.sample_collection import SCRIPT, bury
 from webmill.infra.queue.base import Message, QueueStats
 from webmill.infra.queue.sqlite import SqliteQueue
 from webmill.infra.storage.local import LocalStorage
@@ -150,8 +150,8 @@ def test_a_program_that_bears_the_token_needs_no_form_and_others_are_asked_for_i
 
 def test_another_site_cannot_press_the_button_even_with_the_stamp(own: TestClient, root: Path) -> None:
     fields = form(own.get("/tasks").text, "/tasks/retry")
-    for told in ({"Origin": "http://evil.example"}, {"Sec-Fetch-Site": "cross-site"}, {"Origin": "null"}):
-        assert own.post("/tasks/retry", data=fields, headers=told).status_code == 403
+    for reported in ({"Origin": "http://evil.example"}, {"Sec-Fetch-Site": "cross-site"}, {"Origin": "null"}):
+        assert own.post("/tasks/retry", data=fields, headers=reported).status_code == 403
     assert stats(root).buried == 1
 
 
@@ -238,11 +238,11 @@ def test_a_queue_that_is_damaged_is_told_and_the_others_are_shown(own: TestClien
     assert "job-1" in answer.text
 
 
-def test_the_town_is_not_changed_by_looking(client: TestClient, town: Path, tmp_path: Path) -> None:
-    before = sorted(str(path.relative_to(town)) for path in town.rglob("*"))
+def test_the_town_is_not_changed_by_looking(client: TestClient, sample_root: Path, tmp_path: Path) -> None:
+    before = sorted(str(path.relative_to(sample_root)) for path in sample_root.rglob("*"))
     for path in ("/", "/crawl", "/tasks", "/settings"):
         assert client.get(path).status_code == 200
-    after = sorted(str(path.relative_to(town)) for path in town.rglob("*"))
+    after = sorted(str(path.relative_to(sample_root)) for path in sample_root.rglob("*"))
     assert [path for path in after if not path.endswith(("-wal", "-shm"))] == [
         path for path in before if not path.endswith(("-wal", "-shm"))
     ]

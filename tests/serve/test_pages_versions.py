@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from starlette.testclient import TestClient
 
 from tests.serve.published_items import assert_harmless, publish
-from tests.serve.town import SCRIPT
+from tests.serve.sample_collection import SCRIPT
 from webmill.infra.storage.local import LocalStorage
 from webmill.publish import history
 from webmill.publish.diff import CHANGES, diff_indexes
@@ -68,13 +68,13 @@ def test_versions_are_listed_with_what_they_changed(client: TestClient) -> None:
     assert listed[0]["until"] == listed[1]["published_at"]
 
 
-def test_a_version_shows_its_numbers_sources_and_files(client: TestClient, town: Path) -> None:
+def test_a_version_shows_its_numbers_sources_and_files(client: TestClient, sample_root: Path) -> None:
     new = names(client)[-1]
     page = assert_harmless(client.get(f"/versions/{new}").text)
     assert "7 fresh, 0 stale" in page.text
     files = [link for link in page.links if link.startswith("/snapshots/")]
     assert f"/snapshots/{new}/_manifest.json" in files
-    assert all((town / link.lstrip("/")).is_file() for link in files)
+    assert all((sample_root / link.lstrip("/")).is_file() for link in files)
 
 
 @pytest.mark.parametrize(("name", "status"), [("00000009-00000000", 404), ("nothing", 400), ("..%2f..%2fetc", 404)])

@@ -6,20 +6,20 @@ import json
 import re
 from pathlib import Path
 
+from tests.serve.sample_collection import NAME, visits
 from tests.serve.server_process import serving
-from tests.serve.town import NAME, visits
 from tests.unit.index.test_pywb_reads_our_zipnum import get, wayback
 
 PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "pywb.md"
 BLOCK = re.compile(r"```yaml\n# (\w+)\n(.*?)```", re.DOTALL)
 
 
-def test_pywb_replays_from_our_files_and_from_our_server(judges: Path, town: Path, tmp_path: Path) -> None:
+def test_pywb_replays_from_our_files_and_from_our_server(judges: Path, sample_root: Path, tmp_path: Path) -> None:
     blocks = dict(BLOCK.findall(PAGE.read_text()))
     assert list(blocks) == ["files", "served", "several"]
-    with serving(town, tmp_path / "errors", "--no-feed", "--rate", "0") as server:
+    with serving(sample_root, tmp_path / "errors", "--no-feed", "--rate", "0") as server:
         config = "collections:\n" + "".join(text.removeprefix("collections:\n") for text in blocks.values())
-        config = config.replace("DIR", str(town)).replace("NAME", NAME).replace("ADDRESS", server.address)
+        config = config.replace("DIR", str(sample_root)).replace("NAME", NAME).replace("ADDRESS", server.address)
         (tmp_path / "config.yaml").write_text(config)
         with wayback(judges, tmp_path) as url:
             for name in ("town", "served-town", "all"):

@@ -40,9 +40,9 @@ def records() -> Iterator[bytes]:
     yield response(f"{SITE}/page", WHEN, b"<p>a page</p>")
     yield response(f"{SITE}/gone", WHEN, TEXT, head=VIDEO, status="404 Not Found")
     yield response(f"{SITE}/empty", WHEN, b"", head=VIDEO)
-    for name, said in PARTS.items():
+    for name, stated in PARTS.items():
         yield response(
-            f"{SITE}/part/{name}", WHEN, TEXT, head=(*VIDEO, ("Content-Range", said)), status="206 Partial Content"
+            f"{SITE}/part/{name}", WHEN, TEXT, head=(*VIDEO, ("Content-Range", stated)), status="206 Partial Content"
         )
     yield response(f"{SITE}/part/none", WHEN, TEXT, head=VIDEO, status="206 Partial Content")
     yield response(
@@ -158,7 +158,7 @@ def test_the_way_to_a_range_is_cut_into_short_pieces_of_work() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "asked", "start", "end", "said"),
+    ("name", "asked", "start", "end", "stated"),
     [
         ("all", "0-", 0, 1600, "bytes 0-1599/1600"),
         ("all", "-100", 1500, 1600, "bytes 1500-1599/1600"),
@@ -174,15 +174,15 @@ def test_the_way_to_a_range_is_cut_into_short_pieces_of_work() -> None:
     ],
 )
 def test_of_what_was_archived_in_part_a_range_is_that_of_the_whole(
-    origins: dict[str, TestClient], name: str, asked: str, start: int, end: int, said: str
+    origins: dict[str, TestClient], name: str, asked: str, start: int, end: int, stated: str
 ) -> None:
     answer = origins["web"].get(f"/web/{WHEN}/{SITE}/part/{name}", headers={"Range": f"bytes={asked}"})
-    assert (answer.status_code, answer.headers["Content-Range"]) == (206, said)
+    assert (answer.status_code, answer.headers["Content-Range"]) == (206, stated)
     assert answer.content == TEXT[start:end]
 
 
 @pytest.mark.parametrize(
-    ("name", "asked", "said"),
+    ("name", "asked", "stated"),
     [
         ("first", "1600-", "bytes */5000"),
         ("first", "-100", "bytes */5000"),
@@ -192,10 +192,10 @@ def test_of_what_was_archived_in_part_a_range_is_that_of_the_whole(
     ],
 )
 def test_a_range_whose_beginning_was_not_archived_is_refused(
-    origins: dict[str, TestClient], name: str, asked: str, said: str
+    origins: dict[str, TestClient], name: str, asked: str, stated: str
 ) -> None:
     answer = origins["web"].get(f"/web/{WHEN}/{SITE}/part/{name}", headers={"Range": f"bytes={asked}"})
-    assert (answer.status_code, answer.headers["Content-Range"]) == (416, said)
+    assert (answer.status_code, answer.headers["Content-Range"]) == (416, stated)
 
 
 @pytest.mark.parametrize("name", [*PARTS, "none", "page"])
@@ -205,5 +205,5 @@ def test_who_asks_for_no_range_gets_all_that_there_is_of_it_and_no_206(
     answer = origins["web"].get(f"/web/{WHEN}/{SITE}/part/{name}")
     assert (answer.status_code, "Content-Range" in answer.headers) == (200, False)
     assert answer.content == (b"<p>a page</p>" if name == "page" else TEXT)
-    said = {**PARTS, "page": "bytes 0-12/99"}.get(name)
-    assert answer.headers.get("X-Archive-Orig-Content-Range") == said
+    stated = {**PARTS, "page": "bytes 0-12/99"}.get(name)
+    assert answer.headers.get("X-Archive-Orig-Content-Range") == stated

@@ -163,10 +163,10 @@ def test_what_was_never_captured_is_not_found(client: TestClient) -> None:
     assert client.get("/raw/2023/https://nowhere.example/").status_code == 404
 
 
-def test_the_record_itself_is_the_bytes_of_the_archive(client: TestClient, town: Path) -> None:
+def test_the_record_itself_is_the_bytes_of_the_archive(client: TestClient, sample_root: Path) -> None:
     answer = client.get("/raw/20220310080000warc_/https://town.example/")
     assert answer.headers["Content-Type"] == "application/warc"
-    assert any(answer.content in file.read_bytes() for file in (town / "crawl-data").rglob("*.warc.gz"))
+    assert any(answer.content in file.read_bytes() for file in (sample_root / "crawl-data").rglob("*.warc.gz"))
     read = next(ArchiveIterator(io.BytesIO(answer.content)))
     assert read.rec_headers["WARC-Target-URI"] == "https://town.example/"
     assert b"The ferry leaves at nine." in read.content_stream().read()

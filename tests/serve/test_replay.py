@@ -265,9 +265,9 @@ class SlowDisk(LocalStorage):
         return super().open(*arguments, **more)
 
 
-def test_few_pages_are_made_at_once_and_not_too_many_wait(town: Path) -> None:
-    site = site_of(town)
-    site.__dict__["files"] = disk = SlowDisk(town)
+def test_few_pages_are_made_at_once_and_not_too_many_wait(sample_root: Path) -> None:
+    site = site_of(sample_root)
+    site.__dict__["files"] = disk = SlowDisk(sample_root)
     url, everyone = "https://town.example/style.css", PER_CLIENT + WAITING_PER_CLIENT + 3
     with TestClient(replay_application(site), base_url=REPLAY) as client, ThreadPoolExecutor(everyone) as people:
         asked = [people.submit(client.get, f"/web/2023/{url}") for _ in range(everyone)]
@@ -405,11 +405,11 @@ def test_only_who_has_the_pass_may_read_and_frame(own: TestClient, replay: TestC
 def test_the_banner_believes_only_the_page_that_fills_the_frame(own: TestClient, replay: TestClient) -> None:
     address = f"/web/2023/{SITE}/korean"
     assert "postMessage" not in replay.get(address).text  # a script that reads it gets no stamp
-    told = re.search(
+    reported = re.search(
         r'\["(\d{14})", "([^"]+)", "(\w{64})"\]', replay.get(address, headers=FRAMED).content.decode("euc-kr")
     )
-    assert told
-    timestamp, url, stamp = told.groups()
+    assert reported
+    timestamp, url, stamp = reported.groups()
     assert (timestamp, url) == (WHEN, f"{SITE}/korean")
     shown = own.get("/web-banner", params={"at": f"/web/{timestamp}/{url}", "stamp": stamp})
     assert "<bdi>공지</bdi>" in shown.text

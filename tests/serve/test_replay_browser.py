@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Browser, Error, Frame, expect
 
 from tests.serve.browser import DEADLINE, NewTab, Origins, Tab, Trap, needs_browser, serving
-from tests.serve.town import PIXEL, SCRIPT
+from tests.serve.sample_collection import PIXEL, SCRIPT
 from tests.serve.warc_fixtures import HTML, collection, response
 
 pytestmark = needs_browser
@@ -222,7 +222,7 @@ def test_the_trap_sees_who_asks_another_host(chromium: Browser, trap: Trap) -> N
         with suppress(Error):  # it is never answered
             context.new_page().goto("http://elsewhere.example/there", timeout=100)
         deadline = time.monotonic() + DEADLINE / 1000
-        while not any(said.startswith("GET /there") for said in trap.callers()):
+        while not any(printed.startswith("GET /there") for printed in trap.callers()):
             assert time.monotonic() < deadline
             time.sleep(0.05)
 
@@ -244,10 +244,10 @@ def test_an_archived_script_reaches_neither_us_nor_the_world(new_tab: NewTab, ma
 @pytest.mark.parametrize("name", LEAVING)
 def test_an_archived_page_cannot_leave_its_frame(new_tab: NewTab, made: Origins, name: str) -> None:
     tab = new_tab()
-    said: list[str] = []
-    tab.page.on("console", lambda message: said.append(message.text))
+    printed: list[str] = []
+    tab.page.on("console", lambda message: printed.append(message.text))
     shown(tab, made, f"https://evil.example/{name}")
-    tab.wait_until(lambda: any(word in text for text in said for word in REFUSED), "a refusal")
+    tab.wait_until(lambda: any(word in text for text in printed for word in REFUSED), "a refusal")
     assert not [asked for asked in made.asked if "/attempt" in asked]
     assert tab.page.url == f"{made.address}/web/{WHEN}/https://evil.example/{name}"
 

@@ -22,7 +22,7 @@ ROOT = Path("/srv/my data/news")
 
 
 @pytest.mark.parametrize(
-    ("error", "told"),
+    ("error", "reported"),
     [
         (NotFound(f"no file {ROOT}/crawl-data/a.warc.gz"), "no file crawl-data/a.warc.gz"),
         (NotFound(f"nothing in {ROOT}"), "nothing in the collection"),
@@ -51,27 +51,29 @@ ROOT = Path("/srv/my data/news")
         (BadInput("page is a number from 1 to 10/2", reason="x"), "page is a number from 1 to 10/2"),
     ],
 )
-def test_a_message_names_no_place_of_this_machine(error: WebmillError, told: str) -> None:
-    assert message_of(error, ROOT) == told
+def test_a_message_names_no_place_of_this_machine(error: WebmillError, reported: str) -> None:
+    assert message_of(error, ROOT) == reported
 
 
 @pytest.mark.parametrize("root", ["/", "/data"])
 def test_of_a_root_of_one_part_nothing_else_is_taken_for_it(root: str) -> None:
-    for said in (
+    for printed in (
         "not in this archive: http://a.example/data/page",
         "not in this archive: http://a.example/data",
         "not in this archive: http://data/web/data",
         "not the address of a capture; write /web/TIMESTAMP/URL",
         "and/or 1 / 2",
     ):
-        assert message_of(NotFound(said), Path(root)) == said
-    told = message_of(NotFound(f"no file {Path(root) / 'crawl-data' / 'a.warc.gz'}"), Path(root))
-    assert told in ("no file crawl-data/a.warc.gz", "no file a.warc.gz")
+        assert message_of(NotFound(printed), Path(root)) == printed
+    reported = message_of(NotFound(f"no file {Path(root) / 'crawl-data' / 'a.warc.gz'}"), Path(root))
+    assert reported in ("no file crawl-data/a.warc.gz", "no file a.warc.gz")
     assert message_of(NotFound("no file /database/a.warc.gz"), Path(root)) == "no file a.warc.gz"
 
 
-def test_a_client_is_not_told_which_search_server_is_down(town: Path) -> None:
-    site = replace(site_of(town), open_engine=partial(open_search, "meilisearch://key@127.0.0.1:1/x", create=False))
+def test_a_client_is_not_told_which_search_server_is_down(sample_root: Path) -> None:
+    site = replace(
+        site_of(sample_root), open_engine=partial(open_search, "meilisearch://key@127.0.0.1:1/x", create=False)
+    )
     with TestClient(application(site), base_url=ADDRESS) as client:
         answer = client.get("/api/search?q=a")
         assert answer.status_code == 503
@@ -80,11 +82,11 @@ def test_a_client_is_not_told_which_search_server_is_down(town: Path) -> None:
 
 
 @pytest.mark.parametrize("accept", ["text/html", "application/json"])
-def test_a_client_is_told_less_than_the_log(town: Path, accept: str, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_client_is_told_less_than_the_log(sample_root: Path, accept: str, caplog: pytest.LogCaptureFixture) -> None:
     def refuse() -> SearchEngine:
         raise Unavailable("/var/lib/elsewhere/search/meta.json: the disk does not answer (http://10.0.0.5:7700/x)")
 
-    site = replace(site_of(town), open_engine=refuse)
+    site = replace(site_of(sample_root), open_engine=refuse)
     with TestClient(application(site), base_url=ADDRESS) as client, caplog.at_level(logging.WARNING):
         for path in ("/api/search?q=a", "/search?q=a", "/"):
             answer = client.get(path, headers={"Accept": accept})

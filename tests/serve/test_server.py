@@ -29,7 +29,7 @@ from warcio.archiveiterator import ArchiveIterator
 
 from tests.pipeline.cc_commands import cc
 from tests.pipeline.cc_pages import rows
-from tests.serve import town as town_of_this
+from tests.serve import sample_collection
 from tests.serve.server_process import DEADLINE, RunningServer, read_all, serving, wait_until_true
 from webmill.cli.main import webmill
 from webmill.cli.serve_processes import ServerPlan, index_live_version
@@ -43,11 +43,11 @@ pytestmark = [
 
 
 @pytest.fixture(scope="module")
-def two(town: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+def two(sample_root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
     """Two processes, as in production."""
     folder = tmp_path_factory.mktemp("two")
     flags = ("--processes", "2", "--rate", "0", "--no-feed", "--access-log", str(folder / "access.log"))
-    with serving(town, folder / "errors", *flags) as running:
+    with serving(sample_root, folder / "errors", *flags) as running:
         yield running
 
 
@@ -57,10 +57,10 @@ def get(address: str, **headers: str) -> tuple[int, bytes]:
         return answer.status, answer.read()
 
 
-def test_one_line_says_where_it_is(two: RunningServer, town: Path) -> None:
-    said = two.errors.read_text().splitlines()
-    assert said == [
-        f"serving {town} at {two.address}/ (archived pages at http://127.0.0.1:{two.replay_port}/; Ctrl-C stops)"
+def test_one_line_says_where_it_is(two: RunningServer, sample_root: Path) -> None:
+    printed = two.errors.read_text().splitlines()
+    assert printed == [
+        f"serving {sample_root} at {two.address}/ (archived pages at http://127.0.0.1:{two.replay_port}/; Ctrl-C stops)"
     ]
     assert get(f"{two.address}/healthz")[0] == 200
 
@@ -88,8 +88,8 @@ def deliver(server: RunningServer, count: int) -> float:
 
 def test_any_process_tells_the_numbers_of_all(two: RunningServer) -> None:
     count = deliver(two, 40)
-    (told,) = {delivered(two) for _ in range(10)}
-    assert told >= count
+    (reported,) = {delivered(two) for _ in range(10)}
+    assert reported >= count
     assert len(two.workers()) == 2
 
 
@@ -113,8 +113,8 @@ def test_the_access_log_has_a_line_for_each_request(two: RunningServer) -> None:
     assert (json.loads(line)["status"], json.loads(line)["agent"]) == (200, "test")
 
 
-def test_warcio_reads_a_record_by_its_place_in_the_index(two: RunningServer, town: Path) -> None:
-    for line in (town / "cdxj").glob("*.cdxj").__next__().read_text().splitlines()[:5]:
+def test_warcio_reads_a_record_by_its_place_in_the_index(two: RunningServer, sample_root: Path) -> None:
+    for line in (sample_root / "cdxj").glob("*.cdxj").__next__().read_text().splitlines()[:5]:
         fields = json.loads(line.split(" ", 2)[2])
         first = int(fields["offset"])
         wanted = f"bytes={first}-{first + int(fields['length']) - 1}"
@@ -124,16 +124,16 @@ def test_warcio_reads_a_record_by_its_place_in_the_index(two: RunningServer, tow
         assert record.rec_headers.get_header("WARC-Target-URI") == fields["url"]
 
 
-def test_warcio_reads_a_whole_file_as_it_comes(two: RunningServer, town: Path) -> None:
-    path = next(iter(sorted(town.glob("crawl-data/*/segments/*/warc/*.warc.gz"))))
-    with urllib.request.urlopen(f"{two.address}/{path.relative_to(town)}", timeout=DEADLINE) as stream:
+def test_warcio_reads_a_whole_file_as_it_comes(two: RunningServer, sample_root: Path) -> None:
+    path = next(iter(sorted(sample_root.glob("crawl-data/*/segments/*/warc/*.warc.gz"))))
+    with urllib.request.urlopen(f"{two.address}/{path.relative_to(sample_root)}", timeout=DEADLINE) as stream:
         kinds = [record.rec_type for record in ArchiveIterator(stream)]
     assert kinds.count("response") > 10
 
 
 def test_a_second_webmill_reads_it_as_it_reads_common_crawl(two: RunningServer, tmp_path: Path) -> None:
     out = tmp_path / "out"
-    flags = ("--crawl", town_of_this.NAME, "--domain", "town.example", "--status", "200", "--mime", "text/html")
+    flags = ("--crawl", sample_collection.NAME, "--domain", "town.example", "--status", "200", "--mime", "text/html")
     ran = cc("run", *flags, "--base-url", two.address, "--out", out, "--format", "jsonl", "--rate", "0", "--no-metrics")
     assert ran.returncode == 0, ran.stderr
     assert {"https://town.example/", "https://town.example/news"} <= {row["url"] for row in rows(out)}
@@ -146,8 +146,8 @@ def test_no_process_is_left_when_the_parent_is_killed(two: RunningServer) -> Non
     wait_until_true(lambda: not accepts(two.port), "the end of all")
 
 
-def test_a_download_that_runs_is_finished_when_the_server_is_stopped(town: Path, tmp_path: Path) -> None:
-    root = Path(shutil.copytree(town, tmp_path / "town", symlinks=True))
+def test_a_download_that_runs_is_finished_when_the_server_is_stopped(sample_root: Path, tmp_path: Path) -> None:
+    root = Path(shutil.copytree(sample_root, tmp_path / "town", symlinks=True))
     large = root / "crawl-data" / "large.gz"
     with large.open("wb") as file:
         file.truncate(48 << 20)
@@ -171,10 +171,10 @@ def accepts(port: int) -> bool:
     return True
 
 
-def test_over_tls(town: Path, tmp_path: Path) -> None:
+def test_over_tls(sample_root: Path, tmp_path: Path) -> None:
     certificate, key = make_certificate(tmp_path)
     flags = ("--certificate", str(certificate), "--key", str(key), "--no-feed")
-    with serving(town, tmp_path / "errors", *flags) as server:
+    with serving(sample_root, tmp_path / "errors", *flags) as server:
         assert server.scheme == "https"
         context = ssl.create_default_context(cafile=str(certificate))
         with urllib.request.urlopen(f"{server.address}/latest.json", timeout=DEADLINE, context=context) as answer:
@@ -187,7 +187,7 @@ def test_over_tls(town: Path, tmp_path: Path) -> None:
             old.maximum_version = ssl.TLSVersion.TLSv1_1
         with server.connect() as connection, pytest.raises((ssl.SSLError, ConnectionResetError)):
             old.wrap_socket(connection)
-        assert server.say(b"GET / HTTP/1.1\r\n\r\n")[:5] != b"HTTP/"
+        assert server.print_line(b"GET / HTTP/1.1\r\n\r\n")[:5] != b"HTTP/"
         assert server.stop() == 0
 
 
@@ -214,11 +214,11 @@ def make_certificate(folder: Path) -> tuple[Path, Path]:
     return folder / "cert.pem", folder / "key.pem"
 
 
-def test_what_stops_it_from_starting_is_a_sentence(town: Path, tmp_path: Path) -> None:
+def test_what_stops_it_from_starting_is_a_sentence(sample_root: Path, tmp_path: Path) -> None:
     (tmp_path / "no.pem").write_text("nonsense")
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        for flags, said in (
+        for flags, printed in (
             (("--port", str(port)), f"port {port} of 127.0.0.1 is taken: choose another with --port"),
             (("--port", "0", "--replay-port", str(port)), "choose another with --replay-port"),
             (("--port", "0", "--certificate", str(tmp_path / "no.pem")), "not a matching certificate and key"),
@@ -243,16 +243,16 @@ def test_what_stops_it_from_starting_is_a_sentence(town: Path, tmp_path: Path) -
             (("--port", "0", "--proxy", "nonsense"), "nonsense is not an IP address or network"),
             (("--port", "0", "--access-log", str(tmp_path / "no" / "log")), "cannot write the access log"),
         ):
-            assert said in refused(town, *flags)
+            assert printed in refused(sample_root, *flags)
     nowhere = CliRunner().invoke(webmill, ["serve", str(tmp_path / "nowhere"), "--port", "0"])
     assert (nowhere.exit_code, "does not exist" in nowhere.output) == (2, True)
 
 
-def test_a_feed_that_waits_for_its_search_engine_does_not_hold_up_the_end(town: Path, tmp_path: Path) -> None:
+def test_a_feed_that_waits_for_its_search_engine_does_not_hold_up_the_end(sample_root: Path, tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:  # takes what is asked, and never answers
         url = f"meilisearch://key@127.0.0.1:{silent.getsockname()[1]}/town"
         root = tmp_path / "town"
-        shutil.copytree(town, root)
+        shutil.copytree(sample_root, root)
         (root / "webmill.toml").write_text(f'[search]\nurl = "{url}"\n')
         silent.settimeout(DEADLINE)
         with serving(root, tmp_path / "errors") as server:
@@ -265,11 +265,11 @@ def test_a_feed_that_waits_for_its_search_engine_does_not_hold_up_the_end(town: 
 
 
 @pytest.mark.soak
-def test_a_search_that_waits_for_its_engine_ends_with_the_time_for_answers(town: Path, tmp_path: Path) -> None:
+def test_a_search_that_waits_for_its_engine_ends_with_the_time_for_answers(sample_root: Path, tmp_path: Path) -> None:
     """Half a minute: what is on its way has so long. The thread that waits would hold the process for longer."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
         root = tmp_path / "town"
-        shutil.copytree(town, root)
+        shutil.copytree(sample_root, root)
         url = f"meilisearch://key@127.0.0.1:{silent.getsockname()[1]}/town"
         (root / "webmill.toml").write_text(f'[search]\nurl = "{url}"\n')
         silent.settimeout(DEADLINE)
@@ -291,11 +291,22 @@ def refused(root: Path, *flags: str) -> str:
 
 
 @pytest.mark.soak
-def test_strangers_are_warned_of(town: Path, tmp_path: Path) -> None:
+def test_strangers_are_warned_of(sample_root: Path, tmp_path: Path) -> None:
     errors = tmp_path / "errors"
     with errors.open("wb") as out:
         process = subprocess.Popen(
-            [sys.executable, "-m", "webmill", "serve", str(town), "--host", "0.0.0.0", "--port", "0", "--no-feed"],
+            [
+                sys.executable,
+                "-m",
+                "webmill",
+                "serve",
+                str(sample_root),
+                "--host",
+                "0.0.0.0",
+                "--port",
+                "0",
+                "--no-feed",
+            ],
             stderr=out,
         )
     try:
@@ -314,9 +325,9 @@ def test_strangers_are_warned_of(town: Path, tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def unsearched(town: Path, tmp_path: Path) -> Path:
+def unsearched(sample_root: Path, tmp_path: Path) -> Path:
     """Published, but not indexed for search."""
-    root = Path(shutil.copytree(town, tmp_path / "town", symlinks=True))
+    root = Path(shutil.copytree(sample_root, tmp_path / "town", symlinks=True))
     shutil.rmtree(root / "search")
     return root
 

@@ -45,9 +45,9 @@ class Answers:
 
 
 @pytest.fixture(scope="module")
-def root(town: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def root(sample_root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """With a file that fits into no buffer between us and the server."""
-    root = Path(shutil.copytree(town, tmp_path_factory.mktemp("kills") / "town", symlinks=True))
+    root = Path(shutil.copytree(sample_root, tmp_path_factory.mktemp("kills") / "town", symlinks=True))
     (root / LARGE).write_bytes(random.Random(1).randbytes(1 << 20) * 24)
     return root
 

@@ -98,13 +98,13 @@ async def until(holds: Callable[[], bool]) -> None:
             await asyncio.sleep(0.01)
 
 
-def app_with(town: Path, engine: SlowEngine) -> ASGIApp:
-    return application(replace(site_of(town), open_engine=lambda: engine))  # type: ignore[arg-type, return-value]
+def app_with(sample_root: Path, engine: SlowEngine) -> ASGIApp:
+    return application(replace(site_of(sample_root), open_engine=lambda: engine))  # type: ignore[arg-type, return-value]
 
 
-def test_one_client_leaves_places_for_others(town: Path, engine: SlowEngine) -> None:
+def test_one_client_leaves_places_for_others(sample_root: Path, engine: SlowEngine) -> None:
     async def test() -> None:
-        app = app_with(town, engine)
+        app = app_with(sample_root, engine)
         greedy = [Caller(app, "/api/search", client="192.0.2.1") for _ in range(PER_CLIENT + WAITING_PER_CLIENT + 1)]
         await until(lambda: engine.asked == PER_CLIENT and any(one.status for one in greedy))
         assert [one.status for one in greedy if one.status] == [503]
@@ -118,9 +118,9 @@ def test_one_client_leaves_places_for_others(town: Path, engine: SlowEngine) -> 
     asyncio.run(test())
 
 
-def test_a_search_engine_that_hangs_holds_up_nothing_else(town: Path, engine: SlowEngine) -> None:
+def test_a_search_engine_that_hangs_holds_up_nothing_else(sample_root: Path, engine: SlowEngine) -> None:
     async def test() -> None:
-        app = app_with(town, engine)
+        app = app_with(sample_root, engine)
         many = [Caller(app, "/search", client=f"192.0.2.{number}") for number in range(1, 2 * MAX_RUNNING)]
         await until(lambda: engine.asked == MAX_RUNNING)
         for path in PATHS:
@@ -133,9 +133,9 @@ def test_a_search_engine_that_hangs_holds_up_nothing_else(town: Path, engine: Sl
     asyncio.run(test())
 
 
-def test_nobody_works_for_a_client_that_has_left(town: Path, engine: SlowEngine) -> None:
+def test_nobody_works_for_a_client_that_has_left(sample_root: Path, engine: SlowEngine) -> None:
     async def test() -> None:
-        app = app_with(town, engine)
+        app = app_with(sample_root, engine)
         callers = [Caller(app, "/search", client="192.0.2.1") for _ in range(PER_CLIENT + 3)]
         await until(lambda: engine.asked == PER_CLIENT)
         for one in callers[PER_CLIENT:]:

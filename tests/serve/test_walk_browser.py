@@ -14,8 +14,8 @@ from playwright.sync_api import Page, expect
 
 from tests.serve.browser import DEADLINE, NewTab, Origins, needs_browser, serving
 from tests.serve.published_items import publish, update_search
+from tests.serve.sample_collection import SCRIPT
 from tests.serve.test_pages_browser import Watched, keep_picture, problems
-from tests.serve.town import SCRIPT
 
 pytestmark = needs_browser
 expect.set_options(timeout=DEADLINE)
@@ -46,9 +46,9 @@ EMPTY = {"search": "/search", "documents": "/documents", "versions": "/versions"
 
 
 @pytest.fixture
-def own(tmp_path: Path, town: Path) -> Iterator[Origins]:
+def own(tmp_path: Path, sample_root: Path) -> Iterator[Origins]:
     """A town of the test's own, to press buttons in."""
-    with serving(Path(shutil.copytree(town, tmp_path / "town"))) as origins:
+    with serving(Path(shutil.copytree(sample_root, tmp_path / "town"))) as origins:
         yield origins
 
 
@@ -62,14 +62,14 @@ def nothing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Origins]:
 def test_from_the_overview_to_a_retried_task(new_tab: NewTab, own: Origins, scripts: bool) -> None:
     tab = new_tab(java_script_enabled=scripts)
     page = tab.page
-    said: list[str] = []
-    page.on("console", lambda message: said.append(message.text))
+    printed: list[str] = []
+    page.on("console", lambda message: printed.append(message.text))
     page.goto(own.address)
     find(page)
     look_at_the_archived_page(page)
     compare_versions(page)
     retry_a_task(page)
-    assert said == tab.errors == []
+    assert printed == tab.errors == []
     assert all(asked.startswith((own.address, own.replay)) for asked in tab.asked)
 
 
@@ -121,7 +121,7 @@ class Looked(Watched):
     def look(self, name: str) -> None:
         assert self.page.evaluate("document.documentElement.scrollWidth") <= self.page.evaluate("innerWidth")
         assert self.page.title() != "owned"
-        assert self.said == self.tab.errors == []
+        assert self.printed == self.tab.errors == []
         assert all(asked.startswith(self.origin) for asked in self.tab.asked)
         assert problems(self.page) == [], name
         keep_picture(self.page, name)
@@ -165,7 +165,7 @@ def test_what_strangers_publish_does_nothing(new_tab: NewTab, tmp_path: Path) ->
     update_search(tmp_path)
     with serving(tmp_path) as served:
         watched = Watched(new_tab(), served.address)
-        watched.page.on("dialog", lambda dialog: watched.said.append(f"a dialog: {dialog.message}"))
+        watched.page.on("dialog", lambda dialog: watched.printed.append(f"a dialog: {dialog.message}"))
         for path in ("/search?q=harbour", "/documents", "/versions/diff"):
             watched.go(path)
             assert end in watched.page.locator("main").inner_text()

@@ -10,7 +10,7 @@ from pathlib import Path
 from starlette.testclient import TestClient
 
 from tests.serve.conftest import ADDRESS, REPLAY, site_of
-from tests.serve.town import NAME, run
+from tests.serve.sample_collection import NAME, run
 from webmill.formats.timestamps import to_warc_date
 from webmill.formats.warc.digest import compute
 from webmill.formats.warc.writer import compress_record

@@ -112,8 +112,8 @@ class NodeProgram:
         """What it said when it ended by itself."""
         code = self.process.wait(PATIENCE)
         assert code == 0, self.err.read_text()[-5000:]
-        said: dict[str, Any] = json.loads(self.out.read_text())
-        return said
+        printed: dict[str, Any] = json.loads(self.out.read_text())
+        return printed
 
 
 @contextmanager
@@ -142,10 +142,10 @@ def wait_for(condition: Callable[[], object], *, what: str, programs: list[NodeP
     """Or until they have ended: the machine may have stopped us for longer than they needed."""
     deadline = time.monotonic() + PATIENCE
     while not condition():
-        said = "\n".join(one.err.read_text()[-3000:] for one in programs)
-        assert time.monotonic() < deadline, f"no {what}\n{said}"
+        printed = "\n".join(one.err.read_text()[-3000:] for one in programs)
+        assert time.monotonic() < deadline, f"no {what}\n{printed}"
         ended = {one.process.poll() for one in programs}
-        assert ended <= {None, 0, -signal.SIGKILL}, f"failed before {what}: {ended}\n{said}"
+        assert ended <= {None, 0, -signal.SIGKILL}, f"failed before {what}: {ended}\n{printed}"
         if None not in ended:
             return
         time.sleep(0.05)

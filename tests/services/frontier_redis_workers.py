@@ -45,11 +45,11 @@ def main() -> None:
     dice = random.Random(int(shard))
     idle, busy = list(range(int(count))), dict[int, tuple[float, DomainTurn]]()
 
-    def say(lines: list[str]) -> None:
+    def print_line(lines: list[str]) -> None:
         os.write(out, "".join(line + "\n" for line in lines).encode())
 
     with RedisFrontier(url, Path(folder), prefix=prefix, strict=True) as frontier:
-        say([f"opened {shard} {time.monotonic()}"])
+        print_line([f"opened {shard} {time.monotonic()}"])
         frontier.commit(FrontierUpdate(links=[Link(page) for page in pages(int(shard))]), now=time.monotonic())
         while True:
             now = time.monotonic()
@@ -58,12 +58,12 @@ def main() -> None:
                 if idle
                 else []
             )
-            say([f"claimed {shard} {now} {turn.token} {item.url}" for turn in turns for item in turn.items])
+            print_line([f"claimed {shard} {now} {turn.token} {item.url}" for turn in turns for item in turn.items])
             for turn in turns:
                 busy[idle.pop()] = (now + dice.random() / 4, turn)
             over = [(worker, turn) for worker, (until, turn) in busy.items() if until <= now]
             settle(frontier, [turn for _, turn in over], now=now)
-            say([f"settled {shard} {now} {turn.token}" for _, turn in over])
+            print_line([f"settled {shard} {now} {turn.token}" for _, turn in over])
             for worker, _ in over:
                 del busy[worker]
                 idle.append(worker)

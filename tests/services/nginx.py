@@ -111,12 +111,12 @@ class Nginx:
 
 
 def asked(line: str) -> Asked:
-    said = json.loads(line)
+    printed = json.loads(line)
     for name in ("status", "sent", "connection"):
-        said[name] = int(said[name])
-    said["ended"] = float(said["ended"])
-    said["at"] = said["ended"] - float(said.pop("took"))
-    return Asked(**said)
+        printed[name] = int(printed[name])
+    printed["ended"] = float(printed["ended"])
+    printed["at"] = printed["ended"] - float(printed.pop("took"))
+    return Asked(**printed)
 
 
 @contextmanager

@@ -20,7 +20,7 @@ from typing import NamedTuple
 import pytest
 
 # Ray leaves sockets and processes to the garbage collector when it disconnects.
-CARELESS = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
+FAULTY = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
 ENVIRONMENT = {
     # Meant for laptops: Ray then takes the loopback address for its own. Otherwise it listens on every interface.
     "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",

@@ -93,8 +93,8 @@ def test_nodes_share_a_crawl_and_one_that_is_killed_is_replaced(nginx: Start, ba
         with nodes(*(lambda n=n: NodeProgram(root, setup, name=f"{n}") for n in range(2))) as started:
             wait_for(lambda: site.requests() > 40 and spread(redis.url, 2), what="work on two nodes", programs=started)
             started[0].kill()
-            said = started[1].ended()
-        assert (said["end"], said["pages"]) == ("pages", limit)
+            printed = started[1].ended()
+        assert (printed["end"], printed["pages"]) == ("pages", limit)
         check_the_limit(redis.url, root, limit)
     check_manners(site, delay=delay)
 
@@ -126,8 +126,8 @@ def test_hundreds_of_workers_on_three_nodes_ask_each_url_once_and_no_domain_befo
             url=redis.url, crawl=site.crawl(delay=DELAY, concurrency=84), shards=6, begin_with=3
         )  # 504 in all
         with nodes(*(lambda n=n: NodeProgram(root, setup, name=f"{n}") for n in range(3))) as started:
-            said = [one.ended() for one in started]
-        assert [(one["end"], one["pages"]) for one in said] == [("finished", len(site.urls))] * 3
+            printed = [one.ended() for one in started]
+        assert [(one["end"], one["pages"]) for one in printed] == [("finished", len(site.urls))] * 3
         check_everything_is_there(site, redis.url, root)
     assert not asked_more_than_once(site)
     check_manners(site)
@@ -148,8 +148,8 @@ def test_what_a_killed_node_had_is_finished_by_the_others_within_the_limit(
                 lambda: site.requests() > 150 and spread(redis.url, 3), what="work on three nodes", programs=started
             )
             started[0].kill()
-            said = [one.ended() for one in started[1:]]
-        assert [(one["end"], one["pages"]) for one in said] == [("pages", limit)] * 2
+            printed = [one.ended() for one in started[1:]]
+        assert [(one["end"], one["pages"]) for one in printed] == [("pages", limit)] * 2
         check_the_limit(redis.url, root, limit)
     check_manners(site)
 
@@ -165,8 +165,8 @@ def test_redis_may_be_killed_and_come_back(nginx: Start, base: Path, root: Path)
                 wait_for(lambda asked=asked: site.requests() > asked, what="requests", programs=started)
                 redis.kill()
                 redis.start()
-            said = [one.ended() for one in started]
-        assert [(one["end"], one["pages"]) for one in said] == [("finished", len(site.urls))] * 2
+            printed = [one.ended() for one in started]
+        assert [(one["end"], one["pages"]) for one in printed] == [("finished", len(site.urls))] * 2
         check_everything_is_there(site, redis.url, root, fault="Redis killed", times=2)
     check_manners(site)
 
@@ -182,8 +182,8 @@ def test_a_node_that_was_paused_for_longer_than_its_life_changes_nothing(nginx: 
             started[0].signal(signal.SIGSTOP)
             wait_for(lambda: lives(redis.url) == 1, what="death", programs=started)
             started[0].signal(signal.SIGCONT)
-            said = [one.ended() for one in started]
-        assert [(one["end"], one["pages"]) for one in said] == [("finished", len(site.urls))] * 2
+            printed = [one.ended() for one in started]
+        assert [(one["end"], one["pages"]) for one in printed] == [("finished", len(site.urls))] * 2
         check_everything_is_there(site, redis.url, root, fault="node paused past its lease")
     check_manners(site)
 
@@ -220,8 +220,8 @@ def test_a_node_may_join_late_with_a_clock_that_is_an_hour_off(nginx: Start, bas
             late = msgspec.structs.replace(setup, crawl=msgspec.structs.replace(setup.crawl, seeds=()))
             with nodes(lambda: NodeProgram(root, late, name="1", environment=off)) as joined:
                 wait_for(lambda: spread(redis.url, 2), what="work on two nodes", programs=started)
-                said = [one.ended() for one in (*started, *joined)]
-        assert [(one["end"], one["pages"]) for one in said] == [("finished", len(site.urls))] * 2
+                printed = [one.ended() for one in (*started, *joined)]
+        assert [(one["end"], one["pages"]) for one in printed] == [("finished", len(site.urls))] * 2
         check_everything_is_there(site, redis.url, root, fault="wall clock jumps")
     assert not asked_more_than_once(site)
     assert min(smallest_gaps(site.asked(), by="address").values()) >= BUSY * pace
@@ -245,8 +245,8 @@ def test_a_clock_that_jumps_under_a_node_changes_nothing(nginx: Start, base: Pat
                 wait_for(lambda asked=asked: site.requests() > asked, what="requests", programs=started)
                 with clock.open("r+b") as file:  # in place: it is looked at all the time
                     file.write((days * 86400).to_bytes(8, sys.byteorder, signed=True))
-            said = [one.ended() for one in started]
-        assert [(one["end"], one["pages"]) for one in said] == [("finished", len(site.urls))] * 2
+            printed = [one.ended() for one in started]
+        assert [(one["end"], one["pages"]) for one in printed] == [("finished", len(site.urls))] * 2
         check_everything_is_there(site, redis.url, root, fault="wall clock jumps", times=3)
     assert not asked_more_than_once(site)
     check_manners(site)
@@ -265,8 +265,8 @@ def test_shards_of_a_folder_that_is_gone_are_rebuilt_by_those_who_were_told_to(n
             wait_for(lambda: site.requests() > 100 and spread(redis.url, 2), what="work on two nodes", programs=started)
             started[0].kill()
             shutil.rmtree(roots[0] / "frontier")
-            said = started[1].ended()
-        assert (said["end"], said["pages"]) == ("finished", len(site.urls))
+            printed = started[1].ended()
+        assert (printed["end"], printed["pages"]) == ("finished", len(site.urls))
         recover(Collection(roots[0].resolve(), NAME))  # the WARC files that it was writing
         check_everything_is_there(site, redis.url, *roots, fault="files lost")
     check_manners(site)
@@ -297,11 +297,11 @@ def test_shards_of_a_folder_that_is_gone_are_rebuilt_from_a_backup_made_while_it
             assert done.returncode == 0, done.stderr
             started[0].kill()
             shutil.rmtree(roots[0] / "frontier")
-            said = started[1].ended()
+            printed = started[1].ended()
             taken = [line for line in started[1].err.read_text().splitlines() if "frontier_taken_over" in line]
             assert taken
             assert any("kept=0" not in line for line in taken), taken  # what waited is there, from the backup
-        assert (said["end"], said["pages"]) == ("finished", len(site.urls))
+        assert (printed["end"], printed["pages"]) == ("finished", len(site.urls))
         recover(Collection(roots[0].resolve(), NAME))
         check_everything_is_there(site, redis.url, *roots, fault="files lost")
     check_manners(site)
@@ -321,8 +321,8 @@ def test_shards_of_a_folder_that_is_gone_are_not_touched_unless_somebody_says_so
             assert started[1].process.wait(PATIENCE) != 0
             assert "--lost-files rebuild" in started[1].err.read_text()
         with nodes(*(lambda root=root: NodeProgram(root, setup) for root in roots)) as started:  # both are back
-            said = [one.ended() for one in started]
-        assert [(one["end"], one["pages"]) for one in said] == [("finished", len(site.urls))] * 2
+            printed = [one.ended() for one in started]
+        assert [(one["end"], one["pages"]) for one in printed] == [("finished", len(site.urls))] * 2
         check_everything_is_there(site, redis.url, *roots)
     check_manners(site)
 

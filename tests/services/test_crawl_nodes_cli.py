@@ -47,9 +47,9 @@ def test_a_crawl_is_begun_gone_on_with_and_told_of(redis_url: str, name: str, tm
         assert again.code == 0, again.err
         report = json.loads(again.out)
         assert report["total"]["nodes"]["pages"] == 6
-        told = webmill("status", root)
-        assert f"{name}, not running: the last run finished" in told.out.decode()
-        assert "shard      0 no node: 6 pages" in told.out.decode()
+        reported = webmill("status", root)
+        assert f"{name}, not running: the last run finished" in reported.out.decode()
+        assert "shard      0 no node: 6 pages" in reported.out.decode()
         nodes = json.loads(webmill("status", root, "--json").out)["nodes"]
         assert nodes["records"]["0"]["seen"]["pages"] == 6
         other = webmill("crawl", elsewhere, "--name", name, "--frontier", redis_url, "--shards", "2")

@@ -28,9 +28,9 @@ def test_a_page_and_all_that_it_needs_is_asked_for_once(tmp_path: Path) -> None:
             limits=CrawlLimits(retry_wait=0.2, pages=1),
         )
         with nodes(lambda: NodeProgram(root, NodeSetup(url=redis.url, crawl=crawl, shards=2))) as started:
-            said = started[0].ended()
+            printed = started[0].ended()
         assert web.log.settle()
         asked, known = counts(seen_by(web.log)), visits(redis.url, root)
-    assert (said["end"], said["pages"]) == ("pages", 1)
+    assert (printed["end"], printed["pages"]) == ("pages", 1)
     assert asked == dict.fromkeys({f"{GALLERY}/whole", *NEEDED, *ROBOTS}, 1)
     assert known.keys() == {f"{GALLERY}/whole", *NEEDED, CLOSED}

@@ -99,8 +99,8 @@ def test_the_promise_is_read_from_the_settings(
     with private_redis(*flags) as server:
         with RedisFrontier(server.url, tmp_path / "a", prefix="a") as frontier:
             assert frontier.promise is promise
-        (told,) = [record for record in caplog.records if record.message == "frontier_promise"]
-        assert told.__dict__["promise"] == promise.value
+        (reported,) = [record for record in caplog.records if record.message == "frontier_promise"]
+        assert reported.__dict__["promise"] == promise.value
         if promise is RedisDurability.DURABLE:
             RedisFrontier(server.url, tmp_path / "b", prefix="b", strict=True).close()
         else:

@@ -61,7 +61,7 @@ def wait_for_lines(log: Path, count: int, process: subprocess.Popen[bytes]) -> N
 @needs_killer
 def test_a_process_killed_before_its_durable_calls_loses_nothing(redis_url: str, base: Path) -> None:
     deaths, kinds = 0, set[str]()
-    with Stage("tests.services.frontier_redis_hand", under=base / "crawl") as stage:  # and what else begins so
+    with Stage("tests.services.frontier_redis_program", under=base / "crawl") as stage:  # and what else begins so
         warm = new_prefix()
         assert stage.warm_up(redis_url, warm, base / "warm", base / "warm-log", "3").code == 0
         forget(redis_url, warm)
@@ -94,7 +94,7 @@ def test_redis_and_worker_are_killed_in_turn_and_nothing_is_lost(base: Path) -> 
     log.touch()
     with private_redis() as server:
         for kill in kills:
-            process = start("frontier_redis_hand", server.url, "a", folder, log, 100)
+            process = start("frontier_redis_program", server.url, "a", folder, log, 100)
             wait_for_lines(log, log.read_bytes().count(b"\n") + dice.randrange(20, 90), process)
             if kill == "redis":
                 server.kill()
@@ -106,7 +106,7 @@ def test_redis_and_worker_are_killed_in_turn_and_nothing_is_lost(base: Path) -> 
                 server.kill()
                 server.restart()
             check_against(log, RedisFound(server.url, "a", folder))
-        process = start("frontier_redis_hand", server.url, "a", folder, log, 1000)
+        process = start("frontier_redis_program", server.url, "a", folder, log, 1000)
         assert process.wait(DEADLINE) == 0
         found = RedisFound(server.url, "a", folder)
         record(COMPONENT, "Redis killed", injected=len(kills) - kills.count("worker"), **weigh(log, found)._asdict())
@@ -119,19 +119,19 @@ def test_five_hundred_workers_in_three_processes_of_which_one_dies(base: Path) -
         log = base / "log"
         log.touch()
 
-        def crew(shard: int) -> subprocess.Popen[bytes]:
+        def start_shard(shard: int) -> subprocess.Popen[bytes]:
             return start("frontier_redis_workers", server.url, shard, base / str(shard), log, shard, 500 // SHARDS + 1)
 
-        coordinators = [crew(shard) for shard in range(SHARDS)]
+        coordinators = [start_shard(shard) for shard in range(SHARDS)]
         wait_for_lines(log, 900, coordinators[0])
         os.kill(coordinators[1].pid, signal.SIGKILL)
         coordinators[1].wait(60)
-        coordinators[1] = crew(1)
+        coordinators[1] = start_shard(1)
         assert [process.wait(DEADLINE) for process in coordinators] == [0, 0, 0]
         lines = log.read_text().splitlines()
-        told = settled(lines)
-        lost = told - visited(server)
-        record(COMPONENT, "kill -9 at random", injected=1, acknowledged=len(told), lost=len(lost))
+        reported = settled(lines)
+        lost = reported - visited(server)
+        record(COMPONENT, "kill -9 at random", injected=1, acknowledged=len(reported), lost=len(lost))
         assert not lost
         check_claims(lines)
         check_visits(server)

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.contracts.frontier_benches import TINY
-from tests.contracts.frontier_hand import LIMITS, PAGES, page
+from tests.contracts.frontier_program import LIMITS, PAGES, page
 from tests.contracts.frontier_redis_bench import forget, new_prefix
 from tests.faults.matrix import record
 from tests.services.frontier_redis_checker import RedisFound
@@ -195,7 +195,7 @@ def test_a_node_that_was_killed_is_taken_over_and_every_page_is_visited_once(
     log = tmp_path / "log"
     log.touch()
     arguments = [redis_url, prefix, str(tmp_path / "old"), str(log), "100"]
-    node = subprocess.Popen([sys.executable, "-m", "tests.services.frontier_redis_hand", *arguments])
+    node = subprocess.Popen([sys.executable, "-m", "tests.services.frontier_redis_program", *arguments])
     deadline = time.monotonic() + 100
     while log.read_bytes().count(b"\n") < 60:
         assert time.monotonic() < deadline
@@ -207,8 +207,8 @@ def test_a_node_that_was_killed_is_taken_over_and_every_page_is_visited_once(
     take_over(redis_url, tmp_path / "new", prefix=prefix, limits=LIMITS)
     with RedisFrontier(redis_url, tmp_path / "new", prefix=prefix, limits=LIMITS) as frontier:
         found = RedisFound(redis_url, prefix, tmp_path / "new")
-        said = [line.split(" ") for line in log.read_text().splitlines()]
-        done = {page(int(words[1])) for words in said if words[0] == "done"}
+        printed = [line.split(" ") for line in log.read_text().splitlines()]
+        done = {page(int(words[1])) for words in printed if words[0] == "done"}
         lost = done - found.visited.keys()
         record("frontier (Redis)", "files lost", injected=1, acknowledged=len(done), lost=len(lost))
         assert not lost

@@ -321,7 +321,7 @@ def test_the_command_takes_the_address_of_a_server(bench: Bench, tmp_path: Path)
 
 
 @pytest.mark.parametrize(
-    ("url", "said"),
+    ("url", "printed"),
     [
         ("meilisearch://a-secret@127.0.0.1:1/Upper Case", "letters a-z"),
         ("meilisearch://a-secret@127.0.0.1:1/", "write meilisearch://HOST:1/INDEX"),
@@ -330,11 +330,11 @@ def test_the_command_takes_the_address_of_a_server(bench: Bench, tmp_path: Path)
         ("opensearchs://me:a-secret@127.0.0.1:1/name", "127.0.0.1:1"),
     ],
 )
-def test_an_address_that_is_wrong_is_a_sentence_without_its_password(tmp_path: Path, url: str, said: str) -> None:
+def test_an_address_that_is_wrong_is_a_sentence_without_its_password(tmp_path: Path, url: str, printed: str) -> None:
     publish(LocalStorage(tmp_path), {"a": "annual report"})
     answer = webmill("search", "update", tmp_path, "--index", url)
     assert answer.code != 0
-    assert said in answer.err
+    assert printed in answer.err
     assert "Traceback" not in answer.err
     assert "a-secret" not in answer.err
 

@@ -328,8 +328,8 @@ def test_the_records_of_an_event_are_deliveries(place: Place) -> None:
         with queue.consume_event(records, deleted=done.append) as consumer:
             deliveries = [consumer.receive(timeout=0) for _ in range(3)]
             assert consumer.receive(timeout=0) is None
-            told = [(one.id, one.body, one.attempts) for one in deliveries if one]
-            assert told == [("one", b"1", 1), ("two", b"\xff", 1), ("three", b"", 1)]
+            reported = [(one.id, one.body, one.attempts) for one in deliveries if one]
+            assert reported == [("one", b"1", 1), ("two", b"\xff", 1), ("three", b"", 1)]
             for one in deliveries[:2]:
                 assert one is not None
                 one.ack()

@@ -26,5 +26,5 @@ def attacker() -> Iterator[Attacker]:
 
 
 @pytest.fixture
-def scene(tmp_path: Path, town: Path, attacker: Attacker) -> Scene:
-    return make_scene(tmp_path, town, attacker)
+def scene(tmp_path: Path, sample_root: Path, attacker: Attacker) -> Scene:
+    return make_scene(tmp_path, sample_root, attacker)

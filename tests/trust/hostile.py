@@ -145,13 +145,13 @@ class Scene:
             path.symlink_to(self.home / target)
 
 
-def make_scene(folder: Path, town: Path, attacker: Attacker) -> Scene:
+def make_scene(folder: Path, sample_root: Path, attacker: Attacker) -> Scene:
     home = folder / "home"
     home.mkdir()
     (home / "thesis.txt").write_text("years of work\n")
     (home / "latest.json").write_text("{}\n")
     (folder / "out").mkdir()
-    shutil.copytree(town, folder / "theirs", symlinks=True)
+    shutil.copytree(sample_root, folder / "theirs", symlinks=True)
     return Scene(folder / "theirs", home, attacker)
 
 

@@ -65,8 +65,8 @@ def address_options() -> Iterator[tuple[str, str]]:
         for option in command.params:
             flags = [flag for flag in option.opts if flag in SCHEMES]
             if isinstance(option, click.Option) and flags and f"{name} {flags[0]}" not in NOT_ADDRESSES:
-                said = f"{option.metavar or ''} {option.help or ''}"
-                if re.search(r"URL|://", said):
+                printed = f"{option.metavar or ''} {option.help or ''}"
+                if re.search(r"URL|://", printed):
                     yield name, flags[0]
 
 

@@ -26,9 +26,9 @@ def collection(folder: Path) -> Path:
 def test_a_folder_is_trusted_when_the_user_says_so_and_until_he_takes_it_back(tmp_path: Path) -> None:
     root = collection(tmp_path / "news")
     assert "webmill trust" in webmill("search", root, "word").err
-    told = webmill("trust", root)
-    assert told.code == 0
-    assert "webmill.toml: [search] url = ../elsewhere" in told.err, "what is agreed to is shown"
+    reported = webmill("trust", root)
+    assert reported.code == 0
+    assert "webmill.toml: [search] url = ../elsewhere" in reported.err, "what is agreed to is shown"
     assert "webmill trust" not in webmill("search", root, "word").err
     assert str(root) in webmill("trust", "--list").out.decode()
     assert webmill("trust", "--revoke", root).code == 0
@@ -73,9 +73,9 @@ def test_a_mark_in_the_folder_means_nothing(tmp_path: Path, monkeypatch: pytest.
     shutil.copytree(tmp_path / "configuration", root / ".config")
     monkeypatch.setenv("XDG_CONFIG_HOME", str(root / ".config"))
     assert not is_trusted(root)
-    told = webmill("trust", root)
-    assert told.code == 1
-    assert f"WEBMILL_TRUST={root}" in told.err
+    reported = webmill("trust", root)
+    assert reported.code == 1
+    assert f"WEBMILL_TRUST={root}" in reported.err
     monkeypatch.setenv("WEBMILL_TRUST", str(root))
     assert is_trusted(root)
 

@@ -59,7 +59,7 @@ def test_all_of_them_are_looked_at() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "printed"),
     [
         (["serve", "/data", "--prot", "80"], "--prot"),
         (["serve"], "DIR"),
@@ -69,8 +69,8 @@ def test_all_of_them_are_looked_at() -> None:
         (["publish", "run", "/data"], "--board-list"),
     ],
 )
-def test_a_wrong_one_would_be_found(words: list[str], said: str) -> None:
-    assert said in complaint(words)
+def test_a_wrong_one_would_be_found(words: list[str], printed: str) -> None:
+    assert printed in complaint(words)
 
 
 @pytest.mark.parametrize("path", TEXTS, ids=[str(path.relative_to(ROOT)) for path in TEXTS])

@@ -79,12 +79,12 @@ def test_stages_are_named_and_bases_pinned() -> None:
 
 
 def test_it_is_not_run_as_root_and_stops_as_we_do() -> None:
-    said = {(one.stage, one.name): one.text for one in instructions(DOCKERFILE)}
-    assert said["webmill", "USER"] == "10001:10001"
-    assert said["webmill", "STOPSIGNAL"] == "SIGTERM"
-    assert said["webmill", "ENTRYPOINT"] == '["webmill"]'
-    assert "/healthz" in said["server", "HEALTHCHECK"]
-    assert ("webmill", "HEALTHCHECK") not in said  # a crawler answers no requests
+    printed = {(one.stage, one.name): one.text for one in instructions(DOCKERFILE)}
+    assert printed["webmill", "USER"] == "10001:10001"
+    assert printed["webmill", "STOPSIGNAL"] == "SIGTERM"
+    assert printed["webmill", "ENTRYPOINT"] == '["webmill"]'
+    assert "/healthz" in printed["server", "HEALTHCHECK"]
+    assert ("webmill", "HEALTHCHECK") not in printed  # a crawler answers no requests
 
 
 def test_extras_are_extras() -> None:
@@ -196,8 +196,8 @@ def test_prometheus_asks_every_service_that_has_numbers_at_its_port() -> None:
     jobs = yaml.safe_load((DEPLOY / "prometheus" / "compose.yml").read_text())["scrape_configs"]
     asked = {where["names"][0]: where["port"] for job in jobs for where in job["dns_sd_configs"]}
     assert {job["job_name"] for job in jobs} == set(asked)
-    told = {name: port for name, service in OURS.items() if (port := metrics_port(service["command"]))}
-    assert asked == told | {"server": 8080, "rabbitmq": 15692}
+    reported = {name: port for name, service in OURS.items() if (port := metrics_port(service["command"]))}
+    assert asked == reported | {"server": 8080, "rabbitmq": 15692}
 
 
 def metrics_port(words: list[str]) -> int | None:

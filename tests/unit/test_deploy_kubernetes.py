@@ -99,15 +99,15 @@ def test_probes_and_prometheus_ask_ports_that_are_open(manifest: dict[str, Any],
 
 
 def test_secrets_are_those_that_somebody_is_told_to_make() -> None:
-    told = " ".join(path.read_text() for path in MANIFESTS if path.name == "settings.yaml")
+    reported = " ".join(path.read_text() for path in MANIFESTS if path.name == "settings.yaml")
     for _, template in PODS:
         for one in containers(template):
             references = [name["valueFrom"]["secretKeyRef"] for name in one.get("env", ()) if "valueFrom" in name]
             for reference in references:
-                assert f"secret generic {reference['name']} " in told
-                assert f"--from-literal={reference['key']}=" in told
+                assert f"secret generic {reference['name']} " in reported
+                assert f"--from-literal={reference['key']}=" in reported
             for source in one.get("envFrom", ()):
-                assert f"secret generic {source.get('secretRef', {'name': 'webmill'})['name']} " in told
+                assert f"secret generic {source.get('secretRef', {'name': 'webmill'})['name']} " in reported
 
 
 @pytest.mark.parametrize("kind", ["Service", "PodDisruptionBudget", "NetworkPolicy"])

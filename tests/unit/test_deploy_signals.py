@@ -50,8 +50,8 @@ def first() -> None:
 def ended(process: subprocess.Popen[str], pid: int) -> tuple[int, str]:
     wait_for(lambda: catches(pid, signal.SIGTERM))
     os.kill(pid, signal.SIGTERM)
-    said = process.communicate(timeout=PATIENCE)[1]
-    return process.returncode, said
+    printed = process.communicate(timeout=PATIENCE)[1]
+    return process.returncode, printed
 
 
 def test_sigterm_ends_a_command_that_knows_nothing_of_it_as_ctrl_c_does() -> None:
@@ -62,9 +62,9 @@ def test_sigterm_ends_a_command_that_knows_nothing_of_it_as_ctrl_c_does() -> Non
         process.send_signal(signal.SIGTERM)
         assert process.stderr
         assert process.wait(PATIENCE) == 130
-        said = process.stderr.read()
-    assert "interrupted" in said
-    assert "Traceback" not in said
+        printed = process.stderr.read()
+    assert "interrupted" in printed
+    assert "Traceback" not in printed
 
 
 @pytest.mark.usefixtures("first")
@@ -90,8 +90,8 @@ def test_a_server_that_is_the_first_process_answers_and_ends_well(tmp_path: Path
         address = line.partition(" at ")[2].split()[0]
         with urllib.request.urlopen(f"{address}healthz", timeout=PATIENCE) as answer:
             assert answer.status == 200
-        code, said = ended(process, child_of(process.pid))
-    assert (code, said.strip()) == (0, "stopped")
+        code, printed = ended(process, child_of(process.pid))
+    assert (code, printed.strip()) == (0, "stopped")
 
 
 @pytest.mark.slow

@@ -46,18 +46,18 @@ def test_only_the_collection_can_be_written_and_no_right_be_gained(unit: Path) -
 
 @pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.name)
 def test_what_is_no_failure_is_not_tried_again(unit: Path) -> None:
-    said = settings_of(unit)
-    assert said["Restart"] == "on-failure"
-    assert said["RestartPreventExitStatus"] == str(USAGE)
-    assert said["SuccessExitStatus"] == f"{REJECTED} {INTERRUPTED}"
-    assert int(said["StartLimitBurst"]) > 0
+    printed = settings_of(unit)
+    assert printed["Restart"] == "on-failure"
+    assert printed["RestartPreventExitStatus"] == str(USAGE)
+    assert printed["SuccessExitStatus"] == f"{REJECTED} {INTERRUPTED}"
+    assert int(printed["StartLimitBurst"]) > 0
 
 
 @pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.name)
 def test_the_command_alone_is_told_to_stop_and_has_time_for_it(unit: Path) -> None:
-    said = settings_of(unit)
-    assert (said["KillMode"], said["KillSignal"], said["OOMPolicy"]) == ("mixed", "SIGTERM", "continue")
-    assert int(said["TimeoutStopSec"].removesuffix("s")) > max(GRACE, STOP_GRACE)
+    printed = settings_of(unit)
+    assert (printed["KillMode"], printed["KillSignal"], printed["OOMPolicy"]) == ("mixed", "SIGTERM", "continue")
+    assert int(printed["TimeoutStopSec"].removesuffix("s")) > max(GRACE, STOP_GRACE)
 
 
 def test_a_timer_starts_what_is_there() -> None:

@@ -60,9 +60,13 @@ def test_a_torn_tail_is_kept_aside_with_its_reason(tmp_path: Path, lost: int) ->
     assert repair.saved
     kept = tmp_path / repair.saved
     assert before[repair.end : repair.end + repair.cut] == kept.read_bytes()
-    told = json.loads(kept.with_suffix(".json").read_bytes())
-    assert (told["file"], told["offset"], told["cut"]) == (places[0].capture.filename, repair.end, repair.cut)
-    assert told["reason"] == repair.reason
+    reported = json.loads(kept.with_suffix(".json").read_bytes())
+    assert (reported["file"], reported["offset"], reported["cut"]) == (
+        places[0].capture.filename,
+        repair.end,
+        repair.cut,
+    )
+    assert reported["reason"] == repair.reason
     assert (tmp_path / places[0].capture.filename).read_bytes() == before[: repair.end]
     records = check_file(tmp_path / places[0].capture.filename)
     assert (len(records), records[-1].type) == (7, "metadata")

@@ -173,12 +173,12 @@ def test_a_page_not_modified_is_a_revisit_without_a_payload(tmp_path: Path) -> N
 def test_a_digest_that_is_known_is_not_computed_again(tmp_path: Path, kind: str) -> None:
     known = digest.compute(b"what the caller says, to tell it apart")
     plain = capture(kind=kind, original=OriginalCapture(record_id="<urn:uuid:1>"))
-    [said, found] = [
-        encode_capture(msgspec.structs.replace(plain, digest=told), warcinfo_id="<urn:uuid:2>", detect=None)
-        for told in (known, "")
+    [printed, found] = [
+        encode_capture(msgspec.structs.replace(plain, digest=reported), warcinfo_id="<urn:uuid:2>", detect=None)
+        for reported in (known, "")
     ]
-    assert (said.digest, found.digest) == (known, digest.compute(PAGE))
-    assert known.encode() in gzip.decompress(said.data)
+    assert (printed.digest, found.digest) == (known, digest.compute(PAGE))
+    assert known.encode() in gzip.decompress(printed.data)
 
 
 def test_a_page_that_came_unchanged_is_a_revisit_with_its_digest(tmp_path: Path) -> None:
@@ -296,8 +296,8 @@ def test_a_value_that_would_break_a_header_costs_its_capture_only(tmp_path: Path
     assert len(records_of(tmp_path)) == 7
 
 
-def refuse(*said: str) -> None:
-    raise AssertionError(said)
+def refuse(*printed: str) -> None:
+    raise AssertionError(printed)
 
 
 def encoded(made: Capture) -> EncodedCapture:

@@ -47,14 +47,14 @@ CASES = {
 
 @pytest.mark.parametrize("case", CASES)
 def test_a_payload_is_known_by_its_bytes_and_its_label(case: str) -> None:
-    payload, said, expected = CASES[case]
-    assert identify_media_type(payload, said) == expected
+    payload, printed, expected = CASES[case]
+    assert identify_media_type(payload, printed) == expected
 
 
-@given(payload=st.binary(max_size=300), said=st.none() | st.text(max_size=80))
+@given(payload=st.binary(max_size=300), printed=st.none() | st.text(max_size=80))
 @settings(deadline=None)
-def test_whatever_comes_a_media_type_is_the_answer(payload: bytes, said: str | None) -> None:
-    answer = identify_media_type(payload, said)
+def test_whatever_comes_a_media_type_is_the_answer(payload: bytes, printed: str | None) -> None:
+    answer = identify_media_type(payload, printed)
     assert answer.count("/") == 1
     assert answer.isascii()
     assert answer.isprintable()

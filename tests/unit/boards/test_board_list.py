@@ -93,8 +93,8 @@ def test_a_flat_list_needs_a_source_and_an_address() -> None:
         cms="gnuboard",
     )
     assert (found.boards[1].selectors.item, found.boards[1].selectors.next) == ("li", "a.next")
-    told = [(one.path, one.reason, one.source, one.is_dropped) for one in found.problems]
-    assert told == [("$.sources[2].source", "missing", "", True), ("$.sources[3].url", "missing", "nowhere", True)]
+    reported = [(one.path, one.reason, one.source, one.is_dropped) for one in found.problems]
+    assert reported == [("$.sources[2].source", "missing", "", True), ("$.sources[3].url", "missing", "nowhere", True)]
 
 
 @pytest.mark.parametrize(
@@ -118,8 +118,8 @@ def test_a_board_that_cannot_be_used_is_told_with_its_path_and_the_others_stay(
 ) -> None:
     found = read(campus(department("cs", board("fine"), board(**wrong))))
     assert [one.board for one in found.boards] == ["fine"]
-    told = [(one.path, one.reason, one.is_dropped) for one in found.problems]
-    assert told == [(f"$[0].departments[0].boards[1]{path}", reason, True)]
+    reported = [(one.path, one.reason, one.is_dropped) for one in found.problems]
+    assert reported == [(f"$[0].departments[0].boards[1]{path}", reason, True)]
     if reason != "missing" or path == ".url":
         assert found.problems[0].source == "신촌/cs/notice"  # so that what it had can be kept
 

@@ -152,11 +152,11 @@ def test_crawls_of_a_server_are_listed_newest_first() -> None:
     with serving() as server:
         put(server, "collinfo.json", json.dumps(COLLINFO).encode())
         listed = webmill("cc", "crawls", "--base-url", server.url)
-        told = webmill("cc", "crawls", "--base-url", server.url, "--json", "--limit", "1")
+        reported = webmill("cc", "crawls", "--base-url", server.url, "--json", "--limit", "1")
     assert [line.split()[0] for line in listed.lines] == [b"CC-MAIN-2024-30", b"CC-MAIN-2023-50", b"CC-MAIN-2008-2009"]
     assert b"2024-07-12 to 2024-07-25" in listed.lines[0]
     assert b"\x1b" not in listed.out
-    assert json.loads(told.out)["id"] == "CC-MAIN-2024-30"
+    assert json.loads(reported.out)["id"] == "CC-MAIN-2024-30"
 
 
 @pytest.mark.parametrize("text", [b"", b"{}", b"[1]", b"[" * 100_000], ids=["empty", "object", "numbers", "deep"])

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.serve.town import NAME
+from tests.serve.sample_collection import NAME
 from tests.unit.cli.command import webmill
 from webmill.cli.completion_table import make_table
 from webmill.cli.shell_completion import FILE
@@ -52,10 +52,10 @@ def script() -> str:
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_bash_completes(words: str, expected: list[str], script: str, town: Path, tmp_path: Path) -> None:
+def test_bash_completes(words: str, expected: list[str], script: str, sample_root: Path, tmp_path: Path) -> None:
     (tmp_path / "webmill").write_text(f'#!/bin/sh\nexec {sys.executable} -m webmill "$@"\n')
     (tmp_path / "webmill").chmod(0o755)
-    program = ASK.format(script=script, place=town.parent, words=words.replace("town", town.name))
+    program = ASK.format(script=script, place=sample_root.parent, words=words.replace("town", sample_root.name))
     environment = os.environ | {"PATH": f"{tmp_path}:{os.environ['PATH']}"}
     command = ["bash", "-c", program]
     ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120, check=False)

@@ -97,8 +97,8 @@ def test_a_setting_that_was_declared_is_a_flag_a_key_a_variable_a_line_of_help_a
         load_settings(None, collection=tmp_path, environment=variable, is_trusted=lambda _: True).crawl.max_crawl_delay
         == 3.0
     )
-    told = Sources(is_trusted=True, flags={("crawl", "max_crawl_delay"): 7.0})
-    assert resolve_settings(told, tmp_path)[1] == {"max_crawl_delay": 7.0}
+    reported = Sources(is_trusted=True, flags={("crawl", "max_crawl_delay"): 7.0})
+    assert resolve_settings(reported, tmp_path)[1] == {"max_crawl_delay": 7.0}
     assert "--max-crawl-delay TIME" in webmill("crawl", "--help").out.decode()
     assert '# max_crawl_delay = "60s"' in make_settings_file("")
 
@@ -186,10 +186,10 @@ def test_status_tells_how_a_crawl_stands(tmp_path: Path) -> None:
     with TestWeb(hosts=2, pages_per_host=6) as web:
         ended = crawl(web, tmp_path / "c", web.home, *reaching(web))
     pages = json.loads(ended.out)["total"]["pages"]
-    told = webmill("status", tmp_path / "c")
-    assert told.code == 0
-    assert f"{pages} pages in all, ".encode() in told.out
-    assert b"not running: the last run finished" in told.out
+    reported = webmill("status", tmp_path / "c")
+    assert reported.code == 0
+    assert f"{pages} pages in all, ".encode() in reported.out
+    assert b"not running: the last run finished" in reported.out
     [status] = json.loads(webmill("status", tmp_path / "c", "--json").out)["crawls"]
     assert status["is_running"] is False
     assert status["total"]["pages"] == pages

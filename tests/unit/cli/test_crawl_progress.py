@@ -191,7 +191,7 @@ def test_one_is_one() -> None:
 
 
 @pytest.mark.parametrize(
-    ("count", "noun", "verb", "said"),
+    ("count", "noun", "verb", "printed"),
     [
         (1, "page", "", "1 page"),
         (0, "page", "", "0 pages"),
@@ -202,8 +202,8 @@ def test_one_is_one() -> None:
         (2, "WARC file", "are", "2 WARC files are"),
     ],
 )
-def test_numbers_agree_with_their_words(count: int, noun: str, verb: str, said: str) -> None:
-    assert format_count(count, noun, verb) == said
+def test_numbers_agree_with_their_words(count: int, noun: str, verb: str, printed: str) -> None:
+    assert format_count(count, noun, verb) == printed
 
 
 def test_that_it_stops_is_told_at_once() -> None:

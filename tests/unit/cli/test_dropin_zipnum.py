@@ -47,8 +47,8 @@ def split_in_shards(base: Path) -> None:
 def test_ten_lines_in_blocks_of_five_are_two_rows(base: Path) -> None:
     done = dropin("flat-cdxj-to-zipnum", "-i", "-", "-o", base, "-c", "5", stdin=b"".join(LINES[:10]))
     assert files(base) == ["AWP.cdx.gz", "AWP.idx", "AWP.loc"]
-    said = f"Finished. Wrote 1 shard file(s), index: {base / 'AWP.idx'}, loc: {base / 'AWP.loc'}\n"
-    assert done.out.decode() == said
+    printed = f"Finished. Wrote 1 shard file(s), index: {base / 'AWP.idx'}, loc: {base / 'AWP.loc'}\n"
+    assert done.out.decode() == printed
     rows = (base / "AWP.idx").read_bytes().splitlines()
     assert len(rows) == 2
     assert all(ROW.fullmatch(row) for row in rows)

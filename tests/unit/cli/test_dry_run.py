@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.serve.town import NAME
+from tests.serve.sample_collection import NAME
 from tests.unit.cli.command import webmill
 from webmill.infra.queue.base import Message
 from webmill.infra.queue.sqlite import SqliteQueue
@@ -42,9 +42,9 @@ USES = [
 
 
 @pytest.fixture
-def place(town: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def place(sample_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    shutil.copytree(town, "news")
+    shutil.copytree(sample_root, "news")
     (tmp_path / "news" / f".webmill-tmp-{dead_process()}-{'0' * 16}").write_bytes(b"abc")
     (tmp_path / "all.cdxj").write_text('com,a)/ 20200101000000 {"url": "http://a.com/"}\n')
     (tmp_path / "pages.toml").write_text(DATASET)
@@ -79,11 +79,11 @@ def test_to_list_what_is_buried_changes_nothing(typed: str, place: Path) -> None
     assert [*tree(place)] == before
 
 
-@pytest.mark.parametrize(("typed", "said"), USES, ids=[typed for typed, _ in USES])
-def test_it_says_what_would_go_and_changes_nothing(typed: str, said: str, place: Path) -> None:
+@pytest.mark.parametrize(("typed", "printed"), USES, ids=[typed for typed, _ in USES])
+def test_it_says_what_would_go_and_changes_nothing(typed: str, printed: str, place: Path) -> None:
     before = [*tree(place)]
     ended = webmill(*typed.split())
-    assert said in ended.err, ended
+    assert printed in ended.err, ended
     assert ended.code == 0 or typed.startswith("doctor")
     assert [*tree(place)] == before
 

@@ -83,17 +83,17 @@ def test_every_command_explains_itself_with_an_example_in_80_columns(command: tu
 def test_stats_tell_of_each_shard_and_of_all(place: CrawlFrontier, is_running: bool) -> None:
     with exclusive(place.folder, "crawl" if is_running else "nothing", doing="crawling"):
         shown = frontier("stats", place.root).out.decode().splitlines()
-        told = msgspec.json.decode(frontier("stats", place.root, "--json").out)
+        reported = msgspec.json.decode(frontier("stats", place.root, "--json").out)
     rows = {line[:18].strip(): line[18:].split() for line in shown}
     assert rows["URLs waiting"] == ["1", "0", "1"]
     assert rows["visited"] == ["1", "0", "1"]
     assert rows["known in total"] == ["2", "0", "2"]
     assert rows["to revisit"] == ["1", "0", "1"]
     assert max(map(len, shown)) <= 80
-    assert told["total"]["known"] == 2
-    assert [one["stats"]["pages"] for one in told["shards"]] == [0, 1]
-    assert told["total"]["bytes"] > 0
-    assert told["total"]["oldest"] > 86400  # by a clock that is not of 2023
+    assert reported["total"]["known"] == 2
+    assert [one["stats"]["pages"] for one in reported["shards"]] == [0, 1]
+    assert reported["total"]["bytes"] > 0
+    assert reported["total"]["oldest"] > 86400  # by a clock that is not of 2023
 
 
 def test_urls_are_added_at_once_when_nobody_crawls(place: CrawlFrontier, tmp_path: Path) -> None:

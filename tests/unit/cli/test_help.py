@@ -112,12 +112,12 @@ def test_its_options_say_what_they_are_for_and_what_they_are_by_themselves(path:
     for option in options_of(COMMANDS[path]):
         record = option.get_help_record(context)
         assert record
-        _, told = record
-        assert re.search("[a-z]{2}", re.sub(r"\[.*?\]", "", told)), f"{option.opts}: no help"
-        assert not REPR.search(told), told
+        _, reported = record
+        assert re.search("[a-z]{2}", re.sub(r"\[.*?\]", "", reported)), f"{option.opts}: no help"
+        assert not REPR.search(reported), reported
         default = option.to_info_dict()["default"]
         if not option.is_flag and default not in (None, (), ""):
-            assert "default" in told, f"{option.opts}: the default is not told: {told}"
+            assert "default" in reported, f"{option.opts}: the default is not told: {reported}"
 
 
 @every_command

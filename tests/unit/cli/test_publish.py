@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.boards.publishing import Town, boards, cycle, working
+from tests.boards.publishing import MemoryBoardReader, boards, cycle, working
 from tests.unit.cli.command import Ended, commands_of, started, webmill
-from tests.unit.infra.test_storage_s3 import CarelessStore, careless  # noqa: F401  a fixture
-from tests.unit.publish.shelf import closure
+from tests.unit.infra.test_storage_s3 import CarelessStore, faulty  # noqa: F401  a fixture
+from tests.unit.publish.publications import closure
 from webmill.boards.board_list import Board
 from webmill.boards.orchestrator import start_run
 from webmill.infra.queue.sqlite import SqliteQueue
@@ -30,13 +30,13 @@ CONTACT = "--contact=me@example.org"
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A collection with three versions: one notice edited, one gone; then a board fails."""
     root = tmp_path_factory.mktemp("made") / "notices"
-    storage, queue, town = LocalStorage(root), open_queue(root), Town(boards(4))
-    cycle(storage, queue, town)
-    town.texts["Seoul/d001/notice"]["0"] = "edited"
-    del town.texts["Seoul/d002/notice"]["1"]
-    cycle(storage, queue, town)
-    town.failing = {"Seoul/d000/notice": True}
-    cycle(storage, queue, town, options=PublishOptions(facets=("campus",)))
+    storage, queue, reader = LocalStorage(root), open_queue(root), MemoryBoardReader(boards(4))
+    cycle(storage, queue, reader)
+    reader.texts["Seoul/d001/notice"]["0"] = "edited"
+    del reader.texts["Seoul/d002/notice"]["1"]
+    cycle(storage, queue, reader)
+    reader.failing = {"Seoul/d000/notice": True}
+    cycle(storage, queue, reader, options=PublishOptions(facets=("campus",)))
     queue.close()
     return root
 
@@ -80,12 +80,12 @@ def test_versions_are_listed_shown_and_compared(place: Path) -> None:
     assert b"stale         3  Seoul/d000/notice  3 stale for " in publish("show", place, "--sources").out
     assert publish("show", place, "--item", "Seoul/d001/notice/0").out == b'{"text":"edited"}\n'
     assert len(publish("show", place, "previous", "--items").lines) == 11
-    told = publish("diff", place, "1", "live")
-    assert [line[:2].decode() + line.split()[1].decode() for line in told.lines] == [
+    reported = publish("diff", place, "1", "live")
+    assert [line[:2].decode() + line.split()[1].decode() for line in reported.lines] == [
         "~ Seoul/d001/notice/0",
         "- Seoul/d002/notice/1",
     ]
-    assert told.err == "0 added, 1 changed, 0 relabelled, 1 removed\n"
+    assert reported.err == "0 added, 1 changed, 0 relabelled, 1 removed\n"
     changes = objects(publish("diff", place, "1", "live", "--json"))
     assert [change["change"] for change in changes] == ["changed", "removed"]
 
@@ -159,8 +159,8 @@ def test_a_damaged_pointer_is_told_and_written_anew_only_when_asked(place: Path)
 
 
 def test_a_lost_history_is_told_and_nothing_is_published_over_it_unasked(tmp_path: Path) -> None:
-    root, site_map, town = tmp_path / "d", site_map_of("a", "b"), town_of("a", "b")
-    assert run_with(town, root, site_map).code == 0
+    root, site_map, reader = tmp_path / "d", site_map_of("a", "b"), town_of("a", "b")
+    assert run_with(reader, root, site_map).code == 0
     shutil.rmtree(root / "snapshots")
     lost = publish("verify", root)  # the pointer is there, and what it names is not
     assert (lost.code, b"broken_history" in lost.out) == (1, True)
@@ -171,10 +171,10 @@ def test_a_lost_history_is_told_and_nothing_is_published_over_it_unasked(tmp_pat
     (root / "documents").mkdir()
     (root / "documents" / "a.jsonl").write_text('{"url": "http://a.test/", "text": "a"}\n')
     for _ in range(2):  # a refusal leaves nothing by which the next one is deceived
-        for refused in (run_with(town, root, site_map), publish("documents", root), publish("gc", root)):
+        for refused in (run_with(reader, root, site_map), publish("documents", root), publish("gc", root)):
             assert (refused.code, "from a copy" in refused.err) == (1, True)
     assert not (root / "latest.json").exists()
-    assert run_with(town, root, site_map, "--force").code == 0
+    assert run_with(reader, root, site_map, "--force").code == 0
     assert len(closure(LocalStorage(root))) == 6
     assert publish("verify", root, "--read-data").code == 0
 
@@ -184,21 +184,21 @@ def test_a_damaged_index_comes_back_from_a_copy_or_by_the_way_that_is_named(plac
     live = json.loads((place / "latest.json").read_bytes())["version"]
     index = place / "snapshots" / live / "index" / "all.json"
     index.write_bytes(b"{}")
-    told = publish("verify", place, "--repair")
-    assert told.code == 1
+    reported = publish("verify", place, "--repair")
+    assert reported.code == 1
     assert publish("verify", place, "--repair", "--from", copy).code == 0
     assert publish("verify", place).code == 0
     index.unlink()
-    told = publish("verify", place, "--repair")
-    assert told.code == 1
-    (line,) = [line for line in told.err.splitlines() if "rollback" in line]
+    reported = publish("verify", place, "--repair")
+    assert reported.code == 1
+    (line,) = [line for line in reported.err.splitlines() if "rollback" in line]
     command = line.partition("`webmill ")[2].partition("`")[0].split()
     assert webmill(*command).code == 0
-    town = Town(boards(4))
+    reader = MemoryBoardReader(boards(4))
     queue = open_queue(place)
-    cycle(LocalStorage(place), queue, town)
+    cycle(LocalStorage(place), queue, reader)
     queue.close()
-    assert closure(LocalStorage(place)) == town.content()
+    assert closure(LocalStorage(place)) == reader.content()
     assert "the live version is complete" in publish("verify", place).err
 
 
@@ -223,15 +223,15 @@ def test_dead_jobs_are_listed_requeued_and_dropped(place: Path) -> None:
 
 
 def test_a_store_that_ignores_conditions_is_refused_q14(
-    careless: CarelessStore,  # noqa: F811
+    faulty: CarelessStore,  # noqa: F811
     tmp_path: Path,
 ) -> None:
     (tmp_path / "map.json").write_bytes(SITE_MAP)
     for command in (("run", tmp_path, "--site-map", tmp_path / "map.json"), ("work", tmp_path)):
-        ended = publish(*command, CONTACT, "--storage", careless.url)
+        ended = publish(*command, CONTACT, "--storage", faulty.url)
         assert ended.code == 1
         assert "If-None-Match" in ended.err
-    assert [key for key in careless.values if "snapshots" in key] == []
+    assert [key for key in faulty.values if "snapshots" in key] == []
 
 
 def test_somebody_must_be_named_who_can_be_asked(tmp_path: Path) -> None:
@@ -253,12 +253,12 @@ def test_a_run_waits_for_no_other_one(tmp_path: Path) -> None:
     assert plan.run in ended.err
 
 
-def run_with(town: Town, root: Path, site_map: bytes, *flags: str) -> Ended:
+def run_with(reader: MemoryBoardReader, root: Path, site_map: bytes, *flags: str) -> Ended:
     """`publish run`, with the town's boards read by workers beside it."""
     (root.parent / "map.json").write_bytes(site_map)
     queue = open_queue(root)
     try:
-        with working(LocalStorage(root), queue, town):
+        with working(LocalStorage(root), queue, reader):
             return publish("run", root, "--site-map", root.parent / "map.json", CONTACT, "--workers", "0", *flags)
     finally:
         queue.close()
@@ -270,15 +270,15 @@ def site_map_of(*sources: str, **broken: dict[str, object]) -> bytes:
     return json.dumps({"sources": [one | broken.get(one["source"], {}) for one in entries]}).encode()
 
 
-def town_of(*sources: str) -> Town:
-    return Town([Board(source=name, board=name, url=f"http://{name}.test/") for name in sources])
+def town_of(*sources: str) -> MemoryBoardReader:
+    return MemoryBoardReader([Board(source=name, board=name, url=f"http://{name}.test/") for name in sources])
 
 
 def test_a_mistake_in_the_site_map_removes_nothing_and_is_told(tmp_path: Path) -> None:
-    root, town = tmp_path / "d", town_of("a", "b", "c", "d", "e", "f")
-    assert run_with(town, root, site_map_of(*town.texts)).code == 0
+    root, reader = tmp_path / "d", town_of("a", "b", "c", "d", "e", "f")
+    assert run_with(reader, root, site_map_of(*reader.texts)).code == 0
     items = closure(LocalStorage(root))
-    ended = run_with(town, root, site_map_of(*town.texts, b={"selectors": {"item": "tr[["}}))
+    ended = run_with(reader, root, site_map_of(*reader.texts, b={"selectors": {"item": "tr[["}}))
     assert ended.code == 3
     assert "$.sources[1].selectors.item" in ended.err
     assert closure(LocalStorage(root)) == items
@@ -286,25 +286,27 @@ def test_a_mistake_in_the_site_map_removes_nothing_and_is_told(tmp_path: Path) -
     assert (error["source"], error["stage"], "tr[[" in str(error["message"])) == ("b", "site_map", True)
     sources = {one["source"]: one for one in objects(publish("show", root, "--sources", "--json"))}
     assert (sources["b"]["status"], sources["b"]["stale"]) == ("stale", 3)
-    assert run_with(town, root, site_map_of(*town.texts)).code == 0
-    removed_on_purpose = run_with(town, root, site_map_of("a", "c", "d", "e", "f"))
+    assert run_with(reader, root, site_map_of(*reader.texts)).code == 0
+    removed_on_purpose = run_with(reader, root, site_map_of("a", "c", "d", "e", "f"))
     assert removed_on_purpose.code == 0
     assert len(closure(LocalStorage(root))) == 15
 
 
 def test_an_entry_that_does_not_say_what_it_was_is_told_too(tmp_path: Path) -> None:
-    root, town = tmp_path / "d", town_of("a")
-    ended = run_with(town, root, b'{"sources": [{"source": "a", "url": "http://a.test/"}, {"url": "http://b.test/"}]}')
+    root, reader = tmp_path / "d", town_of("a")
+    ended = run_with(
+        reader, root, b'{"sources": [{"source": "a", "url": "http://a.test/"}, {"url": "http://b.test/"}]}'
+    )
     assert ended.code == 3
     (error,) = objects(publish("show", root, "--errors", "--json"))
     assert (error["stage"], error["source"]) == ("site_map", None)
 
 
 def test_every_board_is_among_the_sources_also_one_on_which_nothing_was_found(tmp_path: Path) -> None:
-    root, town = tmp_path / "d", town_of("a", "b", "c")
-    town.texts["b"] = {}
-    town.failing = {"c": False}
-    assert run_with(town, root, site_map_of("a", "b", "c")).code == 3
+    root, reader = tmp_path / "d", town_of("a", "b", "c")
+    reader.texts["b"] = {}
+    reader.failing = {"c": False}
+    assert run_with(reader, root, site_map_of("a", "b", "c")).code == 3
     sources = [
         (one["source"], one["status"], one["items"]) for one in objects(publish("show", root, "--sources", "--json"))
     ]
@@ -316,13 +318,13 @@ HOSTILE = "\x1b]0;owned\x07\x9b2J\x7f"
 
 def test_what_strangers_wrote_cannot_command_a_terminal(tmp_path: Path) -> None:
     root, name = tmp_path / "d", f"b{HOSTILE}"
-    town = town_of("a", name)
-    town.texts["a"] = {f"row{HOSTILE}": f"text{HOSTILE}"}
-    entries = [{"source": source, "url": "http://a.test/"} for source in town.texts]
+    reader = town_of("a", name)
+    reader.texts["a"] = {f"row{HOSTILE}": f"text{HOSTILE}"}
+    entries = [{"source": source, "url": "http://a.test/"} for source in reader.texts]
     broken = {"source": f"c{HOSTILE}", "url": "http://c.test/", "selectors": {"item": f"tr[[{HOSTILE}"}}
-    ended = [run_with(town, root, json.dumps({"sources": [*entries, broken]}).encode(), "--json")]
-    town.failing = {name: False}
-    ended.append(run_with(town, root, json.dumps({"sources": entries}).encode()))
+    ended = [run_with(reader, root, json.dumps({"sources": [*entries, broken]}).encode(), "--json")]
+    reader.failing = {name: False}
+    ended.append(run_with(reader, root, json.dumps({"sources": entries}).encode()))
     cases = ["show --errors", "show --sources", "show --items", "show 1 --errors", "diff 1 2", "diff 2 1", "show"]
     for case in cases:
         command, *arguments = case.split()

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.serve.town import NAME, Visit, archive, page
+from tests.serve.sample_collection import NAME, Visit, archive, page
 from tests.unit.cli.command import PROGRAM, webmill
 from webmill.crawl.progress import CrawlProgress
 from webmill.crawl.status_file import StatusFile
@@ -29,15 +29,15 @@ from webmill.publish.types import PublishedItem
 
 
 @pytest.fixture
-def place(town: Path, tmp_path: Path) -> Path:
-    return Path(shutil.copytree(town, tmp_path / "news"))
+def place(sample_root: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(sample_root, tmp_path / "news"))
 
 
 def look(root: Path) -> dict[str, object]:
     ended = webmill("status", root, "--json")
     assert ended.code == 0, ended.err
-    told: dict[str, object] = json.loads(ended.out)
-    return told
+    reported: dict[str, object] = json.loads(ended.out)
+    return reported
 
 
 def tree(root: Path) -> Iterator[tuple[str, int, bytes]]:
@@ -49,7 +49,7 @@ def test_every_stage_of_a_collection_is_told(place: Path, monkeypatch: pytest.Mo
     monkeypatch.chdir(place.parent)
     assert webmill("index", "news/").code == 0  # a copy has other inodes
     ended = webmill("status", "news/")
-    told = ended.out.decode()
+    reported = ended.out.decode()
     assert ended.code == 0, ended.err
     for words in (
         f"archive    {NAME}: 2 WARC files, ",
@@ -61,25 +61,25 @@ def test_every_stage_of_a_collection_is_told(place: Path, monkeypatch: pytest.Mo
         " used here, ",
         "next       webmill run news\n",
     ):
-        assert words in told
-    assert max(map(len, told.splitlines())) <= 80, told
-    assert "\x1b" not in told
+        assert words in reported
+    assert max(map(len, reported.splitlines())) <= 80, reported
+    assert "\x1b" not in reported
 
 
 def test_the_json_is_one_object_with_the_same_facts(place: Path) -> None:
-    told = look(place)
-    assert told["root"] == str(place)
-    assert told["crawls"] == []
-    assert told["queues"] == [
+    reported = look(place)
+    assert reported["root"] == str(place)
+    assert reported["crawls"] == []
+    assert reported["queues"] == [
         {
             "name": "publish",
             "file": str(place / "publish" / "queue.sqlite"),
             "stats": {"ready": 0, "leased": 0, "delayed": 0, "buried": 1, "done": 0},
         }
     ]
-    assert told["search"]["documents"] == told["publish"]["documents"] == 7  # type: ignore[index]
-    assert told["problems"] == []
-    assert told["next"] == f"webmill run {place}"
+    assert reported["search"]["documents"] == reported["publish"]["documents"] == 7  # type: ignore[index]
+    assert reported["problems"] == []
+    assert reported["next"] == f"webmill run {place}"
 
 
 @pytest.mark.parametrize(
@@ -142,11 +142,11 @@ def test_a_folder_that_may_not_be_written_to_is_told_as_well(place: Path) -> Non
     for path in [place, *place.rglob("*")]:
         path.chmod(0o555 if path.is_dir() else 0o444)
     try:
-        told = look(place)
+        reported = look(place)
     finally:
         for path in [place, *place.rglob("*")]:
             path.chmod(0o755 if path.is_dir() else 0o644)
-    assert told["problems"] == []
+    assert reported["problems"] == []
 
 
 def test_an_empty_folder_says_how_to_begin(tmp_path: Path) -> None:
@@ -161,13 +161,13 @@ def test_archives_that_came_changed_or_went_make_the_index_due(place: Path) -> N
     shutil.copy(one, one.with_name("new.warc.gz"))
     os.utime(one)
     other.unlink()
-    told = look(place)
-    [index] = told["indexes"]  # type: ignore[misc]
+    reported = look(place)
+    [index] = reported["indexes"]  # type: ignore[misc]
     assert (index["new"], index["changed"], index["gone"]) == (1, 1, 1)
-    assert {"stage": "index", "why": f"{NAME}: archives 1 new, 1 changed, 1 gone"} in told["due"]  # type: ignore[operator]
-    said = " ".join(webmill("status", place).out.decode().split())
-    assert "behind the archives: 1 new, 1 changed, 1 deleted (" in said
-    assert "new.warc.gz" in said
+    assert {"stage": "index", "why": f"{NAME}: archives 1 new, 1 changed, 1 gone"} in reported["due"]  # type: ignore[operator]
+    printed = " ".join(webmill("status", place).out.decode().split())
+    assert "behind the archives: 1 new, 1 changed, 1 deleted (" in printed
+    assert "new.warc.gz" in printed
 
 
 def test_an_index_without_its_state_is_told_by_its_blocks_and_time(place: Path) -> None:
@@ -178,8 +178,8 @@ def test_an_index_without_its_state_is_told_by_its_blocks_and_time(place: Path) 
 
 def test_a_search_index_that_lacks_the_live_version_is_due(place: Path) -> None:
     assert webmill("publish", "rollback", place, "previous").code == 0
-    told = look(place)
-    assert {"stage": "search", "why": "a newer version is live"} in told["due"]  # type: ignore[operator]
+    reported = look(place)
+    assert {"stage": "search", "why": "a newer version is live"} in reported["due"]  # type: ignore[operator]
 
 
 @pytest.mark.parametrize(
@@ -199,10 +199,10 @@ def test_a_damaged_part_is_a_line_and_the_others_are_told(part: str, file: str, 
     (place / file).parent.mkdir(parents=True, exist_ok=True)
     (place / file).write_bytes(bytes(range(256)) * 9)
     ended = webmill("status", place)
-    told = " ".join(ended.out.decode().split())
+    reported = " ".join(ended.out.decode().split())
     assert (ended.code, ended.err) == (0, "")
-    assert f"PROBLEM {part}: " in told
-    assert f"archive {NAME}: 2 WARC files" in told
+    assert f"PROBLEM {part}: " in reported
+    assert f"archive {NAME}: 2 WARC files" in reported
     assert part in [problem["part"] for problem in look(place)["problems"]]  # type: ignore[attr-defined]
 
 
@@ -221,10 +221,10 @@ def test_rejects_are_counted_with_the_file_to_look_into(tmp_path: Path) -> None:
     (tmp_path / "rejected").mkdir()
     (tmp_path / "rejected" / "index.jsonl").write_text('{"file": "a"}\n' * 3)
     (tmp_path / "rejected" / "import-x.jsonl").write_text('{"file": "a"}\n' * 20_000)
-    told = {one["stage"]: (one["count"], one["is_estimate"]) for one in look(tmp_path)["rejects"]}  # type: ignore[attr-defined]
-    assert told == {"index": (3, False), "import-x": (20_000, True)}
-    said = " ".join(webmill("status", tmp_path).out.decode().split())
-    assert f"rejects 3 of index: {tmp_path}/rejected/index.jsonl" in said
+    reported = {one["stage"]: (one["count"], one["is_estimate"]) for one in look(tmp_path)["rejects"]}  # type: ignore[attr-defined]
+    assert reported == {"index": (3, False), "import-x": (20_000, True)}
+    printed = " ".join(webmill("status", tmp_path).out.decode().split())
+    assert f"rejects 3 of index: {tmp_path}/rejected/index.jsonl" in printed
 
 
 def test_names_that_are_no_utf_8_are_told_in_json_too(tmp_path: Path) -> None:
@@ -240,16 +240,16 @@ def test_only_files_are_opened_to_count_rejects(tmp_path: Path) -> None:
     (tmp_path / "rejected" / "a.jsonl").mkdir(parents=True)
     os.mkfifo(tmp_path / "rejected" / "b.jsonl")
     (tmp_path / "rejected" / "index.jsonl").write_text('{"file": "a"}\n')
-    told = look(tmp_path)
-    assert [one["stage"] for one in told["rejects"]] == ["index"]  # type: ignore[attr-defined]
-    assert told["problems"] == []
+    reported = look(tmp_path)
+    assert [one["stage"] for one in reported["rejects"]] == ["index"]  # type: ignore[attr-defined]
+    assert reported["problems"] == []
 
 
 def test_seeds_that_cannot_be_looked_for_are_a_line(place: Path) -> None:
     (place / "webmill.toml").write_text(f'[crawl]\nseeds = "{"x" * 300}"\n')
-    told = look(place)
-    assert [problem["part"] for problem in told["problems"]] == ["run"]  # type: ignore[attr-defined]
-    assert told["archives"]
+    reported = look(place)
+    assert [problem["part"] for problem in reported["problems"]] == ["run"]  # type: ignore[attr-defined]
+    assert reported["archives"]
 
 
 def test_documents_may_go_while_they_are_looked_at(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -330,27 +330,27 @@ def test_what_is_due_is_what_a_run_does(tmp_path: Path) -> None:
     archive(tmp_path, [visit], name="TWO")
     assert [due["stage"] for due in look(tmp_path)["due"]] == ["index", "extract"]  # type: ignore[attr-defined]
     assert webmill("run", tmp_path).code == 0
-    told = look(tmp_path)
-    assert (told["due"], told["problems"], told["next"]) == ([], [], "")
-    assert [one["crawl"] for one in told["indexes"]] == ["ONE", "TWO"]  # type: ignore[attr-defined]
-    assert (told["extract"]["done"], told["extract"]["documents"]) == (2, 2)  # type: ignore[index]
-    assert told["search"]["documents"] == 1  # type: ignore[index]
+    reported = look(tmp_path)
+    assert (reported["due"], reported["problems"], reported["next"]) == ([], [], "")
+    assert [one["crawl"] for one in reported["indexes"]] == ["ONE", "TWO"]  # type: ignore[attr-defined]
+    assert (reported["extract"]["done"], reported["extract"]["documents"]) == (2, 2)  # type: ignore[index]
+    assert reported["search"]["documents"] == 1  # type: ignore[index]
 
 
 def test_while_a_run_is_at_work_there_is_nothing_to_type(place: Path) -> None:
     (place / "documents").mkdir(exist_ok=True)
     (place / "documents" / "new.jsonl").write_text('{"url": "https://a.example/", "text": "Ferry"}\n')
     with exclusive(place, "run", doing="running all stages"):
-        said = webmill("status", place).out.decode()
-    assert "publish: documents that no version has" in said
-    assert "next       nothing to do: `webmill run` is active" in said
+        printed = webmill("status", place).out.decode()
+    assert "publish: documents that no version has" in printed
+    assert "next       nothing to do: `webmill run` is active" in printed
 
 
 def test_colours_are_left_out_where_nobody_wants_them(place: Path) -> None:
     for wish, coloured in (({}, True), ({"NO_COLOR": "1"}, False)):
-        said = on_a_terminal("status", place, wish)
-        assert b"crawl" in said
-        assert (b"\x1b[" in said) == coloured
+        printed = on_a_terminal("status", place, wish)
+        assert b"crawl" in printed
+        assert (b"\x1b[" in printed) == coloured
 
 
 def on_a_terminal(command: str, root: Path, wish: dict[str, str]) -> bytes:
@@ -358,12 +358,12 @@ def on_a_terminal(command: str, root: Path, wish: dict[str, str]) -> bytes:
     environment = {name: value for name, value in os.environ.items() if name != "NO_COLOR"} | {"TERM": "xterm"} | wish
     with subprocess.Popen([*PROGRAM, command, root], stdout=theirs, env=environment) as process:
         os.close(theirs)
-        said = b""
+        printed = b""
         try:
             while data := os.read(ours, 1 << 16):
-                said += data
+                printed += data
         except OSError:  # on Linux that is how it ends
             pass
         os.close(ours)
         assert process.wait(120) == 0
-    return said
+    return printed

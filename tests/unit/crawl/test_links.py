@@ -188,7 +188,7 @@ def test_nofollow_counts_only_where_every_link_has_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("metas", "told"),
+    ("metas", "reported"),
     [
         ("<meta name=ROBOTS content='NoIndex, NOFOLLOW'>", "noindex, nofollow"),
         ("<meta content=noindex name=robots><meta name=robots content=none>", "noindex, none"),
@@ -196,8 +196,8 @@ def test_nofollow_counts_only_where_every_link_has_it() -> None:
         ("<meta name=description content='robots nofollow'>", ""),
     ],
 )
-def test_meta_robots_of_all_tags_are_told(metas: str, told: str) -> None:
-    assert read(metas).meta_robots == told
+def test_meta_robots_of_all_tags_are_told(metas: str, reported: str) -> None:
+    assert read(metas).meta_robots == reported
 
 
 @pytest.mark.parametrize(

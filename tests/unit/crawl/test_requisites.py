@@ -400,9 +400,9 @@ def test_what_it_does_not_import_is_not(script: str) -> None:
 )
 @settings(deadline=None)
 def test_one_pass_finds_what_two_find(page: str, field: str | None) -> None:
-    told = {"url": URL, "content_type": "text/html; charset=utf-8", "link_field": field}
+    reported = {"url": URL, "content_type": "text/html; charset=utf-8", "link_field": field}
     payload = page.encode()
-    assert read_page(payload, **told) == (read_links(payload, **told), read_resources(payload, **told))
+    assert read_page(payload, **reported) == (read_links(payload, **reported), read_resources(payload, **reported))
 
 
 def test_a_page_that_is_too_long_is_read_as_far_as_others_are() -> None:

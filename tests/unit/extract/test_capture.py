@@ -36,12 +36,12 @@ def stored(capture: Record) -> bytes:
     return gzip.compress(f"WARC/1.0\r\n{head}\r\n".encode() + capture.content + b"\r\n\r\n", mtime=0)
 
 
-def made(capture: Record, recipe: Recipe = PLAIN, **said: object) -> ExtractResult:
+def made(capture: Record, recipe: Recipe = PLAIN, **stated: object) -> ExtractResult:
     """Both ways, which give the same."""
     data = stored(capture)
     ref = msgspec.structs.replace(REF, length=len(data), url=capture.target_uri or "")
-    selected = make_document(data, capture=CaptureInput(ref=ref, recipe=recipe, **said))  # type: ignore[arg-type]
-    whole = CaptureInput(ref=ref, recipe=recipe, version="WARC/1.0", headers=capture.headers.pairs, **said)  # type: ignore[arg-type]
+    selected = make_document(data, capture=CaptureInput(ref=ref, recipe=recipe, **stated))  # type: ignore[arg-type]
+    whole = CaptureInput(ref=ref, recipe=recipe, version="WARC/1.0", headers=capture.headers.pairs, **stated)  # type: ignore[arg-type]
     assert make_document(capture.content, capture=whole) == selected
     assert msgspec.msgpack.decode(msgspec.msgpack.encode(selected), type=ExtractResult) == selected
     return selected
@@ -310,8 +310,8 @@ def test_without_a_detector_the_languages_are_those_that_were_told() -> None:
 def test_a_page_of_a_whole_file_tells_what_its_crawler_told() -> None:
     whole: Page = page(wet=conversion(), meta=metadata())
     assert capture_input(whole, recipe=PLAIN).languages == ("deu", "eng")
-    told = page(wet=conversion(languages=""), meta=metadata())
-    assert document_of(told, recipe=PLAIN).languages == ("deu",)
+    reported = page(wet=conversion(languages=""), meta=metadata())
+    assert document_of(reported, recipe=PLAIN).languages == ("deu",)
     assert document_of(whole, recipe=Recipe(extractor="wet")).text == "Grüße\n"
 
 

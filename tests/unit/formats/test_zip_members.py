@@ -217,17 +217,17 @@ WRONG_MEMBERS: dict[str, tuple[Callable[[], bytes], str]] = {
 
 @pytest.mark.parametrize("name", WRONG)
 def test_a_file_that_is_wrong_is_refused_as_a_whole(name: str) -> None:
-    make, said = WRONG[name]
-    with pytest.raises(BadInput, match=said):
+    make, printed = WRONG[name]
+    with pytest.raises(BadInput, match=printed):
         unpacked(make())
 
 
 @pytest.mark.parametrize("name", WRONG_MEMBERS)
 def test_a_member_that_is_wrong_is_refused(name: str) -> None:
-    make, said = WRONG_MEMBERS[name]
+    make, printed = WRONG_MEMBERS[name]
     data = make()
     members = read_directory(io.BytesIO(data), size=len(data))
-    with pytest.raises(BadInput, match=said):
+    with pytest.raises(BadInput, match=printed):
         read_member(io.BytesIO(data), members[0], most=MOST)
 
 

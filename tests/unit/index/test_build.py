@@ -293,10 +293,10 @@ def test_lines_of_many_files_come_in_byte_order(tmp_path: Path, memory: int) -> 
 def test_damage_is_reported_with_the_name_of_its_file(tmp_path: Path) -> None:
     path = write_files(tmp_path, files=1)[0]
     path.write_bytes(path.read_bytes() + b"junk")
-    told: list[tuple[str, str]] = []
+    reported: list[tuple[str, str]] = []
     archive = local_archive(path, filename="segments/1/0.warc.gz")
-    lines = [*index_archives([archive], report=lambda name, damage: told.append((name, damage.reason)))]
-    assert told == [("segments/1/0.warc.gz", "trailing_garbage")]
+    lines = [*index_archives([archive], report=lambda name, damage: reported.append((name, damage.reason)))]
+    assert reported == [("segments/1/0.warc.gz", "trailing_garbage")]
     assert b'"filename": "segments/1/0.warc.gz"' in lines[0][0]
 
 

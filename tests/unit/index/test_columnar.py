@@ -263,8 +263,8 @@ except Misconfigured as error:
 
 def test_without_pyarrow_the_error_says_what_to_install(tmp_path: Path) -> None:
     command = [sys.executable, "-c", WITHOUT_PYARROW, str(tmp_path / "t")]
-    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    assert "pip install 'webmill[parquet]'" in said
+    printed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert "pip install 'webmill[parquet]'" in printed
 
 
 def test_a_real_index_becomes_a_table(shared_data: Path, tmp_path: Path) -> None:

@@ -174,9 +174,9 @@ def test_a_stray_line_passes_no_filter_and_is_told(tmp_path: Path) -> None:
         b"com,a)/ Traceback (most recent call last):\n"
     )
     wanted = Query(range=url_range("http://a.com/"), filters=("=status:200",))
-    told: list[str] = []
-    found = list(run_query(open_index(file), wanted, on_reject=lambda _, error: told.append(error.reason)))
-    assert (len(found), told) == (1, ["no_json"])
+    reported: list[str] = []
+    found = list(run_query(open_index(file), wanted, on_reject=lambda _, error: reported.append(error.reason)))
+    assert (len(found), reported) == (1, ["no_json"])
     with pytest.raises(BadInput, match="no_json"):
         list(run_query(open_index(file), wanted))
 

@@ -85,6 +85,6 @@ def test_killed_before_a_durable_call_a_reader_has_the_old_index_or_the_new(root
 
 
 def test_an_index_written_in_place_is_noticed(root: Path) -> None:
-    sums = killed(root, "careless", step=1)
+    sums = killed(root, "faulty", step=1)
     sums.record("written in place", control=True)
     assert sums.lost > 0

@@ -1,4 +1,4 @@
-"""A program that writes a ZipNum index, to be killed: `work LINES FOLDER`, `careless LINES FOLDER` (in place)."""
+"""A program that writes a ZipNum index, to be killed: `work LINES FOLDER`, `faulty LINES FOLDER` (in place)."""
 
 from __future__ import annotations
 

@@ -190,11 +190,11 @@ write_bytes(Path(sys.argv[1] + ".small"), b"y" * 50_000)
 def test_a_disk_that_takes_only_part_of_the_bytes_leaves_the_old_ones(tmp_path: Path) -> None:
     write_bytes(tmp_path / "f", b"old")
     command = [sys.executable, "-c", FULL_DISK, str(tmp_path / "f")]
-    said = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-    assert said.startswith("unavailable")
+    printed = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    assert printed.startswith("unavailable")
     wanted = {"f": b"old", "f.small": b"y" * 50_000}
     lost = sum((tmp_path / name).read_bytes() != data for name, data in wanted.items())
-    record("durable files", "short write", injected=said.count("unavailable"), acknowledged=len(wanted), lost=lost)
+    record("durable files", "short write", injected=printed.count("unavailable"), acknowledged=len(wanted), lost=lost)
     assert lost == 0
     assert names(tmp_path) == ["f", "f.small"]
 
@@ -235,13 +235,13 @@ def under_strace(folder: Path, inject: str) -> tuple[str, str]:
 
 
 @pytest.mark.parametrize(
-    ("fault", "told"), [("EIO", "Unavailable"), ("ENOSPC", "Unavailable"), ("EROFS", "Misconfigured")]
+    ("fault", "reported"), [("EIO", "Unavailable"), ("ENOSPC", "Unavailable"), ("EROFS", "Misconfigured")]
 )
-def test_a_failed_sync_is_told_and_never_tried_again(tmp_path: Path, fault: str, told: str) -> None:
+def test_a_failed_sync_is_told_and_never_tried_again(tmp_path: Path, fault: str, reported: str) -> None:
     folder = tmp_path / "d"
     folder.mkdir()
-    said, log = under_strace(folder, f"fsync,fdatasync:error={fault}")
-    assert said.split() == [told, told]
+    printed, log = under_strace(folder, f"fsync,fdatasync:error={fault}")
+    assert printed.split() == [reported, reported]
     assert log.count("fsync(") == 2  # one for each write: none is repeated on the same file
     assert names(folder) == []
 
@@ -249,8 +249,8 @@ def test_a_failed_sync_is_told_and_never_tried_again(tmp_path: Path, fault: str,
 def test_a_failed_rename_or_link_leaves_nothing(tmp_path: Path) -> None:
     folder = tmp_path / "d"
     folder.mkdir()
-    said, log = under_strace(folder, "rename,renameat,renameat2,linkat:error=ENOSPC")
-    assert said.split() == ["Unavailable", "Unavailable"]
+    printed, log = under_strace(folder, "rename,renameat,renameat2,linkat:error=ENOSPC")
+    assert printed.split() == ["Unavailable", "Unavailable"]
     assert "INJECTED" in log
     assert names(folder) == []
 
@@ -258,8 +258,8 @@ def test_a_failed_rename_or_link_leaves_nothing(tmp_path: Path) -> None:
 def test_the_file_is_synced_before_it_gets_its_name_and_the_folder_after(tmp_path: Path) -> None:
     folder = tmp_path / "d"
     folder.mkdir()
-    said, log = under_strace(folder, "fdatasync:error=EIO")  # not used: an honest run
-    assert said.split() == ["done", "done"]
+    printed, log = under_strace(folder, "fdatasync:error=EIO")  # not used: an honest run
+    assert printed.split() == ["done", "done"]
     order = [
         word for line in log.splitlines() for word in ("fsync", "rename", "linkat", "unlinkat") if f" {word}" in line
     ]

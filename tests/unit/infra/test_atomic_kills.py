@@ -34,9 +34,9 @@ class Sums:
     def __init__(self) -> None:
         self.faults = self.promised = self.lost = self.torn = 0
 
-    def look(self, root: Path, said: Iterable[str], *, faults: int = 1) -> None:
+    def look(self, root: Path, printed: Iterable[str], *, faults: int = 1) -> None:
         """A name holds what was promised last, or something later, whole; a name of which nothing was said may be."""
-        promised = {name: int(turn) for name, turn in (line.split(" ") for line in said)}
+        promised = {name: int(turn) for name, turn in (line.split(" ") for line in printed)}
         found = {str(path.relative_to(root)): whole(path) for path in root.rglob("[!.]*") if path.is_file()}
         self.faults += faults
         self.promised += len(promised)
@@ -104,6 +104,6 @@ def test_a_power_cut_leaves_whole_bytes_in_every_name(tmp_path: Path, mode: str)
     sums, dice, control = Sums(), random.Random(seed(22)), mode == "unsynced"
     for number in range(1 if control else kills(1)):
         left = cut_power(tmp_path / str(number), PROGRAM, mode, DISK, after=dice.randint(30, 120))
-        sums.look(left.folder, left.said)
+        sums.look(left.folder, left.printed)
     sums.record("power cut", control=control)
     assert (sums.lost > 0) == control

@@ -70,7 +70,7 @@ def signals() -> tuple[int, bool, int]:
     return os.getpid(), signal.getsignal(signal.SIGINT) == signal.SIG_IGN, os.getpgrp()
 
 
-def say(words: str) -> None:
+def print_line(words: str) -> None:
     print(words)
     sys.stdout.flush()
     os.write(2, words.encode())
@@ -160,7 +160,7 @@ def test_a_child_inherits_no_file_but_its_own(tmp_path: Path) -> None:
 
 
 def test_the_recent_output_is_that_of_the_last_call_and_holds_no_control_characters() -> None:
-    child = started(say)
+    child = started(print_line)
     for words in ("first", "\x1b[31mred\nline"):
         child.send(pack_call(words))
         assert child.receive() == Returned(None)

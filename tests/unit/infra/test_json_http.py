@@ -76,7 +76,7 @@ def test_a_refusal_is_an_error_that_shows_no_key(status: int, error: type[Except
 def test_what_is_no_json_and_what_is_too_much_are_sentences(monkeypatch: pytest.MonkeyPatch) -> None:
     for nonsense in (b"<html>", b'{"a": "\xff"}', b'{"a":' * 100_000):
         with pytest.raises(Misconfigured, match="not an answer of the expected kind of server"):
-            ask(lambda _, said=nonsense: (200, said))  # type: ignore[misc]
+            ask(lambda _, printed=nonsense: (200, printed))  # type: ignore[misc]
     monkeypatch.setattr(json_http, "LARGEST", 100)
     with pytest.raises(BadInput, match="an answer of more than"):
         ask(lambda _: (200, b" " * 200))

@@ -102,15 +102,15 @@ def test_who_cannot_wait_so_long_is_told_at_once_and_why(path: Path, clock: Cloc
     with pytest.raises(AccessRefused), limiter.request():
         raise AccessRefused("no")
     began = clock.now
-    with pytest.raises(Unavailable, match=r"data\.example\.org: the server refuses us .* asks for 180 s") as told:
+    with pytest.raises(Unavailable, match=r"data\.example\.org: the server refuses us .* asks for 180 s") as reported:
         limiter.acquire(patience=60)
-    assert (told.value.retry_after, clock.now) == (180, began)
+    assert (reported.value.retry_after, clock.now) == (180, began)
     assert limiter.status().refused
     limiter.acquire(patience=200)
 
 
 @pytest.fixture
-def said() -> Iterator[io.StringIO]:
+def printed() -> Iterator[io.StringIO]:
     """What a person reads on stderr."""
     ours, lines = logging.getLogger("webmill"), io.StringIO()
     handler = logging.StreamHandler(lines)
@@ -121,12 +121,14 @@ def said() -> Iterator[io.StringIO]:
 
 
 def test_an_open_breaker_is_told_in_words_by_everybody_who_waits_and_once(
-    path: Path, clock: Clock, said: io.StringIO, caplog: pytest.LogCaptureFixture
+    path: Path, clock: Clock, printed: io.StringIO, caplog: pytest.LogCaptureFixture
 ) -> None:
     mine, others = make(path, clock, rate=1000), make(path, clock, rate=1000)
     with pytest.raises(AccessRefused), mine.request():
         raise AccessRefused("status 403")
-    assert said.getvalue().endswith(" WARNING infra.limiter: data.example.org refuses us (403); asked again in 3 min\n")
+    assert printed.getvalue().endswith(
+        " WARNING infra.limiter: data.example.org refuses us (403); asked again in 3 min\n"
+    )
     first = caplog.records[-1]
     assert (first.getMessage(), vars(first)["refused"], vars(first)["seconds"]) == ("breaker_opened", True, 180)
 
@@ -134,8 +136,8 @@ def test_an_open_breaker_is_told_in_words_by_everybody_who_waits_and_once(
     for limiter in (mine, others):
         with limiter.request():
             pass
-    told = [line.partition("limiter: ")[2] for line in said.getvalue().splitlines()[1:]]
-    assert told == [
+    reported = [line.partition("limiter: ")[2] for line in printed.getvalue().splitlines()[1:]]
+    assert reported == [
         "data.example.org answers again",  # mine waited, and had said so before
     ]
 
@@ -145,8 +147,8 @@ def test_an_open_breaker_is_told_in_words_by_everybody_who_waits_and_once(
     clock.now += 1
     with others.request():
         pass
-    told = [line.partition("limiter: ")[2] for line in said.getvalue().splitlines()[2:]]
-    assert told == [
+    reported = [line.partition("limiter: ")[2] for line in printed.getvalue().splitlines()[2:]]
+    assert reported == [
         "data.example.org did not answer 10 times in a row; asked again in 20 s",
         "data.example.org did not answer 10 times in a row; asked again in 19 s",
         "data.example.org answers again",

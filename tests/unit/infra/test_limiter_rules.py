@@ -113,10 +113,10 @@ def test_nobody_asks_before_retry_after_and_then_not_all_at_once() -> None:
     assert world.acquire() == pytest.approx(1 / 5)
 
 
-@pytest.mark.parametrize(("said", "waited"), [(1e18, 86400), (math.inf, 86400), (-5, 0), (math.nan, 0), (0, 0)])
-def test_what_the_server_asks_for_is_clamped(said: float, waited: float) -> None:
+@pytest.mark.parametrize(("printed", "waited"), [(1e18, 86400), (math.inf, 86400), (-5, 0), (math.nan, 0), (0, 0)])
+def test_what_the_server_asks_for_is_clamped(printed: float, waited: float) -> None:
     world = World()
-    world.ask("slow_down", retry_after=said)
+    world.ask("slow_down", retry_after=printed)
     assert max(0, world.state.not_before - world.now) == waited
 
 

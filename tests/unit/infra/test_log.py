@@ -56,8 +56,8 @@ def test_verbosity_chooses_what_is_said(verbosity: int, heard: list[str]) -> Non
     out = io.StringIO()
     configure(verbosity=verbosity, form="json", stream=out)
     log = logging.getLogger("webmill.y")
-    for say, event in ((log.debug, "d"), (log.info, "i"), (log.warning, "w"), (log.error, "e")):
-        say(event)
+    for print_line, event in ((log.debug, "d"), (log.info, "i"), (log.warning, "w"), (log.error, "e")):
+        print_line(event)
     assert [json.loads(line)["event"] for line in out.getvalue().splitlines()] == heard
 
 

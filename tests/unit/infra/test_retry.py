@@ -96,9 +96,9 @@ def test_what_the_server_asks_for_is_the_least_wait() -> None:
     assert world.slept == [7.5, 8.0]
 
 
-@pytest.mark.parametrize(("said", "waited"), [(1e9, 60), (math.inf, 60), (-3, 0), (math.nan, 0), (0, 0), (None, 0)])
-def test_what_the_server_asks_for_is_clamped(said: float | None, waited: float) -> None:
-    world = World(down(1, retry_after=said), random=0.0)
+@pytest.mark.parametrize(("printed", "waited"), [(1e9, 60), (math.inf, 60), (-3, 0), (math.nan, 0), (0, 0), (None, 0)])
+def test_what_the_server_asks_for_is_clamped(printed: float | None, waited: float) -> None:
+    world = World(down(1, retry_after=printed), random=0.0)
     world.run(longest_retry_after=60)
     assert world.slept == [waited]
 

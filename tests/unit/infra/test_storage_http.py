@@ -58,9 +58,9 @@ WRONG_RANGES += ["", "10-109/1000", "items 10-109/1000", "bytes 10", "bytes 10-1
 WRONG_RANGES += ["bytes 10-1²9/1000", "bytes 10-99999999999999999999/1000", "bytes 10-109/1000, bytes 10-109/1000"]
 
 
-@pytest.mark.parametrize("said", WRONG_RANGES)
-def test_a_wrong_content_range_is_not_believed(server: RangeServer, http: HttpStorage, said: str) -> None:
-    server.lies["k"] = lambda handler: handler.answer(206, bytes(100), **{"Content-Range": said})
+@pytest.mark.parametrize("stated", WRONG_RANGES)
+def test_a_wrong_content_range_is_not_believed(server: RangeServer, http: HttpStorage, stated: str) -> None:
+    server.lies["k"] = lambda handler: handler.answer(206, bytes(100), **{"Content-Range": stated})
     with pytest.raises(Unavailable):
         read_range(http)
 
@@ -200,9 +200,13 @@ RETRY_AFTER = {"7": 7, "0": 0, "999999": 3600, FUTURE: 3600, PAST: 0}
 RETRY_AFTER_NONSENSE = ["9" * 30, "-5", "soon", "", "Mon, 99 Foo", "1e3"]
 
 
-@pytest.mark.parametrize(("said", "wait"), [*RETRY_AFTER.items(), *((said, None) for said in RETRY_AFTER_NONSENSE)])
-def test_retry_after_is_read_and_clamped(server: RangeServer, http: HttpStorage, said: str, wait: float | None) -> None:
-    server.lies["k"] = lambda handler: handler.answer(503, **{"Retry-After": said})
+@pytest.mark.parametrize(
+    ("stated", "wait"), [*RETRY_AFTER.items(), *((stated, None) for stated in RETRY_AFTER_NONSENSE)]
+)
+def test_retry_after_is_read_and_clamped(
+    server: RangeServer, http: HttpStorage, stated: str, wait: float | None
+) -> None:
+    server.lies["k"] = lambda handler: handler.answer(503, **{"Retry-After": stated})
     with pytest.raises(Unavailable) as caught:
         http.read("k")
     assert caught.value.retry_after == wait
@@ -297,15 +301,15 @@ def test_why_there_is_no_answer_is_told_in_words(server: RangeServer, lie: str) 
     limits = QUICK if lie == "silent" else HttpReadLimits()
     with HttpStorage(server.url, user_agent="t", limits=limits) as http, pytest.raises(Unavailable) as caught:
         http.read("k")
-    told = str(caught.value)
+    reported = str(caught.value)
     words = {
         "silent": "silent for too long",
         "gone": "remote end closed",
         "torn": "the answer broke off: it ended early",
     }
-    assert words[lie] in told
-    assert "HTTPConnection" not in told
-    assert "Error" not in told
+    assert words[lie] in reported
+    assert "HTTPConnection" not in reported
+    assert "Error" not in reported
 
 
 # --- manners ---------------------------------------------------------------------------------------------------------

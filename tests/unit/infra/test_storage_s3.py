@@ -81,7 +81,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 @pytest.fixture
-def careless() -> Iterator[CarelessStore]:
+def faulty() -> Iterator[CarelessStore]:
     with CarelessStore() as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
@@ -91,29 +91,29 @@ def careless() -> Iterator[CarelessStore]:
 
 
 @pytest.fixture
-def storage(careless: CarelessStore) -> S3Storage:
-    return S3Storage(S3Options.from_url(careless.url))
+def storage(faulty: CarelessStore) -> S3Storage:
+    return S3Storage(S3Options.from_url(faulty.url))
 
 
 # --- conditions ------------------------------------------------------------------------------------------------------
 
 
-def test_a_store_that_ignores_conditions_is_refused(careless: CarelessStore, storage: S3Storage) -> None:
+def test_a_store_that_ignores_conditions_is_refused(faulty: CarelessStore, storage: S3Storage) -> None:
     storage.write("k", b"1", condition=Absent())
     storage.write("k", b"2", condition=Absent())  # the fault is there
     with pytest.raises(Misconfigured, match="If-None-Match"):
         storage.probe_conditional_writes()
-    assert not any("probe" in path for path in careless.values)
+    assert not any("probe" in path for path in faulty.values)
 
 
 def test_a_probe_that_may_not_write_says_so_also_when_it_may_not_delete_either(
-    careless: CarelessStore, storage: S3Storage
+    faulty: CarelessStore, storage: S3Storage
 ) -> None:
-    careless.put_status, careless.post_status = 403, 501
+    faulty.put_status, faulty.post_status = 403, 501
     with pytest.raises(Misconfigured, match="403") as caught:
         storage.probe_conditional_writes()
     assert "PUT" in str(caught.value)
-    assert "POST" in careless.requests
+    assert "POST" in faulty.requests
 
 
 @pytest.mark.server("s3")
@@ -125,52 +125,52 @@ def test_a_store_that_honours_conditions_passes_and_is_left_clean(s3_url: str) -
 
 @pytest.mark.parametrize("status", [409, 412])
 def test_a_create_that_lost_is_a_conflict_only_if_somebody_won(
-    careless: CarelessStore, storage: S3Storage, status: int
+    faulty: CarelessStore, storage: S3Storage, status: int
 ) -> None:
-    careless.put_status = status
+    faulty.put_status = status
     with pytest.raises(Unavailable):
         storage.write("k", b"x", condition=Absent())
-    careless.values["/bucket/k"] = b"the winner's"
+    faulty.values["/bucket/k"] = b"the winner's"
     with pytest.raises(Conflict):
         storage.write("k", b"x", condition=Absent())
 
 
 @pytest.mark.parametrize("condition", [Absent(), Matches('"always-the-same"')])
 def test_a_conditional_write_is_sent_once(
-    careless: CarelessStore, storage: S3Storage, condition: Absent | Matches
+    faulty: CarelessStore, storage: S3Storage, condition: Absent | Matches
 ) -> None:
-    careless.put_status = 503
+    faulty.put_status = 503
     with pytest.raises(Unavailable):
         storage.write("k", b"x", condition=condition)
-    assert careless.requests.count("PUT") == 1
-    careless.requests.clear()
+    assert faulty.requests.count("PUT") == 1
+    faulty.requests.clear()
     with pytest.raises(Unavailable):
         storage.write("k", b"x")
-    assert careless.requests.count("PUT") == 4  # this one may be sent again
+    assert faulty.requests.count("PUT") == 4  # this one may be sent again
 
 
-def test_a_condition_on_a_large_value_is_refused(storage: S3Storage, careless: CarelessStore) -> None:
+def test_a_condition_on_a_large_value_is_refused(storage: S3Storage, faulty: CarelessStore) -> None:
     with pytest.raises(BadInput) as caught:
         storage.write("k", io.BytesIO(bytes(CONDITIONAL_LIMIT + 1)), condition=Absent())
     assert caught.value.reason == "too_large"
-    assert careless.requests == []
+    assert faulty.requests == []
 
 
 # --- faults ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_short_body_and_a_whole_file_for_a_range_are_unavailable(careless: CarelessStore, storage: S3Storage) -> None:
-    careless.values["/bucket/k"] = b"0123456789"
+def test_a_short_body_and_a_whole_file_for_a_range_are_unavailable(faulty: CarelessStore, storage: S3Storage) -> None:
+    faulty.values["/bucket/k"] = b"0123456789"
     assert storage.read("k") == b"0123456789"
     with pytest.raises(Unavailable):
         storage.read("k", start=2, length=3)  # this store does not know ranges and answers 200
-    careless.cut = True
+    faulty.cut = True
     with pytest.raises(Unavailable):
         storage.read("k")
 
 
-def test_a_bucket_that_is_not_there_is_the_operators_matter(careless: CarelessStore, storage: S3Storage) -> None:
-    careless.put_status = 404
+def test_a_bucket_that_is_not_there_is_the_operators_matter(faulty: CarelessStore, storage: S3Storage) -> None:
+    faulty.put_status = 404
     for condition in (None, Absent()):
         with pytest.raises(Misconfigured, match="bucket"):
             storage.write("k", b"x", condition=condition)
@@ -180,8 +180,8 @@ def test_a_bucket_that_is_not_there_is_the_operators_matter(careless: CarelessSt
         storage.read("k")
 
 
-def test_access_denied_is_the_operators_matter(careless: CarelessStore, storage: S3Storage) -> None:
-    careless.put_status = 403
+def test_access_denied_is_the_operators_matter(faulty: CarelessStore, storage: S3Storage) -> None:
+    faulty.put_status = 403
     with pytest.raises(Misconfigured):
         storage.write("k", b"x")
 
@@ -196,17 +196,17 @@ def test_a_wrong_secret_is_the_operators_matter(s3_url: str) -> None:
         assert "wrong" not in str(caught.value)
 
 
-def test_nobody_listening_is_unavailable(careless: CarelessStore) -> None:
-    careless.server_close()
+def test_nobody_listening_is_unavailable(faulty: CarelessStore) -> None:
+    faulty.server_close()
     with pytest.raises(Unavailable):
-        S3Storage(S3Options.from_url(careless.url)).stat("k")
+        S3Storage(S3Options.from_url(faulty.url)).stat("k")
 
 
-def test_the_environments_proxy_is_not_used(careless: CarelessStore, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_environments_proxy_is_not_used(faulty: CarelessStore, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("http_proxy", "HTTP_PROXY", "https_proxy", "all_proxy", "ALL_PROXY"):
         monkeypatch.setenv(name, "http://127.0.0.1:1")
-    S3Storage(S3Options.from_url(careless.url)).write("k", b"x")
-    assert careless.values == {"/bucket/k": b"x"}
+    S3Storage(S3Options.from_url(faulty.url)).write("k", b"x")
+    assert faulty.values == {"/bucket/k": b"x"}
 
 
 # --- addresses -------------------------------------------------------------------------------------------------------
@@ -272,10 +272,10 @@ os.wait()
 """
 
 
-def test_a_forked_process_is_told_instead_of_hanging(careless: CarelessStore) -> None:
-    command = [sys.executable, "-W", "ignore", "-c", FORKING, careless.url]
-    said = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout
-    assert said.split() == ["NotFound", "Misconfigured", "Misconfigured"]
+def test_a_forked_process_is_told_instead_of_hanging(faulty: CarelessStore) -> None:
+    command = [sys.executable, "-W", "ignore", "-c", FORKING, faulty.url]
+    printed = subprocess.run(command, check=True, capture_output=True, text=True, timeout=60).stdout
+    assert printed.split() == ["NotFound", "Misconfigured", "Misconfigured"]
 
 
 @pytest.mark.server("s3")

@@ -9,11 +9,11 @@ import pytest
 from webmill.pipeline.search.documents import capture_place, document_date, item_mark
 from webmill.publish.types import PublishedItem
 
-Said: TypeAlias = dict[str, object]
+StoredFields: TypeAlias = dict[str, object]
 
 
 @pytest.mark.parametrize(
-    ("said", "content", "expected"),
+    ("stated", "content", "expected"),
     [
         ({"captured": "20240101000000"}, {}, 1704067200),
         ({"captured": "20240101000000", "date": "2024-05-01"}, {}, 1714521600),
@@ -25,8 +25,10 @@ Said: TypeAlias = dict[str, object]
         ({}, {}, 0),
     ],
 )
-def test_a_date_is_what_is_written_else_when_it_was_first_seen(said: Said, content: Said, expected: int) -> None:
-    found = document_date(said, content)
+def test_a_date_is_what_is_written_else_when_it_was_first_seen(
+    stated: StoredFields, content: StoredFields, expected: int
+) -> None:
+    found = document_date(stated, content)
     assert (int(found.timestamp()) if found else 0) == expected
 
 

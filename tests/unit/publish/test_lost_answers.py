@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from tests.unit.publish.shelf import closure
+from tests.unit.publish.publications import closure
 from webmill.errors import Unavailable
 from webmill.infra.retry import BackoffPolicy
 from webmill.infra.storage.base import Condition, Data, Stat

@@ -11,7 +11,7 @@ import pytest
 
 from tests.faults.matrix import record
 from tests.unit.publish.actors import Actor
-from tests.unit.publish.shelf import Clock, closure, missing
+from tests.unit.publish.publications import Clock, closure, missing
 from webmill.errors import Conflict
 from webmill.infra.storage.base import Storage
 from webmill.infra.storage.memory import MemoryStorage

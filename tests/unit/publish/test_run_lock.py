@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from tests.unit.publish.shelf import START, Clock
+from tests.unit.publish.publications import START, Clock
 from webmill.errors import Conflict
 from webmill.infra.storage.memory import MemoryStorage
 from webmill.publish import run_lock

@@ -71,8 +71,8 @@ def test_a_full_disk_is_told_as_such_also_when_the_writer_has_died_of_it(tmp_pat
     folder = tmp_path / "search"
     assert apply_in_process(folder, "first") == ""
     disk = Refusing("full", each=1, under=folder)
-    told = apply_in_process(folder, "second", disk, documents="endless")
-    assert told == f"Unavailable the disk under the search index in {folder} is full: free some space"
+    reported = apply_in_process(folder, "second", disk, documents="endless")
+    assert reported == f"Unavailable the disk under the search index in {folder} is full: free some space"
 
 
 def test_an_index_that_loses_its_files_while_it_is_written_is_told_by_an_error_of_ours(tmp_path: Path) -> None:

@@ -102,7 +102,7 @@ def make_network() -> None:
     Path(conf.name).unlink()
 
 
-def told(outcome: FetchedResponse | FetchFailure | SocketAddress) -> list[str]:
+def reported(outcome: FetchedResponse | FetchFailure | SocketAddress) -> list[str]:
     if isinstance(outcome, FetchFailure):
         return [outcome.reason, outcome.ip]
     if isinstance(outcome, SocketAddress):
@@ -113,13 +113,13 @@ def told(outcome: FetchedResponse | FetchFailure | SocketAddress) -> list[str]:
 async def ask_all(servers: Servers, dns: StubDns) -> dict[str, Any]:
     """Names that resolve to all kinds of addresses, and the addresses themselves as literals."""
     async with fetching(resolver=DnsResolver(limits=DnsLimits(deadline=20)), address_rules=AddressRules()) as fetcher:
-        outcomes = {name: told(await get(fetcher, f"http://{name}/")) for name in NAMES if name != "many.test"}
-        outcomes["many.test"] = told(await fetcher.locate("http://many.test/"))
+        outcomes = {name: reported(await get(fetcher, f"http://{name}/")) for name in NAMES if name != "many.test"}
+        outcomes["many.test"] = reported(await fetcher.locate("http://many.test/"))
         for ip in PRIVATE:
             host = f"[{ip}]" if ":" in ip else ip
-            outcomes[ip] = told(await get(fetcher, f"http://{host}/"))
+            outcomes[ip] = reported(await get(fetcher, f"http://{host}/"))
     async with fetching(resolver=DnsResolver(limits=DnsLimits(deadline=0.2)), address_rules=AddressRules()) as fetcher:
-        outcomes["silent.test, impatient"] = told(await get(fetcher, "http://silent.test/"))
+        outcomes["silent.test, impatient"] = reported(await get(fetcher, "http://silent.test/"))
     return {"outcomes": outcomes, "connected": servers.connected, "asked": dns.asked}
 
 
@@ -129,10 +129,10 @@ async def rebind(servers: Servers, dns: StubDns) -> dict[str, Any]:
     async with fetching(resolver=DnsResolver(limits=DnsLimits(keep=0.0)), address_rules=AddressRules()) as fetcher:
         vetted = await fetcher.locate(url)
         assert isinstance(vetted, SocketAddress)
-        outcomes.append(told(await fetcher.locate(url)))  # by now the name is private
-        outcomes.append(told(await fetcher.fetch(FetchRequest(url=url), vetted)))
-        outcomes.append(told(await fetcher.fetch(FetchRequest(url=url), SocketAddress(PRIVATE[1], 80))))
-        outcomes += [told(await get(fetcher, url)) for _ in range(10)]
+        outcomes.append(reported(await fetcher.locate(url)))  # by now the name is private
+        outcomes.append(reported(await fetcher.fetch(FetchRequest(url=url), vetted)))
+        outcomes.append(reported(await fetcher.fetch(FetchRequest(url=url), SocketAddress(PRIVATE[1], 80))))
+        outcomes += [reported(await get(fetcher, url)) for _ in range(10)]
     return {"outcomes": outcomes, "connected": servers.connected, "asked": dns.asked}
 
 
@@ -140,15 +140,15 @@ async def partition(servers: Servers, _: StubDns) -> dict[str, Any]:
     """Packets that vanish; a network that goes away in the middle of an answer; one that comes back."""
     limits = FetchLimits(connect=2.0, total=5.0, window=PATIENCE)
     async with fetching(address_rules=AddressRules(), limits=limits) as fetcher:
-        nowhere = told(await fetcher.fetch(FetchRequest(url=f"http://{FAR}/"), SocketAddress(FAR, 80)))
+        nowhere = reported(await fetcher.fetch(FetchRequest(url=f"http://{FAR}/"), SocketAddress(FAR, 80)))
         half = asyncio.create_task(_fetch_half(fetcher))
         await asyncio.to_thread(servers.half_sent.wait, PATIENCE)
         ip_command("link", "set", "lo", "down")
-        cut = told(await half)
-        during = told(await fetcher.fetch(FetchRequest(url=f"http://{PUBLIC}/"), SocketAddress(PUBLIC, 80)))
+        cut = reported(await half)
+        during = reported(await fetcher.fetch(FetchRequest(url=f"http://{PUBLIC}/"), SocketAddress(PUBLIC, 80)))
         ip_command("link", "set", "lo", "up")
     async with fetching(address_rules=AddressRules()) as fetcher:
-        after = told(await fetcher.fetch(FetchRequest(url=f"http://{PUBLIC}/"), SocketAddress(PUBLIC, 80)))
+        after = reported(await fetcher.fetch(FetchRequest(url=f"http://{PUBLIC}/"), SocketAddress(PUBLIC, 80)))
     return {"nowhere": nowhere, "cut": cut, "during": during, "after": after}
 
 

@@ -1,4 +1,4 @@
-"""`webmill` with one promise broken, for the negative controls of the crash tests: `hasty PROMISE ARGUMENTS…`.
+"""`webmill` with one promise broken, for the negative controls of the crash tests: `PROMISE ARGUMENTS…`.
 
 mark   a batcher notes how far it got before its batches are in the queue
 ack    a worker acknowledges a batch when it gets it, not when its rows are durable

@@ -1,9 +1,9 @@
 """A crawl without a web, to be killed: claims, settles, adds; says what was acknowledged, after it was.
 
-    python -m tests.contracts.frontier_hand FOLDER LOG STEPS [careless]
+    python -m tests.contracts.frontier_program FOLDER LOG STEPS [faulty]
 
 Time is the number of lines in the log: it never goes backwards, over deaths too. A page `/N` of a domain links to pages
-that follow from N, so that every life knows what an undisturbed one would have found. Who is careless says it before.
+that follow from N, so that every life knows what an undisturbed one would have found. The faulty one says it before.
 """
 
 from __future__ import annotations
@@ -46,43 +46,43 @@ def main() -> None:
     out = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     now = float(log.read_text().count("\n"))
 
-    def say(*words: object) -> None:
+    def print_line(*words: object) -> None:
         nonlocal now
         os.write(out, (" ".join(map(str, words)) + "\n").encode())
         now += 1
 
     def tell(done: list[int], found: list[Link]) -> None:
         for number in done:
-            say("done", number)
+            print_line("done", number)
         for link in found:
-            say("found", number_of(link.url))
+            print_line("found", number_of(link.url))
 
-    is_careless = sys.argv[4:] == ["careless"]
+    is_careless = sys.argv[4:] == ["faulty"]
     frontier = LocalFrontier(folder, limits=LIMITS)
     if not frontier.notes():
         frontier.commit(FrontierUpdate(links=[Link(page(0))], notes={"seeded": "1"}), now=now)
-    say("opened")
+    print_line("opened")
     for step in range(int(sys.argv[3])):
         claimed = now
         turns = frontier.claim(ClaimRequest(turns=3, urls_per_turn=3, now=claimed, lease=1000, hold=HOLD))
         for turn in turns:
-            say("claimed", turn.domain, claimed, *(number_of(item.url) for item in turn.items))
+            print_line("claimed", turn.domain, claimed, *(number_of(item.url) for item in turn.items))
         if not turns and frontier.stats().in_hand == 0 and frontier.next_turn() is None:
             break
         settled = [TurnOutcomes(turn.token, outcomes(turn, now), now + HOLD) for turn in turns]
-        told = [
+        reported = [
             number_of(outcome.url) for entry in settled for outcome in entry.outcomes if isinstance(outcome, VisitDone)
         ]
-        found = [link for number in told for link in links(number)]
+        found = [link for number in reported for link in links(number)]
         if is_careless:
-            tell(told, found)
+            tell(reported, found)
         done = frontier.commit(FrontierUpdate(links=found, settled=settled), now=now)
         assert not done.lost
         if not is_careless:
-            tell(told, found)
+            tell(reported, found)
         if step % 10 == 9:
             frontier.compact()
-        say("step")
+        print_line("step")
     frontier.close()
     os.close(out)
 

@@ -1,8 +1,8 @@
 """A crawl without a web on a frontier in Redis, to be killed; says what was acknowledged, after it was.
 
-    python -m tests.services.frontier_redis_hand URL PREFIX FOLDER LOG STEPS
+    python -m tests.services.frontier_redis_program URL PREFIX FOLDER LOG STEPS
 
-As `tests.contracts.frontier_hand`, whose web it crawls; when Redis is away it asks again until Redis is back.
+As `tests.contracts.frontier_program`, whose web it crawls; when Redis is away it asks again until Redis is back.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from tests.contracts.frontier_hand import HOLD, LIMITS, links, number_of, page
+from tests.contracts.frontier_program import HOLD, LIMITS, links, number_of, page
 from webmill.crawl.frontier.base import (
     ClaimRequest,
     DomainTurn,
@@ -64,34 +64,34 @@ def main() -> None:
     out = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     now = float(log.read_text().count("\n"))
 
-    def say(*words: object) -> None:
+    def print_line(*words: object) -> None:
         nonlocal now
         os.write(out, (" ".join(map(str, words)) + "\n").encode())
         now += 1
 
     frontier = patiently(lambda: RedisFrontier(url, folder, prefix=prefix, strict=True, limits=LIMITS))
     patiently(lambda: frontier.commit(FrontierUpdate(links=[Link(page(0))], notes={"seeded": "1"}), now=now))
-    say("opened")
+    print_line("opened")
     for step in range(steps):
         turns = patiently(
             lambda: frontier.claim(ClaimRequest(turns=3, urls_per_turn=3, now=now, lease=LEASE, hold=HOLD))
         )
         for turn in turns:
-            say("claimed", turn.domain, now, *(number_of(item.url) for item in turn.items))
+            print_line("claimed", turn.domain, now, *(number_of(item.url) for item in turn.items))
         if not turns and patiently(frontier.next_turn) is None:
             break
-        said = [settled(turn, now) for turn in turns]
-        done = [number_of(each.url) for part in said for each in part.outcomes if isinstance(each, VisitDone)]
+        printed = [settled(turn, now) for turn in turns]
+        done = [number_of(each.url) for part in printed for each in part.outcomes if isinstance(each, VisitDone)]
         found = [link for number in done for link in links(number)]
-        committed = patiently(lambda: frontier.commit(FrontierUpdate(links=found, settled=said), now=now))  # noqa: B023
+        committed = patiently(lambda: frontier.commit(FrontierUpdate(links=found, settled=printed), now=now))  # noqa: B023
         assert not committed.lost
         for number in done:
-            say("done", number)
+            print_line("done", number)
         for link in found:
-            say("found", number_of(link.url))
+            print_line("found", number_of(link.url))
         if step % 10 == 9:
             patiently(frontier.compact)
-        say("step")
+        print_line("step")
     frontier.close()
     os.close(out)
 

@@ -35,10 +35,10 @@ def publish(storage: LocalStorage, texts: dict[str, str]) -> None:
     with Publication.begin(storage, options=OPTIONS) as publication:
         for id_, text in texts.items():
             publication.add(PublishedItem(id_, "source", publication.put({"text": text}), facets={"first": id_}))
-        say("put")
+        print_line("put")
         while True:
             try:
-                say(f"published {publication.commit().version.version}")
+                print_line(f"published {publication.commit().version.version}")
             except Conflict:
                 continue
             return
@@ -54,15 +54,15 @@ def collect_until(storage: LocalStorage, stop: Path) -> None:
         try:
             gc(storage, grace=timedelta(hours=1))
         except (Conflict, Unavailable) as error:
-            say(f"not collected: {error}")
+            print_line(f"not collected: {error}")
 
 
 def gc(storage: LocalStorage, *, grace: timedelta = timedelta(0)) -> None:
     report = collect_garbage(storage, keep=1, grace=grace, now=datetime.now(UTC))
-    say(f"collected {report.trashed} {report.purged} {report.files} {len(report.waiting_for)}")
+    print_line(f"collected {report.trashed} {report.purged} {report.files} {len(report.waiting_for)}")
 
 
-def say(text: str) -> None:
+def print_line(text: str) -> None:
     print(text, flush=True)
 
 
@@ -83,11 +83,11 @@ def main() -> None:
         case "wait":
             with Publication.begin(storage, options=OPTIONS) as publication:
                 items = [PublishedItem(id_, "source", publication.put({"text": text})) for id_, text in NEW.items()]
-                say("put")
+                print_line("put")
                 sys.stdin.readline()
                 for item in items:
                     publication.add(item)
-                say(f"published {publication.commit().version.version}")
+                print_line(f"published {publication.commit().version.version}")
 
 
 if __name__ == "__main__":

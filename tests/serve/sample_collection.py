@@ -1,6 +1,6 @@
 """A small archived town: pages of several years, languages and kinds, indexed, published twice, searchable.
 
-python -m tests.serve.town DIR      makes one to look at
+python -m tests.serve.sample_collection DIR      makes one to look at
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from tests.boards.publishing import QUICK, Town, boards
+from tests.boards.publishing import QUICK, MemoryBoardReader, boards
 from webmill.boards.aggregator import aggregate
 from webmill.boards.board_list import Board
 from webmill.boards.jobs import parse_job
@@ -31,11 +31,11 @@ from webmill.publish.publication import PublishOptions
 
 OPTIONS = PublishOptions(inline=4, force=True, facets=("campus",))
 LEASE = 4.0  # seconds that a killed worker's job is lost; many beats of a living one
-LABOUR = msgspec.structs.replace(QUICK, heartbeat_interval=0.2)
+WORKER_OPTIONS = msgspec.structs.replace(QUICK, heartbeat_interval=0.2)
 POISON = "kills whoever reads it"
 
 
-class FileTown(Town):
+class FileBoardReader(MemoryBoardReader):
     """`texts.json`: source -> row -> text."""
 
     def __init__(self, root: Path) -> None:
@@ -53,51 +53,51 @@ def main() -> None:
     command, root = sys.argv[1], Path(sys.argv[2])
     storage = LocalStorage(root / "store")
     queue = SqliteQueue(root / "queue.sqlite", max_attempts=QUICK.attempts, lease=LEASE)
-    town = FileTown(root)
+    reader = FileBoardReader(root)
     match command:
         case "whole":
-            whole(storage, queue, town, OPTIONS)
+            whole(storage, queue, reader, OPTIONS)
         case "calm":
-            whole(storage, queue, town, msgspec.structs.replace(OPTIONS, force=False))
+            whole(storage, queue, reader, msgspec.structs.replace(OPTIONS, force=False))
         case "run":
-            run_on(storage, queue, town)
+            run_on(storage, queue, reader)
         case "work":
-            BoardWorkers(storage, queue, town, LABOUR).run(stop=threading.Event())
+            BoardWorkers(storage, queue, reader, WORKER_OPTIONS).run(stop=threading.Event())
         case "aggregate":
             aggregate_on(storage, queue)
     queue.close()
 
 
-def whole(storage: LocalStorage, queue: SqliteQueue, town: FileTown, options: PublishOptions) -> None:
+def whole(storage: LocalStorage, queue: SqliteQueue, reader: FileBoardReader, options: PublishOptions) -> None:
     """Everything in one thread, so that each of its writes has a number."""
     planning = RunOptions(holder=this_process(), publish=options)
-    plan = start_run(storage, queue, town.boards, options=planning)
+    plan = start_run(storage, queue, reader.boards, options=planning)
     previous = PreviousVersion(storage)
     with queue.consume() as consumer:
         while aggregated(storage, queue, plan.run, options) is None:
             delivery = consumer.receive(timeout=10)
             if delivery:
-                process_job(storage, parse_job(delivery.body), reader=town, previous=previous)
+                process_job(storage, parse_job(delivery.body), reader=reader, previous=previous)
                 delivery.ack()
 
 
 def aggregated(storage: LocalStorage, queue: SqliteQueue, run: str, options: PublishOptions = OPTIONS) -> object:
     outcome = aggregate(storage, queue, run, options=options)
     if outcome:
-        say(f"published {outcome.version}")
+        print_line(f"published {outcome.version}")
     return outcome
 
 
-def run_on(storage: LocalStorage, queue: SqliteQueue, town: FileTown) -> None:
+def run_on(storage: LocalStorage, queue: SqliteQueue, reader: FileBoardReader) -> None:
     """One run after the other; workers and other aggregators are elsewhere."""
     around = RunContext(stop=threading.Event(), poll_interval=0.02)
     while True:
         try:
             deadline = timedelta(minutes=10)
-            outcome = run_once(storage, queue, town.boards, deadline=deadline, options=OPTIONS, context=around)
-            say(f"published {outcome.version} {outcome.refused}")
+            outcome = run_once(storage, queue, reader.boards, deadline=deadline, options=OPTIONS, context=around)
+            print_line(f"published {outcome.version} {outcome.refused}")
         except (Conflict, Unavailable) as error:
-            say(f"not this time: {error}")
+            print_line(f"not this time: {error}")
 
 
 def aggregate_on(storage: LocalStorage, queue: SqliteQueue) -> None:
@@ -107,11 +107,11 @@ def aggregate_on(storage: LocalStorage, queue: SqliteQueue) -> None:
             try:
                 aggregated(storage, queue, run)
             except (Conflict, NotFound, Unavailable) as error:
-                say(f"not this time: {error}")
+                print_line(f"not this time: {error}")
         time.sleep(0.01)
 
 
-def say(text: str) -> None:
+def print_line(text: str) -> None:
     print(text, flush=True)
 
 

@@ -1,6 +1,6 @@
 """A local frontier is backed up, or restored, to be killed on the way.
 
-python -m tests.contracts.frontier_backup_hand back_up|restore FROM TO
+python -m tests.contracts.frontier_backup_program back_up|restore FROM TO
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from tests.contracts.frontier_hand import LIMITS
+from tests.contracts.frontier_program import LIMITS
 from webmill.crawl.frontier.local import LocalFrontier, restore
 
 
