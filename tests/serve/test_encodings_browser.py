@@ -18,7 +18,7 @@ from tests.unit.formats.encoding_sequences import (
     sequences,
 )
 from tests.unit.formats.meta_pages import PAGES
-from webmill.formats.encodings import decode_as, lookup_encoding
+from webmill.formats.encodings import _LABELS, decode_as, lookup_encoding
 from webmill.formats.html.charset import decode_page
 from webmill.formats.url.normalise import join
 from webmill.formats.url.query_encoding import encode_query
@@ -50,6 +50,15 @@ def differences(tab: Tab, encoding: str, parts: list[bytes]) -> dict[bytes, tupl
         return {}
     lines = zip(data.split(b"\n"), ours.split("\n"), theirs.split("\n"), strict=True)
     return {part: (one, other) for part, one, other in lines if one != other}
+
+
+def test_labels_mean_what_they_mean_in_chromium(new_tab: NewTab) -> None:
+    script = "labels => labels.map(label => { try { return new TextDecoder(label).encoding } catch { return '' } })"
+    named = new_tab().page.evaluate(script, [*_LABELS, "utf-7", "utf-32", "unknown"])
+    assert dict(zip(_LABELS, named, strict=False)) == {
+        label: "" if name == "replacement" else name for label, name in _LABELS.items()
+    }
+    assert named[len(_LABELS) :] == ["", "", ""]
 
 
 def test_bytes_mean_what_they_mean_in_chromium(new_tab: NewTab) -> None:
