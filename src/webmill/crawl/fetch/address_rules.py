@@ -4,11 +4,14 @@ The decision is about the address that goes into connect(), never about a name. 
 `ipaddress.is_global` answers depends on the version of Python and was wrong for multicast, 192.0.0.192, NAT64 and 6to4
 (IANA's special-purpose registries, RFC 6890, are the source). An IPv6 address that carries an IPv4 address is judged by
 both. Of IPv6 only the global unicast range 2000::/3 is open at all.
+
+A network may translate IPv6 to IPv4 under a prefix of its own in that range. What the name `ipv4only.arpa` resolves to
+tells which (RFC 7050), and where the IPv4 address stands in it (RFC 6052).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 
@@ -50,6 +53,9 @@ _DENIED_V6 = tuple(
         "3fff::/20",  # documentation
     )
 )
+NAT64_NAME = "ipv4only.arpa"
+_NAT64_KNOWN = (bytes((192, 0, 0, 170)), bytes((192, 0, 0, 171)))  # its IPv4 addresses
+_NAT64_LENGTHS = (32, 40, 48, 56, 64, 96)  # bits of a prefix
 _ISATAP = (0x00005EFE, 0x02005EFE)
 
 
@@ -58,6 +64,13 @@ class AddressRules(Struct, frozen=True, kw_only=True):
 
     allow_private: bool = False
     ports: frozenset[int] = WEB_PORTS
+
+    def check_translated(self, address: SocketAddress, nat64: Sequence[IPv6Network]) -> None:
+        """Raise `FetchError` for an address that a translator sends on to one that may not be connected to."""
+        ip = ip_address(address.ip)
+        for network in nat64:
+            if not self.allow_private and ip in network and not _is_public_v4(IPv4Address(_translated(ip, network))):
+                raise FetchError("blocked_address", f"{address.ip[:60]} leads to an address of the local network")
 
     def check(self, address: SocketAddress) -> None:
         """Raise `FetchError` (`blocked_address`, `blocked_port`) for an address that may not be connected to."""
@@ -84,6 +97,21 @@ def is_public(ip: str) -> bool | None:
     if address not in _GLOBAL_V6 and address not in _NAT64:
         return False
     return not any(address in network for network in _DENIED_V6) and all(map(_is_public_v4, _embedded_ipv4(address)))
+
+
+@lru_cache(maxsize=16)
+def nat64_prefixes(addresses: tuple[str, ...]) -> tuple[IPv6Network, ...]:
+    """Return the prefixes under which the addresses of `ipv4only.arpa` are translated; none without a translator."""
+    translated = [IPv6Address(address) for address in addresses if ":" in address]
+    behind = ((one, IPv6Network((one, length), strict=False)) for one in translated for length in _NAT64_LENGTHS)
+    return tuple({network: None for one, network in behind if _translated(one, network) in _NAT64_KNOWN})
+
+
+def _translated(address: IPv4Address | IPv6Address, network: IPv6Network) -> bytes:
+    """Return the IPv4 address behind a prefix; its bytes leave out the ninth one (RFC 6052, 2.2)."""
+    at = network.prefixlen // 8
+    packed = address.packed
+    return packed[at:][:4] if at == 12 else (packed[at:8] + packed[9:])[:4]
 
 
 def _is_public_v4(address: IPv4Address) -> bool:

@@ -13,7 +13,7 @@ from functools import lru_cache
 
 from msgspec import Struct
 
-from webmill.crawl.fetch.address_rules import AddressRules
+from webmill.crawl.fetch.address_rules import NAT64_NAME, AddressRules, nat64_prefixes
 from webmill.crawl.fetch.connect import Connector, ConnectTarget, TlsPolicy
 from webmill.crawl.fetch.connection import FetchConnection, IdleConnections, Key, MemoryBudget
 from webmill.crawl.fetch.resolver import DnsResolver
@@ -140,6 +140,9 @@ class HttpFetcher:
             return FetchFailure(url, error.reason, error.message, sent=False)
         try:
             self._address_rules.check(address)
+            if ":" in address.ip and not self._address_rules.allow_private:
+                nat64 = nat64_prefixes(await self._resolver.all_addresses(NAT64_NAME))
+                self._address_rules.check_translated(address, nat64)
         except FetchError as error:
             return FetchFailure(url, error.reason, error.message, sent=False, ip=address.ip)
         return address

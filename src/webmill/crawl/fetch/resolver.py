@@ -81,12 +81,18 @@ class DnsResolver:
             return fixed
         if _is_address(host):
             return host, None
-        answer = self._cache.get(host)
-        if answer is None or answer.expires <= self._clock():
-            answer = await self._look_up(host)
+        answer = await self._answer(host)
         if not answer.addresses:
             raise FetchError(answer.reason, answer.message)
         return answer.addresses[0], None
+
+    async def all_addresses(self, host: str) -> tuple[str, ...]:
+        """Return the addresses that the system's resolver knows of a name; none if it knows none, or fails."""
+        return (await self._answer(host)).addresses
+
+    async def _answer(self, host: str) -> _DnsAnswer:
+        answer = self._cache.get(host)
+        return answer if answer and answer.expires > self._clock() else await self._look_up(host)
 
     def demote(self, host: str, ip: str) -> None:
         """Move an address that could not be connected behind the others of its name."""

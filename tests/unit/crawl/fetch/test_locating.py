@@ -90,9 +90,36 @@ def test_a_fixed_name_wins_and_a_port_of_the_url_wins_over_its_port() -> None:
     assert found == [SocketAddress("8.8.8.8", 8080)] * 3 + [SocketAddress("8.8.8.8", 81)]
 
 
-def test_an_address_needs_no_lookup() -> None:
-    found = asyncio.run(_locate_all(["http://8.8.8.8/", "https://[2606:4700::1]/"], DnsResolver(lookup=_forbidden)))
+def test_an_address_needs_no_lookup_of_its_own() -> None:
+    asked: list[str] = []
+    resolver = DnsResolver(lookup=_record(asked, ["192.0.0.170"]))
+    found = asyncio.run(_locate_all(["http://8.8.8.8/", "https://[2606:4700::1]/"], resolver))
     assert found == [SocketAddress("8.8.8.8", 80), SocketAddress("2606:4700::1", 443)]
+    assert asked == ["ipv4only.arpa"]  # whether the network translates IPv6 addresses
+
+
+@pytest.mark.parametrize(
+    ("known", "local", "public"),
+    [  # RFC 6052, 2.4, with other addresses behind the prefix
+        ("2a00:1450:c000:aa::", "2a00:1450:a00:1::", "2a00:1450:808:808::"),
+        ("2a00:1450:1c0:0:aa::", "2a00:1450:10a:0:1::", "2a00:1450:108:808:8::"),
+        ("2a00:1450:122:c000:0:aa00::", "2a00:1450:122:a00:0:100::", "2a00:1450:122:808:8:800::"),
+        ("2a00:1450:122:3c0:0:aa::", "2a00:1450:122:30a:0:1::", "2a00:1450:122:308:8:808::"),
+        ("2a00:1450:122:344:c0:0:aa00::", "2a00:1450:122:344:a:0:100::", "2a00:1450:122:344:8:808:800::"),
+        ("2a00:1450:122:344::192.0.0.170", "2a00:1450:122:344::10.0.0.1", "2a00:1450:122:344::8.8.8.8"),
+    ],
+)
+def test_an_address_that_the_network_translates_to_a_local_one_is_refused_f06(
+    known: str, local: str, public: str
+) -> None:
+    names = {"ipv4only.arpa": [known], "local.example": [local], "public.example": [public]}
+    resolver = DnsResolver(lookup=lambda host: names[host])
+    urls = ["http://local.example/", f"http://[{local}]/", "http://public.example/"]
+    by_name, literal, outside = asyncio.run(_locate_all(urls, resolver))
+    assert isinstance(by_name, FetchFailure)
+    assert isinstance(literal, FetchFailure)
+    assert {by_name.reason, literal.reason} == {"blocked_address"}
+    assert isinstance(outside, SocketAddress)
 
 
 def test_an_answer_is_kept_for_its_time_and_a_failure_for_a_shorter_one() -> None:
