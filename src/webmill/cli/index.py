@@ -104,6 +104,11 @@ def print_preview(collection: Collection, *, from_scratch: bool) -> None:
 def print_index_report(report: IndexReport, root: Path) -> None:
     done = f"{report.indexed:,} indexed, {report.kept:,} unchanged, {report.removed:,} deleted"
     note(f"{format_count(report.warcs, 'archive')} ({done}): {format_count(report.captures, 'capture')}")
+    if report.gone:
+        note(
+            f"deleted, and so no longer in the index: {', '.join(report.gone)}"
+            + "…" * (report.removed > len(report.gone))
+        )
     if report.blocked or report.excessive:
         excessive = f"{format_count(report.excessive, 'line')} of URLs with too many captures"
         note(f"left out: {format_count(report.blocked, 'blocked line')}, {excessive}")

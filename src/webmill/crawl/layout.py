@@ -31,9 +31,7 @@ class CrawlLayout(msgspec.Struct, frozen=True):
 def load_or_create_layout(folder: CrawlFolder, processes: int | None) -> int:
     """Return the number of shards of a crawl on one machine. A new crawl gets as many as `processes`."""
     if not folder.layout.exists():
-        if lost := next(iter(sorted(folder.path.glob("shard-*/*.sqlite"))), None):
-            message = f"{folder.layout} is missing, and {lost} belongs to it"
-            raise Misconfigured(f"{message}: put it back, or `webmill frontier restore` a backup")
+        refuse_lost_layout(folder)
         shards = processes or 1
         if shards > MAX_SHARDS:
             raise Misconfigured(f"{shards} processes: at most {MAX_SHARDS}")
@@ -50,6 +48,13 @@ def load_or_create_layout(folder: CrawlFolder, processes: int | None) -> int:
             f"leave --processes out, or give --processes {layout.shards}"
         )
     return layout.shards
+
+
+def refuse_lost_layout(folder: CrawlFolder) -> None:
+    """Refuse to divide domains anew where there are shards already, but not the file that says how many."""
+    if lost := next(iter(sorted(folder.path.glob("shard-*/*.sqlite"))), None):
+        message = f"{folder.layout} is missing, and {lost} belongs to it"
+        raise Misconfigured(f"{message}: put it back, or `webmill frontier restore` a backup")
 
 
 def read_layout(folder: CrawlFolder) -> CrawlLayout:

@@ -203,7 +203,7 @@ def open_record(files: Readable, capture: CaptureRef) -> CaptureReader:
 
 def _damaged_error(capture: CaptureRef, error: BadInput) -> NotFound:
     log.warning("cannot read the capture in %s at %d: %s", capture.filename, capture.offset, error)
-    return NotFound(f"this capture is damaged: {error.message}")
+    return NotFound(f"this capture is damaged: {capture.filename} at byte {capture.offset}: {error.message}")
 
 
 def _open_http_record(capture: CaptureRef, block: BlockStream) -> CaptureReader:

@@ -33,6 +33,7 @@ from webmill.infra.storage.backends import open_storage
 from webmill.infra.storage.base import RawStream, Storage, buffer_stream, chunks_of
 from webmill.infra.storage.local import LocalStorage
 from webmill.model import CAPTURE_COLUMNS, Document, capture_columns
+from webmill.pipeline.extract.lost_parts import refuse_lost_parts
 
 ENDINGS = (".parquet", ".jsonl", ".jsonl.gz", ".jsonl.zst")
 MAX_LINE = 64 << 20  # bytes of one line
@@ -67,10 +68,22 @@ def documents(
     if unknown := set(columns or ()) - set(Document.__struct_fields__):
         raise Misconfigured(f"documents have no column {', '.join(sorted(unknown))}")
     files = open_documents(str(place))
+    _report_lost_parts(place, rejected)
     for key in files.files():
         for document in _keep_documents(files.read(key, columns=columns), rejected):
             if where is None or where(document):
                 yield document
+
+
+def _report_lost_parts(place: str | Path, rejected: Callable[[BadInput], object] | None) -> None:
+    """Report a part of a collection's documents that has a receipt and is gone."""
+    try:
+        if scheme_of(str(place))[0] == "file":
+            refuse_lost_parts(Path(scheme_of(str(place))[1]).resolve())
+    except BadInput as error:
+        if not rejected:
+            raise
+        rejected(error)
 
 
 def _keep_documents(

@@ -57,6 +57,7 @@ __all__ = ["IndexReport", "IndexingOptions", "index_collection", "update_cdxj", 
 log = logging.getLogger(__name__)
 
 Clock = Callable[[], int]
+MAX_GONE = 5
 
 
 class IndexReport(msgspec.Struct, kw_only=True):
@@ -66,6 +67,7 @@ class IndexReport(msgspec.Struct, kw_only=True):
     indexed: int = 0
     kept: int = 0  # were indexed before
     removed: int = 0
+    gone: list[str] = []  # the first of those that were removed, because their archives were deleted
     captures: int = 0
     blocked: int = 0
     excessive: int = 0
@@ -242,7 +244,8 @@ def update_cdxj(
                 case TaskFailed(item=job, reason=reason):
                     log.info("indexing failed", extra={"file": job.path, "reason": reason, "trace": outcome.trace})
                     report.rejects.append(ArchiveReject(job.path, "failed", reason))
-    report.removed = forget_missing(collection, state, current)
+    gone = forget_missing(collection, state, current)
+    report.removed, report.gone = len(gone), gone[:MAX_GONE]
     report.rejects += [
         ArchiveReject(path, flaw.reason, flaw.message, flaw.offset, flaw.end)
         for path, entry in sorted(current.items())
@@ -312,8 +315,8 @@ def known_warc(job: WarcJob, done: WarcResult, due: PendingWarc, *, digest: str)
     )
 
 
-def forget_missing(collection: Collection, state: IndexState, current: Mapping[str, IndexedWarc]) -> int:
-    """Drop deleted WARC files from the index, with their CDXJ; those of other crawls stay. Return how many."""
+def forget_missing(collection: Collection, state: IndexState, current: Mapping[str, IndexedWarc]) -> list[str]:
+    """Drop deleted WARC files from the index, with their CDXJ; those of other crawls stay. Return which."""
     known = state.known()
     gone = [
         path
@@ -325,7 +328,7 @@ def forget_missing(collection: Collection, state: IndexState, current: Mapping[s
     for file in collection.cdxj.glob("*.cdxj"):
         if file.name not in wanted and is_cdxj_name(file.name):
             file.unlink(missing_ok=True)
-    return len(gone)
+    return gone
 
 
 def write_rejects(collection: Collection, rejects: Iterable[ArchiveReject]) -> None:

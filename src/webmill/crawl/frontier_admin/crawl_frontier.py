@@ -11,7 +11,7 @@ import msgspec
 from webmill.collection import Collection
 from webmill.crawl.frontier.base import Frontier
 from webmill.crawl.frontier_admin.backend import FrontierBackend
-from webmill.crawl.layout import CrawlFolder, decode_layout
+from webmill.crawl.layout import CrawlFolder, decode_layout, refuse_lost_layout
 from webmill.crawl.options import CrawlBackends
 from webmill.crawl.scheduler.inbox import ShardInbox
 from webmill.errors import Conflict, Misconfigured, NotFound
@@ -40,6 +40,7 @@ class CrawlFrontier(msgspec.Struct, frozen=True):
         try:
             layout = decode_layout(path.read_bytes(), source=str(path))
         except FileNotFoundError:
+            refuse_lost_layout(self.paths)
             raise NotFound(f"no crawl in {self.root}: begin one with `webmill crawl {self.root} URL`") from None
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise Misconfigured(f"{path}: {error}: put the file back as it was") from error

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, closing, nullcontext
 from pathlib import Path
 
-from webmill.crawl.frontier.local import restore
+from webmill.crawl.frontier.local import refuse_lost_state, restore
 from webmill.crawl.frontier.sqlite_state import SqliteState
 from webmill.crawl.frontier_admin.backend import ShardOverview
 from webmill.crawl.layout import CrawlFolder, load_or_create_layout
@@ -26,6 +26,7 @@ class LocalFrontierBackend:
 
     def read_overview(self, folder: Path) -> ShardOverview:
         """Return the overview of a shard: SQLite lets others read while its owner writes."""
+        refuse_lost_state(folder)
         path = folder / "state.sqlite"
         if not path.exists():
             raise NotFound(f"no frontier in {folder} yet")

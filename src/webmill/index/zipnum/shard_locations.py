@@ -51,7 +51,7 @@ class ShardLocations:
                 if error.reason != "bad_key":
                     raise
                 tried.append(str(error))
-        raise NotFound(f"shard {name!r} was not found: {'; '.join(tried)}")
+        raise NotFound(f"shard {name!r} was not found where {self._loc} says: {'; '.join(tried)}")
 
     def paths(self, name: str) -> tuple[str, ...]:
         """Return the paths to try, in order: those of the `.loc`, or else beside the summary."""

@@ -7,18 +7,23 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-from webmill.collection import Collection
+from webmill.collection import Collection, PublishFolders
 from webmill.crawl.frontier.check import find_frontier_faults
 from webmill.crawl.layout import CrawlFolder, is_there, lost_files, read_layout, read_seeds
 from webmill.crawl.status_file import read_status
 from webmill.crawl.stored_settings import read_stored
-from webmill.errors import NotFound, WebmillError
+from webmill.errors import BadInput, NotFound, WebmillError
+from webmill.formats.cdx.zipnum import decode_block
 from webmill.index.state import FILE_NAME, IndexedWarc, StoredState, read_state
 from webmill.infra.checksums import crc32_of_file
 from webmill.infra.lock import is_locked
+from webmill.infra.storage.local import LocalStorage
 from webmill.pipeline.doctor.findings import DoctorFinding
+from webmill.pipeline.extract.jobs import TASKS
 from webmill.pipeline.extract.lost_parts import find_damaged_parts, find_lost_parts
-from webmill.pipeline.index_publishing import digest_of_file
+from webmill.pipeline.extract.output import SETTINGS, read_shape
+from webmill.pipeline.extract.receipts import FOLDER
+from webmill.pipeline.index_publishing import PATH_LISTS, digest_of_file
 from webmill.pipeline.progress import format_count
 
 MAX_NAMED = 5  # faults of one part that are named
@@ -54,7 +59,10 @@ def check_indexed(crawl: Collection, *, read_data: bool) -> Iterator[DoctorFindi
     archives = f"restore it from a copy; or drop its captures from the index: webmill index {crawl.root}"
     yield from describe_faults(f"archives of {crawl.name}", archive_faults(crawl, known), repair=archives)
     yield from describe_faults(f"cdxj of {crawl.name}", cdxj_faults(crawl, known, read_data=read_data), repair=again)
-    faults = published_faults(crawl, state, read_data=read_data)
+    faults = [
+        *published_faults(crawl, state, read_data=read_data),
+        *list_faults(crawl, state, read_data=read_data),
+    ]
     yield from describe_faults(f"index files of {crawl.name}", faults, repair=again)
 
 
@@ -77,6 +85,20 @@ def cdxj_faults(crawl: Collection, known: dict[str, IndexedWarc], *, read_data: 
             yield f"{name} has {file.stat().st_size:,} bytes instead of {entry.cdxj_size:,}"
         elif read_data and digest_of_file(file) != entry.cdxj_digest:
             yield f"{name} does not have its checksum"
+
+
+def list_faults(crawl: Collection, state: StoredState, *, read_data: bool) -> Iterator[str]:
+    """Yield lists of paths that are missing, or (`read_data`) damaged."""
+    wanted = [crawl.paths_file(kind) for kind in PATH_LISTS] if crawl.name in state.published else []
+    for path in sorted({*wanted, *crawl.crawl_data.glob("*.paths.gz")}):
+        name = path.relative_to(crawl.root).as_posix()
+        if not path.is_file():
+            yield f"{name} is missing"
+        elif read_data:
+            try:
+                decode_block(path.read_bytes())
+            except BadInput as error:
+                yield f"{name}: {error.message}"
 
 
 def published_faults(crawl: Collection, state: StoredState, *, read_data: bool) -> Iterator[str]:
@@ -102,11 +124,27 @@ def check_documents(root: Path, *, read_data: bool) -> Iterator[DoctorFinding]:
     except WebmillError as error:
         yield DoctorFinding(part="documents", state="bad", found=str(error), repair=f"webmill extract {root}")
         return
+    yield from describe_faults("documents", extract_state_faults(root), repair=f"webmill extract {root} --from-scratch")
     yield from describe_faults("documents", lost, repair=f"webmill extract {root}")
     if damaged:
         removed = " ".join(sorted({str(root / part.file) for part in damaged}))
         faults = [f"{part.file} {part.fault}" for part in damaged]
         yield from describe_faults("documents", faults, repair=f"rm {removed} && webmill extract {root}")
+
+
+def extract_state_faults(root: Path) -> Iterator[str]:
+    """Yield what is wrong with the files that say how the documents were made."""
+    folder = PublishFolders(root).extract_state
+    if not (folder / FOLDER).is_dir():
+        return
+    if not (folder / TASKS).is_file():
+        yield f"{folder / TASKS} is missing"
+    try:
+        read_shape(LocalStorage(folder))
+    except NotFound:
+        yield f"{folder / SETTINGS} is missing"
+    except BadInput as error:
+        yield f"{folder / SETTINGS}: {error.message}"
 
 
 # --- the frontier -------------------------------------------------------------------------------------------------

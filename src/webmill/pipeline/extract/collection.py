@@ -137,7 +137,7 @@ def count_known_archives(root: Path, keys: Iterable[str]) -> int:
         shape = read_shape(LocalStorage(folder))
         with view_file(folder / TASKS) as queue:
             known = {entry.id for entry in queue.entries()}
-    except (NotFound, BadInput):
+    except NotFound:
         return 0
     return sum(archive_task(key, shape).id in known for key in keys)
 

@@ -115,7 +115,7 @@ class IndexVerification:
             self._verify(checksums)
             self.raise_damage()
         else:
-            self._thread = threading.Thread(target=self._verify, args=(checksums,), name="verify-index", daemon=True)
+            self._thread = threading.Thread(target=self._verify_aside, args=(checksums,), daemon=True)
             self._thread.start()
 
     def raise_damage(self) -> None:
@@ -129,6 +129,11 @@ class IndexVerification:
             self._thread.join()
         self.raise_damage()
 
+    def _verify_aside(self, checksums: IndexChecksums) -> None:
+        self._verify(checksums)
+        if self._damage:
+            log.error("search index damaged", extra={"why": str(self._damage)})
+
     def _verify(self, checksums: IndexChecksums) -> None:
         for name, expected in checksums.files.items():
             fault = find_fault(self._folder / name, expected)
@@ -136,7 +141,6 @@ class IndexVerification:
                 self._damage = BadInput(
                     f"{fault}: {REPAIR}", reason="bad_search_index", source=str(self._folder / name)
                 )
-                log.error("search index damaged", extra={"file": name, "why": fault})
                 return
             if fault:
                 return

@@ -85,11 +85,11 @@ class EmbeddedEngine:
         self._locked = ExitStack()
         if create:
             atomic.make_folder(folder)
-            if not (folder / "meta.json").is_file():
-                refuse_foreign(folder, is_index_file)
-        elif not (folder / "meta.json").is_file():
-            raise NotFound(f"no search index in {folder}")
         self._verification = IndexVerification(folder)
+        if not (folder / "meta.json").is_file():
+            if not create:
+                raise NotFound(f"no search index in {folder}")
+            refuse_foreign(folder, is_index_file)
         with self._guarded():
             self._index = tantivy.Index(self._schema, path=str(folder))
             register_analyzers(self._index)
