@@ -69,6 +69,7 @@ def test_a_later_run_reads_what_came_since(tmp_path: Path, streams: Streams) -> 
     run(folder)
     assert lines_of(folder.path / "output") == [{"word": "ONE", "color": ""}, {"word": "TWO", "color": "red"}]
     assert streams.count(address) == 0
+    assert webmill("dataset", "delete", folder.path, "--yes").code == 0
 
 
 def test_a_group_that_waits_for_its_first_messages_is_read_to_its_end(

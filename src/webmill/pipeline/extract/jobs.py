@@ -37,7 +37,8 @@ log = logging.getLogger(__name__)
 TASKS, STOP = "tasks.sqlite", "stop"
 DOING = "extracting"
 DATASET_FILE = re.compile(  # names that we make in the folder of a dataset
-    r"dataset\.json|manifest\.txt|function\.py|(tasks|ledger)\.sqlite.*|receipts|output|errors|spool|stop|run\.log|\.webmill.*"
+    r"(dataset|letsdata)\.json|(manifest|shards|first-run)\.txt|function\.py|(tasks|ledger)\.sqlite.*|receipts|output|errors|"
+    r"spool|stop|run\.log|\.webmill.*"
 )
 LOCK_ATTEMPTS = 10
 
