@@ -79,7 +79,7 @@ USES: list[tuple[str, int, str]] = [
     ("cdxj merge unsorted.cdxj", 1, "unsorted"),
     ("cdxj zipnum unsorted.cdxj -o out", 1, "unsorted"),
     ("cdxj flatten none", 1, "none"),
-    ("cdxj flatten folder", 1, "no summary"),
+    ("cdxj flatten folder", 1, "neither a summary"),
     ("cdxj verify folder", 1, "no summary"),
     ("cdxj query", 2, "-i"),
     ("cdxj query https://a.example/ -i none", 1, "none"),

@@ -23,7 +23,7 @@ ENDPOINT = "AWS_ENDPOINT_URL"
 
 
 class LambdaSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Times in seconds."""
+    """The settings of the Lambda functions. Times are in seconds."""
 
     storage: str  # s3://BUCKET/PREFIX?region=…
     site_map: str = "config/siteMap.json"  # a key in it
@@ -87,7 +87,7 @@ def check_indexer(around: LambdaEnvironment) -> LambdaEnvironment:
 
 
 def with_endpoint(url: str, endpoint: str | None) -> str:
-    """The address, at this endpoint unless it names one."""
+    """Return the address, with this endpoint unless it names one."""
     if not endpoint or "endpoint=" in url:
         return url
     return f"{url}{'&' if '?' in url else '?'}endpoint={quote(endpoint, safe=':/')}"

@@ -33,7 +33,7 @@ FILE = click.Path(dir_okay=False, path_type=Path)
 Examples:
   webmill boards discover https://cs.example.ac.kr/ -o boards.json \\
     --contact me@example.org
-  webmill boards discover https://www.example.ac.kr/departments --departments \\
+  webmill boards discover https://www.example.ac.kr/depts --departments \\
     --campus Seoul -o boards.json --review review.json
 
 \b

@@ -80,7 +80,7 @@ class IndexSource(msgspec.Struct, frozen=True):
 
 
 class BatcherOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """`dedup`: of captures with the same digest only the first. `limit`: captures, from the first run on."""
+    """How batches are made. `dedup`: only the first capture of each digest. `limit`: captures of all runs."""
 
     batch_size: int = BATCH_SIZE
     dedup: bool = False
@@ -90,7 +90,7 @@ class BatcherOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BatcherContext(msgspec.Struct, frozen=True):
-    """What the run reports to and waits with."""
+    """What a run reports to, and how it waits."""
 
     metrics: Metrics
     total: Callable[[int], None] = lambda _: None  # how many blocks there are
@@ -111,7 +111,7 @@ class BatcherReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def derive_run_id(source: IndexSource, wanted: Selection, options: BatcherOptions) -> str:
-    """What decides which captures are in which batch, and nothing else."""
+    """Return an id of what decides which captures are in which batch, and of nothing else."""
     asked = msgspec.json.encode([source.name, wanted, options.batch_size, options.dedup, options.limit])
     return blake2b(asked, digest_size=6).hexdigest()
 
@@ -127,7 +127,7 @@ def dispatch(
     around: BatcherContext,
     restart: bool = False,
 ) -> BatcherReport:
-    """`root` is where checkpoints are. Without an executor blocks are looked through here, in threads.
+    """Publish batches of the selected captures. `root` has checkpoints; without an executor, threads scan blocks.
 
     Conflict: the index is another by now, or another process does the same.
     """
@@ -144,7 +144,7 @@ def dispatch(
 
 
 class _BatcherRun:
-    """One run: where it is, and what it carries from group to group."""
+    """One run: its position, and what it carries from group to group."""
 
     def __init__(
         self,
@@ -259,7 +259,7 @@ class _BatcherRun:
         return None if limit is None else max(0, limit - self._place.counts.accepted)
 
     def _deliver(self, batches: list[list[bytes]], *, behind: BatcherPosition, rest: list[bytes], skipped: int) -> None:
-        """In windows. Until the last the place stays before the group, and only `skip` grows."""
+        """Publish batches in windows. Until the last one the position stays before the group, and only `skip` grows."""
         behind = msgspec.structs.replace(behind, carry=msgspec.Raw(join_items(rest)))
         todo = iter(enumerate(batches, start=self._place.batches + 1))
         done = skipped
@@ -274,7 +274,7 @@ class _BatcherRun:
         self._carry = rest
 
     def _pass_over(self, behind: BatcherPosition) -> None:
-        """Nothing to publish: the place is written down now and then."""
+        """Move on where there is nothing to publish. The position is stored now and then."""
         self._place = behind
         self._unsaved += 1
         if self._unsaved >= SAVE_EVERY:
@@ -287,7 +287,7 @@ class _BatcherRun:
         return [first, *islice(todo, self._room() - 1)]
 
     def _room(self) -> int:
-        """How many batches may be published now; waits while the queue is full enough."""
+        """Return how many batches may be published now. Wait while the queue is full."""
         self._finish_publishing()
         most, pause = self._options.max_queued, 0.05
         while (ready := retrying(self._queue.stats, policy=BackoffPolicy()).ready) >= most:
@@ -296,7 +296,7 @@ class _BatcherRun:
         return min(PUBLISH_WINDOW, most - ready)
 
     def _publish(self, messages: Sequence[Message], place: BatcherPosition) -> None:
-        """Beside the next group's being looked through; the one before is done first, so the order is kept."""
+        """Publish while the next group is scanned. The publication before is finished first, so the order is kept."""
         self._finish_publishing()
         self._publishing = run_in_thread(partial(self._publish_now, messages), place)
         self._place, self._unsaved = place, 0
@@ -319,7 +319,7 @@ class _BatcherRun:
             publishing.result()
 
     def _end(self, stat: Stat) -> None:
-        """The remainder, and the word that this is all."""
+        """Publish the remainder, and that the run is complete."""
         rest = self._carry
         place = msgspec.structs.replace(
             self._place, carry=msgspec.Raw(b"[]"), finished=True, batches=self._place.batches + bool(rest)
@@ -329,14 +329,14 @@ class _BatcherRun:
 
 
 def index_identity(stat: Stat) -> str:
-    """What changes when the index does. A server that gives no etag may give a date."""
+    """Return what changes when the index does: its etag or, where a server has none, its date."""
     return f"{stat.size} {stat.etag or (stat.modified.isoformat() if stat.modified else '')}"
 
 
 def scan_in_order(
     executor: Executor, wanted: Selection, fetched: Iterator[FetchedGroup]
 ) -> Generator[ScanResult, None, None]:
-    """What the executor makes of them, in the order of the index."""
+    """Yield the scanned groups in the order of the index."""
     early: dict[int, ScanResult] = {}
     following = 0
     with closing(executor.run(partial(scan_group, wanted), fetched)) as outcomes:
@@ -348,7 +348,7 @@ def scan_in_order(
 
 
 def reject_group(failed: TaskFailed[FetchedGroup]) -> ScanResult:
-    """Blocks that kill whoever looks through them."""
+    """Return the rejects of a group of blocks that kills the workers that scan it."""
     if failed.error:
         raise failed.error
     group = failed.item.group
@@ -371,7 +371,7 @@ def add_counts(counts: BatcherCounts, answer: ScanResult, *, accepted: int, dupl
 
 
 def cut_batches(items: list[bytes], *, size: int) -> list[list[bytes]]:
-    """Full batches, and as the last element what is left, which may be nothing."""
+    """Return the full batches and, as the last element, what is left, which may be empty."""
     if max(map(len, items), default=0) * size > MAX_BATCH_BYTES:
         return _cut_by_size(items, size=size)
     full = len(items) - len(items) % size

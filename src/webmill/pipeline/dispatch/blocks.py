@@ -41,8 +41,8 @@ class ShardReader(Protocol):
 
 
 class IndexReject(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What could not be read: of the summary (`summary`), a block that did not come (`download`) or is none (`block`),
-    or a line (`line`), with its place."""
+    """A part of the index that cannot be read, with its place: of the summary (`summary`), a block that cannot be
+    fetched (`download`) or decoded (`block`), or a line (`line`)."""
 
     kind: str
     reason: str
@@ -54,7 +54,7 @@ class IndexReject(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class SummaryRange(msgspec.Struct, frozen=True):
-    """Bytes of the summary, whole lines."""
+    """A range of bytes of the summary, in whole lines."""
 
     low: int
     high: int
@@ -87,7 +87,7 @@ class FetchedGroup(msgspec.Struct, frozen=True):
 
 
 class ScanResult(msgspec.Struct, frozen=True):
-    """What came of a group."""
+    """The result of scanning a group."""
 
     start: int
     end: int
@@ -103,7 +103,7 @@ class ScanResult(msgspec.Struct, frozen=True):
 
 
 def find_summary_ranges(pages: Pages, ranges: Sequence[KeyRange]) -> list[SummaryRange]:
-    """The parts of the summary that may tell of blocks with these keys; all of it when there are none or very many."""
+    """Return the parts of the summary that may list blocks with these keys; all of it for no keys or very many."""
     if not ranges or len(ranges) > MAX_BISECTED:
         return [SummaryRange(0, len(pages))] if len(pages) else []
     found: list[SummaryRange] = []
@@ -118,7 +118,7 @@ def find_summary_ranges(pages: Pages, ranges: Sequence[KeyRange]) -> list[Summar
 
 
 def count_blocks(pages: Pages, extents: Sequence[SummaryRange]) -> int:
-    """How many blocks these parts tell of: by the running numbers, or, without them, about how many."""
+    """Return how many blocks these parts list, by their running numbers; without those, an estimate."""
     return sum(_count(pages, extent) for extent in extents)
 
 
@@ -142,7 +142,7 @@ def _count(pages: Pages, extent: SummaryRange) -> int:
 def read_summary(
     storage: Readable, stat: Stat, extents: Iterable[SummaryRange], *, start: int
 ) -> Iterator[SummaryLine]:
-    """The lines from byte `start` on. `Conflict` when the summary is replaced meanwhile."""
+    """Yield the lines from byte `start` on. Raise `Conflict` if the summary is replaced meanwhile."""
     for extent in extents:
         low = max(start, extent.low)
         if low < extent.high:
@@ -180,7 +180,7 @@ def _parse_summary_line(source: str, at: int, line: bytes, *, ending: int) -> Su
 
 
 def group_blocks(lines: Iterable[SummaryLine], ranges: Sequence[KeyRange]) -> Iterator[BlockGroup]:
-    """Blocks that may have captures of the ranges. The place moves on over those that have none, too."""
+    """Yield groups of blocks that may have captures of the ranges. The position moves over the other blocks as well."""
     group: BlockGroup | None = None
     for row, after in _with_next(lines):
         if isinstance(row.block, IndexReject):
@@ -202,7 +202,7 @@ def group_blocks(lines: Iterable[SummaryLine], ranges: Sequence[KeyRange]) -> It
 
 
 def _with_next(lines: Iterable[SummaryLine]) -> Iterator[tuple[SummaryLine, bytes]]:
-    """Each line and the key of the next block, beyond which its own block has nothing."""
+    """Yield each line with the key of the next block, beyond which its own block has nothing."""
     waiting: list[SummaryLine] = []
     for row in lines:
         if isinstance(row.block, ZipnumBlock) or len(waiting) > ROWS_AT_ONCE:
@@ -226,7 +226,7 @@ def _fits(group: BlockGroup, row: SummaryLine, needed: list[ZipnumBlock]) -> boo
 
 
 def fetch_group(group: BlockGroup, shards: ShardReader) -> FetchedGroup:
-    """All blocks in one request; if that is refused, each by its own. `Unavailable` is for the caller to bear."""
+    """Fetch all blocks in one request; if that is refused, each by its own. `Unavailable` is raised to the caller."""
     if not group.blocks:
         return FetchedGroup(group, [], [])
     first, last = group.blocks[0], group.blocks[-1]
@@ -249,7 +249,7 @@ def _fetch_one_by_one(group: BlockGroup, shards: ShardReader) -> FetchedGroup:
 
 
 def split_groups(fetched: Iterable[FetchedGroup], *, blocks: int) -> Iterator[FetchedGroup]:
-    """What comes in one request is more than one process should get at once: others would wait.
+    """Split what comes in one request: it is too much for one process, while others would wait.
 
     A reject goes with its place, since a batcher may go on from the end of any piece.
     """
@@ -300,7 +300,7 @@ def _printable(raw: bytes) -> str:
 
 
 def map_ahead(function: Callable[[T], U], items: Iterable[T], *, at_once: int) -> Generator[U, None, None]:
-    """The results in order, up to `at_once` of them in the making. When there are no more items because of an error,
+    """Yield the results in order, working on up to `at_once` items. When items end with an error,
     it is raised behind the results of those there were.
 
     Threads are left alone when nobody waits for them: one that sleeps before its next try must not hold up the end of
@@ -325,7 +325,7 @@ def map_ahead(function: Callable[[T], U], items: Iterable[T], *, at_once: int) -
 
 
 def run_in_thread(function: Callable[[T], U], item: T) -> Future[U]:
-    """In a thread of its own."""
+    """Run the function in a thread of its own."""
     future: Future[U] = Future()
 
     def run() -> None:

@@ -41,7 +41,7 @@ DIGESTS_SCHEMA = Schema(
 
 
 class BatcherCounts(msgspec.Struct, frozen=True):
-    """From the first run on."""
+    """Counts since the first run of this batcher."""
 
     blocks: int = 0
     lines: int = 0
@@ -51,7 +51,7 @@ class BatcherCounts(msgspec.Struct, frozen=True):
 
 
 class BatcherPosition(msgspec.Struct, frozen=True, kw_only=True):
-    """All before `at` is counted, and published but for `carry`; of what follows, `skip` captures are published too."""
+    """How far a batcher got: all before `at` is published except `carry`, and `skip` captures after it."""
 
     index: str  # which state of the index this is about
     at: int = 0
@@ -83,11 +83,11 @@ class Checkpoint(Protocol):
     def load(self) -> BatcherPosition | None: ...
 
     def publish(self, messages: Sequence[Message], place: BatcherPosition) -> None:
-        """Both are durable on return."""
+        """Publish batches and position. Both are durable on return."""
 
 
 class QueueCheckpoint:
-    """One transaction for both."""
+    """Keeps the position in the queue itself: batches and position are one transaction."""
 
     def __init__(self, queue: MarkingQueue, *, run: str) -> None:
         self._queue = queue
@@ -102,7 +102,7 @@ class QueueCheckpoint:
 
 
 class FileCheckpoint:
-    """First the one, then the other."""
+    """Keeps the position in a file, written after the batches: some may be published again."""
 
     def __init__(self, queue: Queue, path: Path) -> None:
         self._queue = queue
@@ -124,7 +124,7 @@ class FileCheckpoint:
 
 
 class BatcherFolder:
-    """The folder of one run."""
+    """The folder of one run of a batcher."""
 
     def __init__(self, root: Path, *, run: str) -> None:
         self.folder = root / run
@@ -143,7 +143,7 @@ class BatcherFolder:
 
 
 class RejectFile:
-    """A file that only grows, but for what was behind the place when a batcher goes on."""
+    """A file of rejects. It only grows; when a batcher goes on, what is beyond its position is cut off."""
 
     def __init__(self, path: Path, *, size: int) -> None:
         with os_errors(str(path)):
@@ -167,7 +167,7 @@ class RejectFile:
 
 
 class SeenDigests:
-    """Exact, on the disk: memory does not grow with what was seen."""
+    """The digests seen so far, exactly, on disk: memory does not grow with their number."""
 
     def __init__(self, path: Path, *, at: int, count: int) -> None:
         self._database = Database(path, schema=DIGESTS_SCHEMA)
@@ -179,7 +179,7 @@ class SeenDigests:
             raise _out_of_step(path)
 
     def fresh(self, items: Sequence[bytes], digests: Sequence[str], *, place: int) -> list[bytes]:
-        """The items whose digest is seen for the first time. One that has none is like no other."""
+        """Return the items whose digest is seen for the first time, and those that have none."""
         kept = []
         with self._database.write() as run:
             for item, digest in zip(items, digests, strict=True):

@@ -35,7 +35,7 @@ MAX_EXAMPLES = 3  # examples of each kind
 
 
 def check_collection(root: Path, *, read_data: bool) -> Iterator[DoctorFinding]:
-    """`read_data`: every byte of archives, indexes and blobs is read."""
+    """Yield the findings of a collection. With `read_data`, every byte of archives, indexes and blobs is read."""
     yield from check_disk(root)
     for file in find_databases(root):
         yield check_database(file, root=root)
@@ -104,7 +104,7 @@ def file_system_type(root: Path) -> str:
 
 
 def find_databases(root: Path) -> Iterator[Path]:
-    """Wherever our SQLite files lie: the top, and the folders of crawls, publishers and indexes."""
+    """Yield the SQLite files of a collection: at the top, and in the folders of crawls, publishers and indexes."""
     yield from sorted(root.glob("*.sqlite"))
     for folder in ("frontier", "publish", "cdxj", "documents", "extract", "rejected", ".webmill"):
         yield from sorted((root / folder).rglob("*.sqlite"))
@@ -131,13 +131,13 @@ def check_database(file: Path, *, root: Path) -> DoctorFinding:
 
 
 def journal_mode(file: Path) -> str:
-    """As its head says (https://sqlite.org/fileformat2.html): SQLite has none for a file that is not to change."""
+    """Return the mode in the file header (https://sqlite.org/fileformat2.html), without opening a journal."""
     with os_errors(str(file)), file.open("rb") as stream:
         return "wal" if stream.read(19)[18:] == b"\x02" else "delete"
 
 
 def is_schedule_of_boards(file: Path) -> bool:
-    """Boards book their requests where a crawl would, also where there is none."""
+    """Return whether this is the host schedule of boards, which is where a crawl has its own."""
     return file.name == "gates.sqlite" and not file.with_name("seeds.txt").exists()
 
 
@@ -201,7 +201,7 @@ def find_abandoned_warcs(root: Path) -> list[Path]:
 
 
 def describe_sweep(root: Path) -> Iterator[str]:
-    """What `sweep` would do, in sentences."""
+    """Yield what `sweep` would do, in sentences."""
     stale, torn = find_stale_temps(root), find_abandoned_warcs(root)
     size = sum(map(size_of, stale))
     removed = f"{format_count(len(stale), 'unfinished file')}, {format_count(size, 'byte')}"
@@ -210,7 +210,7 @@ def describe_sweep(root: Path) -> Iterator[str]:
 
 
 def sweep(root: Path) -> Iterator[str]:
-    """What was done, in sentences."""
+    """Remove and seal what killed processes left behind. Yield what was done, in sentences."""
     removed = LocalStorage(root).sweep()
     if removed:
         yield f"removed {format_count(removed, 'unfinished file')}"

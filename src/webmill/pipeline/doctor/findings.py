@@ -10,7 +10,7 @@ FindingState = Literal["good", "doubt", "bad"]
 
 
 class DoctorFinding(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """`doubt`: it works, but not as well or as surely as it could. `bad`: a promise that it cannot keep."""
+    """One finding. `doubt`: it works, but not as well or as surely as it could. `bad`: it cannot keep a promise."""
 
     part: str
     state: FindingState

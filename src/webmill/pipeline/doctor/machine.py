@@ -87,7 +87,7 @@ def check_open_files(limit: int) -> DoctorFinding:
 
 
 def check_clock(now: float, *, made: float) -> DoctorFinding:
-    """It cannot be earlier than the day this package was installed."""
+    """Check that the clock is not earlier than the day this package was installed."""
     found = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(now))
     if now < made - 60:
         return DoctorFinding(

@@ -32,7 +32,7 @@ from webmill.pipeline.extract.plan import ExtractPlan, OutputTarget, is_queue, i
 
 
 class ArchiveLocator:
-    """Where the files of tasks are read."""
+    """Finds where the files of tasks are read."""
 
     def __init__(self, plan: ExtractPlan) -> None:
         self._source, self._fetching = plan.source, plan.fetching
@@ -50,7 +50,7 @@ class ArchiveLocator:
 
 @contextmanager
 def open_fetcher(plan: ExtractPlan, *, fetched: Callable[[int], None]) -> Iterator[CaptureFetcher]:
-    """A fetcher of single captures from the plan's source, at the pace that its server is asked at."""
+    """Return a fetcher of single captures from the plan's source, at the rate that its server allows."""
     how = plan.fetching
     stop = StopFile(Path(how.stop)) if how.stop else None
     with ExitStack() as stack:
@@ -68,7 +68,7 @@ def open_fetcher(plan: ExtractPlan, *, fetched: Callable[[int], None]) -> Iterat
 
 
 def open_sink(target: OutputTarget, kind: type[msgspec.Struct], *, name: str, counts: Callable[[str], bool]) -> Sink:
-    """`counts` says whether a file is noted as delivered."""
+    """Open the sink of a target. `counts` says whether a file is recorded as delivered."""
     if is_stream(target.to):
         return open_stream(target.to, id_of)
     if is_queue(target.to):

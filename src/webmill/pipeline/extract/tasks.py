@@ -19,7 +19,7 @@ _files = msgspec.json.Decoder(TaskFiles)
 
 
 class Task(msgspec.Struct, frozen=True):
-    """What a worker is given. It has `files`, or is a `batch` of the run `run` with a number, counted from 1."""
+    """The work of one worker: `files`, or a `batch` of the run `run` with a number, counted from 1."""
 
     id: str
     files: TaskFiles = {}

@@ -55,7 +55,7 @@ NumberedRow: TypeAlias = tuple[int, str, Document | BadInput]  # through all fil
 
 
 class DocumentsRead(msgspec.Struct):
-    """What was read: rows by what became of them. `damaged`: files that could not be read to their end."""
+    """The rows that were read, by what became of them. `damaged` are files that could not be read to their end."""
 
     files: int = 0
     rows: Counter[str] = msgspec.field(default_factory=Counter)
@@ -71,7 +71,7 @@ class DocumentsRead(msgspec.Struct):
             )
 
     def give_up(self, file: str, error: BadInput) -> None:
-        """Told once, though all files are read twice."""
+        """Count a damaged file, once, though all files are read twice."""
         if file not in self.damaged:
             log.warning("a file of documents is damaged", extra={"file": file, "why": str(error)})
             self.damaged.append(file)
@@ -86,10 +86,10 @@ def publish_documents(
     bar: ProgressBar,
     now: Callable[[], datetime] = utc_now,
 ) -> tuple[PublishResult, DocumentsRead]:
-    """`NotFound` when there are no documents. `VersionShrunk` when there are too few to be believed.
+    """Publish documents as a version. `NotFound`: there are none. `VersionShrunk`: there are far too few.
 
     When the live version holds the same already, none is made (`PublishResult.is_new`), unless by `force`. A file
-    that is damaged is told, and what earlier versions had and this one has not is then kept, as stale.
+    that is damaged is counted; what earlier versions had and this one lacks is then kept, as stale.
     """
     check_kind(storage, KIND, force=options.force)
     options = msgspec.structs.replace(options, carried=FIRST_SEEN, even_if_same=options.force)
@@ -163,8 +163,8 @@ def store_documents(
     facets: tuple[str, ...],
     look_first: bool,
 ) -> Iterator[tuple[Document, PublishedItem | BadInput]]:
-    """`look_first`: here, and only what is not there yet is given to the writers. Threads that ask a near storage one
-    short question after the other spend more time on waiting for each other.
+    """Store the contents. `look_first`: look here, and give only new ones to the writers: threads that ask a near
+    storage one short question after the other spend more time on waiting for each other.
     """
 
     def put(some: list[Document]) -> list[PublishedItem | BadInput]:
@@ -269,7 +269,7 @@ def _as_json(value: Any) -> Json:
 
 
 def make_item(document: Document, hash_: str, *, facets: tuple[str, ...]) -> PublishedItem:
-    """When and where its content was first seen is kept from before while the content is the same
+    """Return the item of a document. When and where its content was first seen is kept while the content is the same
     (`PublishOptions.carried`), so that a page that was only visited again is the same item.
     """
     metadata: dict[str, Scalar] = {"title": (document.title or "")[:TITLE_CHARACTERS], "url": document.url}

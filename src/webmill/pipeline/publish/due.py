@@ -30,13 +30,13 @@ CLOCK_TOLERANCE = 0.02  # seconds that the times of files may be behind the cloc
 
 
 class DocumentsChecked(msgspec.Struct, frozen=True):
-    """`LAST_CHECK`: when documents were last looked at, and the live version was found to hold them all."""
+    """The content of `LAST_CHECK`: when the live version was last found to hold all documents."""
 
     at: datetime
 
 
 def reason_not_to_publish(root: Path, *, most: int | None = None) -> str:
-    """Empty when there are documents that nobody has looked at; among the first so many, for a glance."""
+    """Return why there is nothing to publish; empty if documents are new. Only the first few are looked at."""
     last = last_checked_at(LocalStorage(root), now=datetime.now(UTC))
     there = False
     for entry in islice(document_files(root), most):
@@ -57,7 +57,7 @@ def document_files(root: Path) -> Iterator[os.DirEntry[str]]:
 
 
 def last_checked_at(storage: Storage, *, now: datetime) -> datetime | None:
-    """Those that came while a version was made are not in it: what counts is when that began.
+    """Return when the last check of the documents began: those that came during it are not in its version.
 
     A time to come is of a clock that has been set back since: what came after it may bear an earlier one. And a look
     that began before the newest version was there may have been at another one.
@@ -83,7 +83,7 @@ def confirmed_at(storage: Storage) -> datetime | None:
 
 
 def record_check(storage: Storage, at: datetime) -> None:
-    """Without it the next run looks again, and finds the same."""
+    """Record a check. If that fails, the next run checks again and finds the same."""
     try:
         storage.write(LAST_CHECK, encode(DocumentsChecked(at)))
     except WebmillError as error:

@@ -63,7 +63,7 @@ def time_order(document: Document) -> int:
 
 
 class PackedCapture(NamedTuple):
-    """One row: `head` is all that is published of it besides its content, and only there if it repeats another."""
+    """One row of the documents. `head` is what is published besides its content, if it repeats another row."""
 
     order: int
     ordinal: int
@@ -110,7 +110,7 @@ class NewestCaptures:
         self._rows.add(urlkey_of(document).encode(errors="replace"), line + head)
 
     def choose(self) -> None:
-        """After the last row: of two captures of a second the one that comes later in the files is newer."""
+        """Choose the newest rows. Of two captures of one second the later one in the files is newer."""
         has_repeats = False
         for _, captures in groupby(self._rows, key=lambda row: row[0]):
             has_repeats |= self._choose_one(PackedCapture.read(line) for _, line in captures)
@@ -125,7 +125,7 @@ class NewestCaptures:
         return ((_ORDINAL.unpack(key)[0], read_head(line)) for key, line in self._echoes)
 
     def _choose_one(self, captures: Iterable[PackedCapture]) -> bool:
-        """Whether the text of this URL must be looked for elsewhere. A URL may have any number of captures."""
+        """Choose the newest capture of a URL. Return whether its text must be looked up in another capture."""
         last = text = None
         texts = repeats = 0
         for capture in captures:
@@ -167,7 +167,7 @@ class NewestCaptures:
 
 
 def join_sorted(wanted: Iterable[Row], there: Iterable[Row]) -> Iterator[tuple[Row, bytes | None]]:
-    """Each that is wanted with the first that is there under the same key. Both are sorted."""
+    """Yield each wanted row with the first one that has the same key. Both inputs are sorted."""
     others = iter(there)
     other = next(others, None)
     for row in wanted:
@@ -181,7 +181,7 @@ read_head = _heads.decode
 
 
 def pack_digest(document: Document) -> bytes:
-    """CDX files leave SHA-1 unnamed."""
+    """Return a short hash of the digest, with or without the name of SHA-1, which CDX files leave out."""
     named = (document.digest or "").removeprefix("sha1:")
     return blake2b(named.encode(errors="replace"), digest_size=12).digest() if named else NO_DIGEST
 

@@ -25,7 +25,7 @@ from webmill.settings import Settings
 
 
 class PublishReport(msgspec.Struct, frozen=True, kw_only=True):
-    """`published` is the live version now, `read` what became of rows, `fed` what an index that was there got."""
+    """How a publication ended: `published` is the live version, `read` counts rows, `fed` is the index update."""
 
     published: PublishResult
     read: DocumentsRead

@@ -25,14 +25,14 @@ from webmill.settings import SearchSettings
 
 
 class SearchUpdate(msgspec.Struct, frozen=True):
-    """What an update did, and how many documents the index has now."""
+    """The result of an update, and how many documents the index has now."""
 
     fed: FeedReport
     documents: int
 
 
 class SearchResult(msgspec.Struct, frozen=True):
-    """What a search found; `behind` says what the index lacks, `problem` why captures cannot be named."""
+    """The result of a search. `behind` says what the index lacks, `problem` why captures cannot be looked up."""
 
     answer: SearchAnswer
     behind: str = ""
@@ -74,7 +74,7 @@ def rebuild_index(
 def update_existing_index(
     root: Path, settings: SearchSettings, *, progress: ProgressReporter, storage: str | None = None
 ) -> FeedReport | None:
-    """After a publication: bring an index that is there up to it. None when there is none."""
+    """Update an existing index after a publication. Return None if there is no index."""
     place = search_address(settings.url, root)
     folder = index_folder(place)
     if folder and not folder.is_dir():

@@ -27,7 +27,7 @@ _OLD_NAMES = {"warc": "warc_filename", "offset": "warc_offset", "length": "warc_
 
 
 def to_indexed(storage: Readable, item: PublishedItem, *, version: str) -> IndexedDocument:
-    """`BadInput` when its blob is damaged, or gone."""
+    """Return the document to index. Raise `BadInput` if its blob is damaged or missing."""
     try:
         content = msgspec.json.decode(read_blob(storage, item.hash), type=dict[str, Any])
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
@@ -57,7 +57,7 @@ def column_value(column: DocumentColumn, said: Mapping[str, Any]) -> Any:
 
 
 def document_date(said: Mapping[str, Any], content: Mapping[str, Any]) -> datetime | None:
-    """What is written on it; of a page that says nothing, when its content was first seen."""
+    """Return the date that a page states; if it states none, when its content was first seen."""
     return parse_moment(said.get("date")) or parse_moment(content.get("date")) or parse_moment(said.get("captured"))
 
 
@@ -78,7 +78,7 @@ def capture_place(item: PublishedItem) -> dict[str, Any]:
 
 
 def item_mark(item: PublishedItem) -> str:
-    """As its document's, without reading the blob."""
+    """Return the same mark as of its document, without reading the blob."""
     return revision_of(item.hash, item_label(item))
 
 

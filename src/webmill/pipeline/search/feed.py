@@ -34,7 +34,7 @@ BATCH_TEXT = 32 << 20  # characters of text in memory at once
 
 
 class _VersionGone(Exception):
-    """A version on the way is not kept any more. What an engine does not find is another matter."""
+    """A version between the two was deleted. What an engine does not find is another error."""
 
 
 class FeedReport(msgspec.Struct, kw_only=True):
@@ -46,7 +46,7 @@ class FeedReport(msgspec.Struct, kw_only=True):
 
 
 def update(storage: Storage, engine: SearchEngine, *, progress: ProgressReporter) -> FeedReport:
-    """`NotFound` when nothing has been published."""
+    """Update the index to the live version. Raise `NotFound` if nothing has been published."""
     live = history.live_version(storage)
     fed = FeedReport(version=live.version)
     here, _, way = (engine.cursor() or "").partition(">")
@@ -71,7 +71,7 @@ def reconcile(storage: Storage, engine: SearchEngine, *, progress: ProgressRepor
 def _move_to(
     storage: Storage, engine: SearchEngine, here: str, way: str, fed: FeedReport, *, progress: ProgressReporter
 ) -> None:
-    """`_Gone` when one of the two is."""
+    """Bring the index from one version to another. Raise `_VersionGone` if one of them was deleted."""
     try:
         old = read_version_index(storage, history.find_version(storage, here)) if here else None
         new = read_version_index(storage, history.find_version(storage, way))
@@ -93,7 +93,7 @@ def _changes(
 def _compare_all(
     storage: Storage, engine: SearchEngine, live: Version, fed: FeedReport, *, progress: ProgressReporter
 ) -> None:
-    """Memory: key and mark of everything in the index."""
+    """Compare the index with a whole version. Memory holds the key and mark of everything in the index."""
     fed.compared = True
     engine.apply((), (), cursor=f"{UNKNOWN_VERSION}>{live.version}")
     _apply(storage, engine, _differences(storage, engine, live), live.version, fed, progress=progress)
@@ -111,7 +111,7 @@ def _differences(
 
 
 def differences(storage: Storage, engine: SearchEngine) -> tuple[int, int]:
-    """How many documents `reconcile` would put in, and take out."""
+    """Return how many documents `reconcile` would add, and remove."""
     found = [now is not None for _, now in _differences(storage, engine, history.live_version(storage))]
     return sum(found), len(found) - sum(found)
 
