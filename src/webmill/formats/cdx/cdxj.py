@@ -134,7 +134,9 @@ def parse(line: bytes) -> CdxjLine:
     line = line.removesuffix(b"\n").removesuffix(b"\r")
     if b"\n" in line:
         raise BadInput("a line break within a line", reason="line_break")
-    parts = parts_of(line)
+    parts = line.split(b" ", 2)
+    if len(parts) < 3 or len(parts[1]) != 14:  # hardly ever
+        parts = parts_of(line)
     if len(parts) < 3 or not parts[2].startswith(b"{"):
         return _parse_columns(line)
     key, timestamp, data = parts

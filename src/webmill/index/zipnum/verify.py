@@ -207,7 +207,8 @@ class _Contents:
         if self._lines_per_block and len(lines) != self._lines_per_block:
             self._read[block.shard].short = block
         if not text.endswith(b"\n"):
-            yield _at(block, "no_newline", "the last line has no newline")
+            message = "the last line has no newline: whoever reads the shard as one stream joins it with the next"
+            yield IndexFinding("no_newline", f"{block.shard} at byte {block.offset}", message, "note")
         if prefix_of(lines[0].rstrip(b"\r\n")) != block.key:
             yield _at(block, "wrong_key", f"begins with {lines[0][:80]!r}, the summary says {block.key[:80]!r}")
         yield from self._check_order(block, lines)
