@@ -17,7 +17,7 @@ from webmill.archive.recovery import Repair
 from webmill.cli.context import Context, finish, hint, note, pass_context, warn
 from webmill.cli.crawl_progress import CrawlProgressView, describe_wait, format_most_frequent, format_until
 from webmill.cli.options import GroupedCommand, sources_options
-from webmill.cli.text import format_count, format_duration, format_size
+from webmill.cli.text import escape_text, format_count, format_duration, format_size, spell_out
 from webmill.crawl.metrics import CrawlMetrics
 from webmill.crawl.progress import CrawlProgress
 from webmill.crawl.run import CrawlWatcher
@@ -27,7 +27,15 @@ from webmill.errors import Misconfigured
 from webmill.pipeline.crawl_archive import SETTINGS, CrawlReport, crawl_archive
 from webmill.settings import Settings, Sources
 
-INTERRUPTED = 130
+FAILED, INTERRUPTED = 1, 130
+HELPS = {  # reasons for which a seed was not fetched, by their beginning: the flag that changes it
+    "blocked_": "--allow-private allows it",
+    "robots_unreachable": "its robots.txt could not be fetched; run the crawl again later",
+    "robots": "its robots.txt forbids it; --no-robots is for your own site",
+    "excluded": "--exclude, --include or --exclude-domains leaves it out",
+    "tls": "--tls archive fetches it nevertheless",
+    "dns": "check the name",
+}
 MAX_EXTENSIONS = 6  # in the report
 ENDS = {
     "finished": "crawl finished",
@@ -75,7 +83,7 @@ Examples:
 
 Stop it with Ctrl-C, and run it again to continue. Then: webmill index news/
 
-Exit code 3: done, but some seeds are not URLs; a message names them.""",
+Exit code 3: done, but some seeds are not URLs, or no seed gave a page; messages name them. 1: the disk is full.""",
 )
 @click.argument("collection", type=click.Path(path_type=Path, file_okay=False), metavar="DIR")
 @click.argument("urls", nargs=-1, metavar="[URL]...")
@@ -115,13 +123,27 @@ def crawl(
 
 
 def exit_after_crawl(report: CrawlReport) -> None:
-    """Exit as the crawl ended: 130 when it was stopped, 3 when seeds were rejected."""
+    """Exit as the crawl ended: 130 when it was stopped, 1 when nothing could be written, 3 when seeds gave nothing."""
     where = describe_rejected(report.rejected)
+    if report.total.write_error:
+        warn(f"failed: nothing can be written: {report.total.write_error}")
+        raise click.exceptions.Exit(FAILED)
     if report.end == "stopped":
         if report.rejected:
             warn(f"{len(report.rejected):,} rejected: {where}")
         raise click.exceptions.Exit(INTERRUPTED)
-    finish(rejected=len(report.rejected), where=where)
+    warn_of_failed_seeds(report)
+    finish(rejected=report.problems, where=where or "no seed gave a page")
+
+
+def warn_of_failed_seeds(report: CrawlReport) -> None:
+    """Print why a crawl has no page: each seed with its reason, and the flag that helps."""
+    for seed in report.failed_seeds:
+        reason, _, message = seed.reason.partition(": ")
+        cause = seed.reason.removeprefix("robots_unreachable: ")  # what kept robots.txt from being fetched
+        helps = next((flag for begin, flag in HELPS.items() if cause.startswith(begin)), "")
+        said = spell_out(reason) + (f": {message}" if message else "")
+        warn(escape_text(f"{seed.url}: {said}{f' ({helps})' if helps else ''}"))
 
 
 @contextmanager

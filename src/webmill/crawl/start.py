@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
+from itertools import groupby, islice
 from pathlib import Path
 
 import msgspec
@@ -23,10 +24,19 @@ from webmill.infra.lock import exclusive
 from webmill.model import Link
 
 SEEDS_PER_MESSAGE = 1000
+MOST_FAILED = 20  # seeds whose reasons are told
+NO_ANSWER = "no_answer: not tried yet, or to be tried again later"
 
 
 class NoSeeds(Misconfigured):
     """There is nothing to begin with."""
+
+
+class FailedSeed(msgspec.Struct, frozen=True):
+    """A seed that gave no page, and why."""
+
+    url: str
+    reason: str  # `dns_not_found: …`, `robots`, `http_404`
 
 
 class CrawlRunReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,6 +46,7 @@ class CrawlRunReport(msgspec.Struct, frozen=True, kw_only=True):
     total: CrawlProgress
     seconds: float
     seeds: int  # sent; those known from an earlier run included
+    failed_seeds: list[FailedSeed] = []  # of a crawl that has no page yet; the first ones
 
 
 class RunWatcher(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,7 +79,31 @@ def start_crawl(
             end, total = run_crawl(LocalCoordinator(options, shards, start=start), options, status, watcher)
         finally:
             record_files(folder)
-        return CrawlRunReport(end=end, total=total, seconds=time.monotonic() - started, seeds=sent)
+        is_empty = has_no_page(total) and end != "stopped" and not total.write_error
+        failed = find_failed_seeds(options, shards) if is_empty else []
+        if not total.errors and all(seed.reason == NO_ANSWER for seed in failed):
+            failed = []  # it had no time to ask
+        return CrawlRunReport(end=end, total=total, seconds=time.monotonic() - started, seeds=sent, failed_seeds=failed)
+
+
+def has_no_page(total: CrawlProgress) -> bool:
+    """Return whether all that a crawl has are errors of servers."""
+    errors = total.statuses.get("4xx", 0) + total.statuses.get("5xx", 0)
+    return not total.statuses.get("2xx") and total.pages <= errors
+
+
+def find_failed_seeds(options: CrawlOptions, shards: int) -> list[FailedSeed]:
+    """Return why each seed gave no page, as the frontier knows it. Only for one who holds the lock of the crawl."""
+    failed: list[FailedSeed] = []
+    seeds = sorted(islice(read_seeds(options.folder.seeds), MOST_FAILED), key=lambda url: shard_of(url, shards))
+    for shard, urls in groupby(seeds, key=lambda url: shard_of(url, shards)):
+        with closing(options.backends.open_frontier(options.folder.shard(shard))) as frontier:
+            visits = [(url, frontier.visit(url)) for url in urls]
+        failed += [
+            FailedSeed(url, visit.error or f"http_{visit.status}") if visit else FailedSeed(url, NO_ANSWER)
+            for url, visit in visits
+        ]
+    return failed
 
 
 def run_crawl(

@@ -70,6 +70,11 @@ class CrawlReport(CrawlRunReport, frozen=True, kw_only=True):
     repairs: list[Repair]
     rejected: list[RejectedSeed]
 
+    @property
+    def problems(self) -> int:
+        """Return how many seeds gave nothing: lines that are not URLs; and all, while there is no page."""
+        return len(self.rejected) + len(self.failed_seeds)
+
 
 def crawl_archive(
     root: Path,

@@ -22,6 +22,7 @@ import msgspec
 from webmill.crawl import stored_settings
 from webmill.crawl.run import CrawlWatcher
 from webmill.crawl.seeds import Seeds
+from webmill.errors import Unavailable
 from webmill.index.archives import crawls_with_archives
 from webmill.infra.lock import exclusive
 from webmill.masking import hide_secrets
@@ -146,7 +147,9 @@ def crawl_steps(root: Path, sources: Sources, watching: RunCallbacks) -> list[St
             report = crawl_archive(
                 root, Seeds(files=[file]), sources=sources, watcher=crawl_watching, forget=sources.file.keys()
             )
-        return report, len(report.rejected)
+        if report.total.write_error:
+            raise Unavailable(f"the crawl cannot write: {report.total.write_error}")
+        return report, report.problems
 
     return [StageStep("crawl", f"crawling from {settings.seeds}", crawl)]
 
