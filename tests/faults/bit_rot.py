@@ -209,7 +209,7 @@ def read_flat(root: Path) -> str:
 
 def in_copy(root: Path, *folders: str, read: Callable[[Path], str]) -> str:
     """Return what `read` reads of a copy, which it may change; of `folders` alone, if any are named."""
-    with tempfile.TemporaryDirectory(prefix="bit-rot-", dir=root.parent) as parent:
+    with tempfile.TemporaryDirectory(prefix="bit-rot-", dir=root.parent, ignore_cleanup_errors=True) as parent:
         copy = Path(parent, root.name)
         for folder in folders or [""]:
             shutil.copytree(root / folder, copy / folder)

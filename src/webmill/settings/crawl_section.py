@@ -229,7 +229,8 @@ class CrawlSettings(msgspec.Struct, frozen=True, kw_only=True):
     lost_files: Annotated[
         Literal["refuse", "rebuild"],
         setting(
-            "If a dead machine's files are gone: refuse its shards, or rebuild them from Redis and --backup.",
+            "If files of the frontier are gone: refuse to go on, or go on with new ones; those of a dead machine are "
+            "rebuilt from Redis and --backup.",
             reach="inside",
             group=MACHINES,
         ),
