@@ -20,7 +20,7 @@ from webmill.commoncrawl.selection import Selection, filter_block
 from webmill.compat.index_record import decode, encode, make_index_record
 from webmill.errors import BadInput, WebmillError
 from webmill.formats import wacz
-from webmill.formats.cdx.cdxj import parse
+from webmill.formats.cdx.cdxj import json_of, parse
 from webmill.formats.compression import zip_members
 from webmill.formats.warc.reader import read_records
 from webmill.formats.warc.scan import ScanOptions, scan_records
@@ -107,7 +107,7 @@ def take_package(data: bytes) -> None:
     wacz.is_page(capture)
     lines = (
         wacz.encode_page_line(capture, number=1),
-        wacz.encode_summary_line(data, offset=1, block=b"x").split(b" ", 2)[2],
+        json_of(wacz.encode_summary_line(data, offset=1, block=b"x")),
     )
     for line in lines:
         assert line.count(b"\n") == 1

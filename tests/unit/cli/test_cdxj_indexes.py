@@ -44,7 +44,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 def test_a_stream_becomes_an_index_and_flat_lines_again(index: Path, tmp_path: Path) -> None:
-    assert names_in(index) == ["cdx-00000.gz", "cluster.idx", "cluster.loc"]
+    assert names_in(index) == ["cdx-00000.gz", "cluster.idx", "cluster.idx.crc32", "cluster.loc"]
     done = webmill("cdxj", "flatten", index, "-o", tmp_path / "flat")
     assert (done.code, done.err) == (0, "# 2,000 lines\n")
     assert (tmp_path / "flat").read_bytes() == ALL
@@ -64,14 +64,14 @@ def test_shards_of_a_file_of_a_gzip_file_and_of_a_pipe_are_the_same_bytes(flat: 
         done = webmill("cdxj", "zipnum", *source, "-o", tmp_path / name, *options, stdin=b"" if source else ALL)
         assert done.code == 0, done.err
         assert webmill("cdxj", "flatten", tmp_path / name).out == ALL
-    assert len(names_in(tmp_path / "file")) == 6
+    assert len(names_in(tmp_path / "file")) == 7
     assert contents(tmp_path / "file") == contents(tmp_path / "gzip") == contents(tmp_path / "pipe")
 
 
 def test_more_shards_than_urls_are_fewer_shards(tmp_path: Path) -> None:
     text = b"".join(capture("com,a)/", f"2024010100{number:04d}") for number in range(100))
     assert webmill("cdxj", "zipnum", "-o", tmp_path / "x", "--shards", "9", stdin=text).code == 0
-    assert names_in(tmp_path / "x") == ["cdx-00000.gz", "cluster.idx", "cluster.loc"]
+    assert names_in(tmp_path / "x") == ["cdx-00000.gz", "cluster.idx", "cluster.idx.crc32", "cluster.loc"]
 
 
 @pytest.mark.parametrize("options", [[], ["--shards", "3"]], ids=["stream", "shards"])
