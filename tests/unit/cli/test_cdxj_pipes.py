@@ -139,6 +139,21 @@ def test_a_stage_that_is_killed_leaves_no_index(flat: Path, tmp_path: Path, stag
     assert [path.name for path in (tmp_path / "index").iterdir() if not path.name.startswith(".")] == []
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux lets a pipe say how its writer ended")
+def test_a_merge_of_a_pipe_whose_writer_was_killed_is_refused(flat: Path, tmp_path: Path) -> None:
+    with started("cdxj", "sort", stdin=subprocess.PIPE) as first:
+        assert first.stdin is not None
+        assert first.stdout is not None
+        with started("cdxj", "merge", "/dev/stdin", flat, "-o", tmp_path / "all", stdin=first.stdout) as last:
+            while pipe_end(first.stdout) != "writing":
+                assert first.poll() is None
+            first.stdout.close()
+            first.kill()
+            _, errors = last.communicate(timeout=60)
+    assert (last.returncode, (tmp_path / "all").exists()) == (1, False)
+    assert b"failed or was killed" in errors
+
+
 def test_a_pipe_that_never_said_anything_is_no_index(tmp_path: Path) -> None:
     """A command may be killed before it begins, and a foreign one says nothing."""
     done = shell("sh -c 'kill -9 $$' | webmill cdxj block -b /dev/null | webmill cdxj zipnum -o index", tmp_path)

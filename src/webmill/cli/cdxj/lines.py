@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from webmill.cli.cdxj.streams import INPUT, OUTPUT, STDOUT, open_output, read_source
+from webmill.cli.cdxj.streams import INPUT, OUTPUT, STDOUT, open_output, read_source, refuse_broken_inputs
 from webmill.cli.context import finish, note
 from webmill.cli.param_types import AT_LEAST_ONE
 from webmill.cli.text import format_count
@@ -65,6 +65,7 @@ def merge(*, paths: tuple[Path, ...], output: Path, unique: bool, exclude: tuple
     merged = merge_files(files)
     with open_output(output) as out:
         count = write_batches(drop_repeats(merged) if unique else merged, out)
+        refuse_broken_inputs(files)
     note(f"# Merged {format_count(len(files), 'file')}: {format_count(count, 'line')}")
 
 

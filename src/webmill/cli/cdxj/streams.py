@@ -7,6 +7,7 @@ that fails writes a last line that is not CDXJ.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -62,6 +63,16 @@ def refuse_broken_pipe(batches: Iterable[Batch]) -> Iterator[Batch]:
         raise broken_pipe_error("the command before this one in the pipe failed or was killed: this is not all of it")
     if is_empty and end == "unknown":
         click.get_current_context().meta[SILENT] = True
+
+
+def refuse_broken_inputs(paths: Iterable[Path]) -> None:
+    """Raise `BadInput` if one of the inputs, read to its end, is a pipe (`/dev/stdin`, `<(…)`) whose writer did not end
+    well."""
+    for path in paths:
+        if path.is_fifo():
+            with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb", buffering=0) as pipe:  # noqa: PTH123
+                if pipe_end(pipe) == "writing":
+                    raise broken_pipe_error(f"the command that writes into {path} failed or was killed")
 
 
 def refuse_silent_pipe() -> None:

@@ -10,7 +10,7 @@ import click
 
 from webmill import __version__
 from webmill.cli.cdxj.lines import add_chosen_fields
-from webmill.cli.cdxj.streams import STDIN, STDOUT, open_output, read_source
+from webmill.cli.cdxj.streams import STDIN, STDOUT, open_output, read_source, refuse_broken_inputs
 from webmill.cli.context import note, warn
 from webmill.cli.options import together
 from webmill.cli.param_types import AT_LEAST_ONE
@@ -71,6 +71,7 @@ def merge(
     tell(f"[MERGE] Starting merge of {len(files)} files...")
     with open_output(output) as out:
         count = write_batches(merge_files(files, block=buffer), out)
+        refuse_broken_inputs(files)
     tell(f"[MERGE] Complete: {count} lines written")
 
 
