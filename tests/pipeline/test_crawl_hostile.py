@@ -95,9 +95,7 @@ def test_empty_lines_before_an_answer_are_stored_and_are_no_head(root: Path) -> 
     )
 
 
-def test_a_host_whose_answers_cost_much_cpu_is_asked_less_often_f01(
-    root: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_host_whose_answers_cost_much_cpu_is_asked_less_often(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(url_visitor, "CPU_PER_ANSWER", 1e-6)
     monkeypatch.setattr(url_visitor, "CPU_REST", 1e4)  # 10 ms for each microsecond: any page takes many
     with TestWeb(hosts=1, pages_per_host=2) as web:
@@ -123,7 +121,7 @@ class SitemapFlood(Linked):
         return HttpReply(body=f"<sitemapindex>{named}</sitemapindex>".encode(), media_type="text/xml")
 
 
-def test_sitemaps_without_end_do_not_keep_pages_waiting_f04(root: Path) -> None:
+def test_sitemaps_without_end_do_not_keep_pages_waiting(root: Path) -> None:
     with TestWeb(hosts=0, sites={"flood.test": SitemapFlood(20)}) as web:
         limits = CrawlLimits(pages=21, retry_wait=0.2)
         crawl_here(root, Setup(seeds=("http://flood.test/",), resolve=dict(web.resolve), limits=limits))

@@ -151,7 +151,7 @@ def test_junk_is_refused_once_and_the_connection_closed(server: RunningServer, n
         ("large trailer", 431),
     ],
 )
-def test_what_two_readers_could_understand_differently_is_no_request_f06(
+def test_what_two_readers_could_understand_differently_is_no_request(
     server: RunningServer, name: str, status: int
 ) -> None:
     with server.connect() as connection:

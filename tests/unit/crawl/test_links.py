@@ -470,7 +470,7 @@ def sample_pages(shared_data: Path, count: int) -> Iterator[tuple[str | None, by
             yield response.content_type, response.body
 
 
-def test_of_a_page_with_more_tags_than_a_crawler_has_time_for_the_first_are_read_f01() -> None:
+def test_of_a_page_with_more_tags_than_a_crawler_has_time_for_the_first_are_read() -> None:
     page = b'<a href="/first">x</a>' + b'<a href="/more">x</a>' * MAX_TAGS + b'<a href="/last">x</a>'
     found = read_links(page, url="http://a.test/", content_type="text/html")
     assert found.links == ["http://a.test/first", "http://a.test/more"]

@@ -259,7 +259,7 @@ def test_a_bad_chunk_breaks_the_body_where_it_is(chunks: bytes) -> None:
     assert "bad_chunk" in outcome.flaws
 
 
-def test_a_live_body_of_bytes_in_chunks_of_their_own_ends_at_the_limit_f01() -> None:
+def test_a_live_body_of_bytes_in_chunks_of_their_own_ends_at_the_limit() -> None:
     framer = ResponseFramer(method="GET")
     framer.feed(CHUNKED)
     body = b"".join(framer.feed(b"1\r\na\r\n" * 10_000) for _ in range(10))

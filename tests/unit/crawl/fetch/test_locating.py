@@ -109,9 +109,7 @@ def test_an_address_needs_no_lookup_of_its_own() -> None:
         ("2a00:1450:122:344::192.0.0.170", "2a00:1450:122:344::10.0.0.1", "2a00:1450:122:344::8.8.8.8"),
     ],
 )
-def test_an_address_that_the_network_translates_to_a_local_one_is_refused_f06(
-    known: str, local: str, public: str
-) -> None:
+def test_an_address_that_the_network_translates_to_a_local_one_is_refused(known: str, local: str, public: str) -> None:
     names = {"ipv4only.arpa": [known], "local.example": [local], "public.example": [public]}
     resolver = DnsResolver(lookup=lambda host: names[host])
     urls = ["http://local.example/", f"http://[{local}]/", "http://public.example/"]
