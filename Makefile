@@ -13,7 +13,7 @@ ROOM   := $(shell grep -s ' /dev/shm ' /proc/mounts | grep -qv noexec && df -Pk 
 # The tests start hundreds of processes, and uv compiles nothing: each module is compiled once, not in every process.
 unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := help
-.PHONY: help demo spark soak test coverage crash-matrix starvation soak-river fuzz check collected lint types layers unit bench docs site services lock clean
+.PHONY: help demo spark soak test coverage crash-matrix crash-rivals starvation soak-river fuzz check collected lint types layers unit bench docs site services lock clean
 
 help:                ## this list
 	@grep -hE '^[a-z-]+: .*##|^[a-z-]+: +##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 14
@@ -51,7 +51,7 @@ $(VENV)-search/.ready: $(VENV)/.uv requirements/servers.py requirements/servers.
 	$(BIN)/python requirements/servers.py $(VENV)-search
 	@touch $@
 
-# whole crawlers, to race against; only `make bench` needs them
+# whole crawlers, to race against and to kill; only `make bench` and `make crash-rivals` need them
 $(VENV)-rivals/.ready: $(VENV)/.uv requirements/rivals.txt
 	test -x $(VENV)-rivals/bin/python || $(PYTHON) -m venv $(VENV)-rivals
 	$(BIN)/uv pip install --quiet --python $(VENV)-rivals/bin/python --require-hashes -r requirements/rivals.txt
@@ -95,6 +95,11 @@ KILLS   ?= 20
 crash-matrix: $(VENV)/.dev $(VENV)-judges/.ready $(VENV)-ministack/.ready $(SEARCH) ## every crash test with SEED=N and KILLS=20, more rounds for MINUTES=N; the table goes into the docs
 	$(BIN)/python -m tests.services run -- $(BIN)/python -m tests.faults.matrix run --seed $(SEED) --kills $(KILLS) --minutes $(MINUTES)
 	$(BIN)/python -m tests.faults.matrix table .cache/crash-matrix.jsonl --about "SEED=$(SEED) KILLS=$(KILLS)" > docs/reference/crash-matrix.md
+
+# Scrapy, crawlee and wget (a program of the system) beside us
+crash-rivals: $(VENV)/.dev $(VENV)-rivals/.ready ## kill -9 and Ctrl-C for us and other crawlers, KILLS=20 each (20 minutes); the table goes into the docs
+	TMPDIR=$(or $(ROOM),$(TMPDIR)) $(BIN)/python -m tests.faults.crash_rivals run --kills $(KILLS) --seed $(SEED)
+	$(BIN)/python -m tests.faults.crash_rivals table .cache/crash-rivals.jsonl > docs/reference/crash-rivals.md
 
 starvation: $(VENV)/.dev ## what healthy hosts lose beside each kind of hostile one (20 minutes); the table goes into the docs
 	TMPDIR=$(or $(ROOM),$(TMPDIR)) $(BIN)/python -m tests.faults.starvation > .cache/starvation.md

@@ -28,7 +28,7 @@ async def main() -> None:
     async def handle(context: ParselCrawlingContext) -> None:
         await context.enqueue_links(strategy="all")
 
-    await crawler.run(options.folder.seeds.read_text().split())
+    await crawler.run(options.seeds.read_text().split())
 
 
 asyncio.run(main())

@@ -38,7 +38,8 @@ Made by `make crash-matrix`, which prints its seed; with the same numbers it pla
 was seen to happen. *Acknowledged* is what a program promised before it died (a record, a message, a URL, a version),
 *lost* what of it was not there afterwards, *duplicated* what was there twice where once was promised, *quarantined*
 what was set aside with its reason. The checkers share no code with the product. Which test stands for which row of the
-fault list: [faults](faults.md).
+fault list: [faults](faults.md). Whole crawls, killed beside those of Scrapy, crawlee and wget:
+[killed beside others](crash-rivals.md).
 
 {rows}
 
