@@ -21,6 +21,7 @@ from webmill.index.zipnum.writer import SUMMARY
 from webmill.infra.queue.base import Queue, ReadableQueue
 from webmill.infra.storage.base import Storage
 from webmill.infra.storage.local import LocalStorage
+from webmill.pipeline.trust import is_trusted
 from webmill.search.base import SearchEngine
 from webmill.serve.cdx.served_index import ServedIndex
 from webmill.serve.processes.shared_counters import SharedCounters
@@ -90,8 +91,9 @@ class Site:
 
     @cached_property
     def files(self) -> LocalStorage:
-        """Return the storage of the collection's folder; archives in it may be links."""
-        return LocalStorage(self.root, links=ARCHIVE_ENDINGS)
+        """Return the storage of the collection's folder; archives in it may be links, if the user trusts it: a link of
+        somebody else could hand out any file of this machine."""
+        return LocalStorage(self.root, links=ARCHIVE_ENDINGS if is_trusted(self.root) else ())
 
     @property
     def publishing(self) -> PublishFolders:
