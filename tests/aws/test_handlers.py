@@ -13,6 +13,7 @@ from tests.aws.bucket_policy import enforcing_policy
 from tests.aws.site import Site, serving
 from webmill.aws import handlers, settings
 from webmill.errors import Misconfigured
+from webmill.publish.types import encode_sealed
 
 pytestmark = pytest.mark.server("aws")
 
@@ -111,7 +112,8 @@ def test_the_age_of_the_pointer_is_a_metric_and_an_unchanged_run_makes_it_young(
     amazon.cycle()
     assert [age < LONG for age in ages(capfd)] == [True]
     pointer = amazon.get("latest.json")
-    amazon.put("latest.json", json.dumps({**pointer, "updated_at": "2026-01-01T00:00:00Z"}).encode())
+    unsealed = {key: value for key, value in pointer.items() if key != "crc32"}
+    amazon.put("latest.json", encode_sealed({**unsealed, "updated_at": "2026-01-01T00:00:00Z"}))
     handlers.aggregate({}, Minutes())
     assert [age > 1000 for age in ages(capfd)] == [True]
     outcome = amazon.cycle()

@@ -53,7 +53,12 @@ def read_head(path: Path) -> bytes:
     They are read by SQLite: if we closed a descriptor of the file, this process would lose its locks on it
     (https://sqlite.org/howtocorrupt.html, 2.2).
     """
-    file = apsw.VFSFile("", os.fspath(path.absolute()), [apsw.SQLITE_OPEN_MAIN_DB | apsw.SQLITE_OPEN_READONLY, 0])
+    flags = [apsw.SQLITE_OPEN_MAIN_DB | apsw.SQLITE_OPEN_READONLY, 0]
+    try:
+        file = apsw.VFSFile("", os.fspath(path.absolute()), flags)
+    except UnicodeEncodeError:  # under such a name nobody can open it to write
+        with path.open("rb") as plain:
+            return plain.read(_HEAD_SIZE).ljust(_HEAD_SIZE, b"\0")
     try:
         return file.xRead(_HEAD_SIZE, 0).ljust(_HEAD_SIZE, b"\0")
     finally:
