@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from tests.unit.formats.meta_pages import PAGES
 from webmill.formats.encodings import decode_as, lookup_encoding
 from webmill.formats.html.charset import charset_label, decode_page
+from webmill.formats.html.meta_prescan import MOST_IN_HEAD, find_declared_encoding
 
 HTML = "text/html; charset="
 
@@ -138,3 +139,9 @@ def test_the_charset_of_a_content_type(value: str | None, label: str | None) -> 
 def test_no_page_and_no_label_can_make_it_fail(page: bytes, label: str) -> None:
     for begin in (b"", b"<meta ", b"<meta charset=", b"<!--", b"\xff\xfe"):
         assert isinstance(decode_page(begin + page, content_type=HTML + label).text, str)
+
+
+def test_a_declaration_behind_thousands_of_tags_is_not_looked_for() -> None:
+    late = b'<meta charset="euc-jp">'
+    assert find_declared_encoding(b"<meta name=x>" * (MOST_IN_HEAD - 1) + late) == "euc-jp"
+    assert find_declared_encoding(b"<" * 100_000 + late) is None

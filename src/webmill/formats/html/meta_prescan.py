@@ -24,6 +24,7 @@ _XML = re.compile(
 )
 _TAG = re.compile(rb"<(/?)([A-Za-z][^" + _S + rb"/>]*+)[^" + _S + rb">]*+")
 _SKIPPED = re.compile(rb"<[!/?][^>]*+>")
+MOST_IN_HEAD = 2000  # tags and comments that are looked at: a page could have millions before its body
 # Unclosed: the quote of a value that does not end.
 _ATTRIBUTE = re.compile(
     rb"[" + _S + rb"/]*+(?P<name>[^" + _S + rb"/>][^" + _S + rb"/>=]*+)"
@@ -69,7 +70,9 @@ def _find_in_head(page: bytes) -> str | None:
     the bytes that were scanned already.
     """
     at = page.find(b"<")
-    while at >= 0:
+    for _ in range(MOST_IN_HEAD):
+        if at < 0:
+            return None
         at, tag, found = _step(page, at)
         if found:
             return found
