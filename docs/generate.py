@@ -21,6 +21,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # of the repository: the tes
 import click
 from dependencies import dependencies_page
 from fields import columns_table, fields_page, outcomes_table
+from tests.faults.matrix import read_totals
 from tests.references.claim import table as claims_table
 from tests.references.documents import DOCUMENTS
 
@@ -124,6 +125,22 @@ def documents_page() -> str:
     return with_part(page, "outcomes", outcomes_table())
 
 
+def readme() -> str:
+    """The page as it is, with what the crash matrix counted."""
+    totals = read_totals((REFERENCE / "crash-matrix.md").read_text())
+    return with_phrase((ROOT / "README.md").read_text(), "crash-matrix", totals)
+
+
+def with_phrase(page: str, name: str, made: str) -> str:
+    """Return the page with what stands between two marks in a sentence made anew."""
+    begin, end = f"<!-- {name}: made by docs/generate.py -->", f"<!-- /{name} -->"
+    before, found, rest = page.partition(begin)
+    _, ended, after = rest.partition(end)
+    if not found or not ended:
+        sys.exit(f"no place for {name} in the page: {begin} … {end}")
+    return f"{before}{begin}{made}{end}{after}"
+
+
 def with_part(page: str, name: str, made: str) -> str:
     """Return the page with what stands between two marks made anew."""
     before, begin, rest = page.partition(f"<!-- {name}: made by docs/generate.py -->")
@@ -146,6 +163,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "documents.md": documents_page,
     "dependencies.md": lambda: MADE + dependencies_page(),
     "../design/house.md": house_page,
+    "../../README.md": readme,
     **{f"../how-to/{page}": partial(how_to_page, module, page) for module, page in DOCUMENTS.items()},
 }
 

@@ -23,9 +23,11 @@ EXTRAS = (
     "sqs",
     "ray",
     "postgres",
+    "alerts",
 )
 JUDGES = ("pywb>=2.10", "cdxj-indexer>=1.5", "setuptools<81", 'legacy-cgi; python_version >= "3.13"')
 RIVALS = ("scrapy>=2.13", "crawlee[parsel]>=1.0", "warcio>=1.7")
+WATCHERS = ("changedetection.io>=0.60",)
 RUN = HERE / "run.txt"
 
 
@@ -50,6 +52,8 @@ def main() -> None:
     compile_set("ministack", "pyproject.toml", "-", "--extra=s3", "--extra=sqs", stdin="ministack==1.5.33\n")
     # Whole crawlers to race against, with whatever they bring along.
     compile_set("rivals", "-", stdin="\n".join(RIVALS) + "\n")
+    # A watcher of pages to race against: a web application with a browser's driver and three hundred megabytes.
+    compile_set("watchers", "-", stdin="\n".join(WATCHERS) + "\n")
     # Coverage-guided fuzzing: a wheel of libFuzzer, for Linux and few versions of Python.
     compile_set("fuzz", "pyproject.toml", "-", stdin="atheris==3.0.0\nhatchling>=1.27\neditables\n")
     # Spark and Dask run our mapper in an environment of their own: half a gigabyte, for their examples alone.

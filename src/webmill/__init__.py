@@ -21,6 +21,7 @@ _HOMES = {
     "documents": "webmill.pipeline.documents",
     "update_search": _API,
     "run": _API,
+    "save": _API,
     "Settings": _SETTINGS,
     "CrawlSettings": _SETTINGS,
     "IndexSettings": _SETTINGS,

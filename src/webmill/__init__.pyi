@@ -3,6 +3,7 @@ from webmill.pipeline.api import extract as extract
 from webmill.pipeline.api import index as index
 from webmill.pipeline.api import publish as publish
 from webmill.pipeline.api import run as run
+from webmill.pipeline.api import save as save
 from webmill.pipeline.api import search as search
 from webmill.pipeline.api import update_search as update_search
 from webmill.pipeline.collection_reader import open_collection as open_collection

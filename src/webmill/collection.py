@@ -121,6 +121,11 @@ class PublishFolders(msgspec.Struct, frozen=True):
         return self.root / STATE_FOLDER / "extract"
 
     @property
+    def publish_state(self) -> Path:
+        """What the live version was made of: the incremental state of publishing. It can be rebuilt."""
+        return self.root / STATE_FOLDER / "publish" / "newest.sqlite"
+
+    @property
     def folder(self) -> Path:
         """The state that publishers on this machine share. All of it can be rebuilt."""
         return self.root / "publish"

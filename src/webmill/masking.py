@@ -24,3 +24,16 @@ def hide_secrets(text: str) -> str:
         return text
     hidden = _WEB.sub(rf"\1://{MASK}@", _SERVER.sub(rf"\1://{MASK}@", text))
     return _PARAMETER.sub(rf"\1{MASK}", hidden)
+
+
+def hide_target(address: str) -> str:
+    """Return where messages go, as it may be shown: a mail address whole, of a webhook its host, of a chat service its
+    name. Tokens of such services are hosts and paths, so that none of these is shown.
+    """
+    scheme, _, rest = address.partition(":")
+    if scheme.lower() == "mailto":
+        return f"mailto:{rest.partition('?')[0]}"
+    if scheme.lower() in ("http", "https"):
+        host = re.split("[/?#]", rest.removeprefix("//"), maxsplit=1)[0].rpartition("@")[2]
+        return f"{scheme.lower()}://{host}/{MASK}"
+    return f"{scheme}://{MASK}"

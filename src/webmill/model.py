@@ -12,10 +12,11 @@ import msgspec
 from webmill.errors import BadInput
 
 
-class Headers:
-    """An ordered list of (name, value) pairs whose names compare without case.
+class Headers(Mapping[str, str]):
+    """A mapping of names, which compare without case, to their first values; every pair is kept, in order.
 
-    Text is lossless: WARC fields are decoded as UTF-8 with `surrogateescape`, HTTP fields as Latin-1.
+    Iteration yields each name once, in lower case; `items()` and `pairs` have every pair. Text is lossless: WARC fields
+    are decoded as UTF-8 with `surrogateescape`, HTTP fields as Latin-1.
     """
 
     __slots__ = ("pairs",)
@@ -23,7 +24,7 @@ class Headers:
     def __init__(self, pairs: Iterable[tuple[str, str]] = ()) -> None:
         self.pairs: tuple[tuple[str, str], ...] = tuple(pairs)
 
-    def get(self, name: str, default: str | None = None) -> str | None:
+    def get(self, name: str, default: str | None = None) -> str | None:  # type: ignore[override]
         """Return the first value of `name`."""
         wanted = name.lower()
         for key, value in self.pairs:
@@ -32,24 +33,27 @@ class Headers:
         return default
 
     def get_all(self, name: str) -> list[str]:
-        wanted = name.lower()
-        return [value for key, value in self.pairs if key.lower() == wanted]
+        return [value for key, value in self.pairs if key.lower() == name.lower()]
 
     def with_added(self, *pairs: tuple[str, str]) -> Headers:
         return Headers((*self.pairs, *pairs))
 
     def without(self, name: str) -> Headers:
-        dropped = name.lower()
-        return Headers(pair for pair in self.pairs if pair[0].lower() != dropped)
+        return Headers(pair for pair in self.pairs if pair[0].lower() != name.lower())
 
-    def __contains__(self, name: object) -> bool:
-        return isinstance(name, str) and self.get(name) is not None
+    def items(self) -> list[tuple[str, str]]:  # type: ignore[override]
+        return list(self.pairs)
 
-    def __iter__(self) -> Iterator[tuple[str, str]]:
-        return iter(self.pairs)
+    def __getitem__(self, name: str) -> str:
+        if (found := self.get(name)) is None:
+            raise KeyError(name)
+        return found
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(dict.fromkeys(name.lower() for name, _ in self.pairs))
 
     def __len__(self) -> int:
-        return len(self.pairs)
+        return sum(1 for _ in self)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Headers) and self.pairs == other.pairs
@@ -71,6 +75,7 @@ class Link(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     sitemap_depth: int = 0  # indexes of sitemaps in a row that led to it
     resource_steps: int = 0  # of a page resource: imports, frames and redirects from its page
     resource_share: int = 0  # of a page resource: how many more it may bring
+    modified: float = 0.0  # when it last changed, as a sitemap or feed says: a visit before then is repeated at once
 
 
 class Exchange(msgspec.Struct, frozen=True, kw_only=True):

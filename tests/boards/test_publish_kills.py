@@ -22,6 +22,7 @@ from tests.boards.board_run_program import POISON
 from tests.boards.publishing import MemoryBoardReader, boards
 from tests.faults import Stage, needs_killer
 from tests.faults.matrix import record, seed
+from tests.faults.pauses import pause
 from tests.unit.publish.publications import closure, missing
 from webmill.errors import NotFound
 from webmill.infra import atomic
@@ -171,7 +172,7 @@ class ProgramProcesses:
     def kill(self, number: int, *, paused: bool) -> None:
         name, process = self.processes[number]
         if paused:
-            process.send_signal(signal.SIGSTOP)
+            pause(process.pid)
             self.processes.append((name, self.start(name)))  # somebody else goes on meanwhile
             return
         process.kill()

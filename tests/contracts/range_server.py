@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from email.message import Message
+from functools import lru_cache
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import unquote
@@ -86,6 +87,7 @@ class _Handler(BaseHTTPRequestHandler):
         pass
 
 
+@lru_cache(maxsize=64)
 def etag_of(value: bytes) -> str:
     return f'"{hashlib.sha256(value).hexdigest()[:16]}"'
 

@@ -24,6 +24,7 @@ from webmill.crawl.frontier.base import (
     NotTried,
     Outcome,
     RetryLater,
+    RevisitRule,
     RobotsEntry,
     TurnOutcomes,
     VisitDone,
@@ -491,6 +492,81 @@ def test_a_second_visit_takes_the_place_of_the_first(frontier: Frontier) -> None
     assert claim(frontier, now=NOW + 1000, revisits=True) == []
 
 
+def visit_all(frontier: Frontier, *urls: str, again: float | None) -> None:
+    add(frontier, *urls)
+    for turn in claim(frontier, urls=len(urls)):
+        settle(frontier, TurnOutcomes(turn.token, [visited(item.url, again=again) for item in turn.items], NOW))
+
+
+def test_a_run_brings_revisits_forward_by_its_rule(frontier: Frontier) -> None:
+    visit_all(frontier, "https://a.com/1", "https://b.com/2", again=NOW + 100)
+    visit_all(frontier, "https://c.com/never", again=None)
+    rule = RevisitRule(shortest=100, longest=700, slack=75)
+    assert frontier.bring_forward(rule, now=NOW + 24) == 0
+    assert claim(frontier, now=NOW + 24, revisits=True) == []
+    assert frontier.bring_forward(rule, now=NOW + 25) == 2
+    assert frontier.bring_forward(rule, now=NOW + 25) == 2, "they are due"
+    assert frontier.next_turn(revisits=True) == NOW + 25
+    turns = claim(frontier, now=NOW + 25, revisits=True)
+    assert [urls_of(turn) for turn in turns] == [["https://a.com/1"], ["https://b.com/2"]]
+    for turn in turns:
+        settle(frontier, TurnOutcomes(turn.token, [visited(turn.items[0].url, time=NOW + 25, again=NOW + 5000)], NOW))
+    assert frontier.bring_forward(rule, now=NOW + 25 + 624) == 0
+    assert frontier.bring_forward(rule, now=NOW + 25 + 625) == 2, "not later than the longest interval"
+
+
+def test_excluded_domains_have_no_due_revisits(frontier: Frontier) -> None:
+    visit_all(frontier, "https://a.com/1", "https://b.com/2", again=NOW + 10)
+    frontier.exclude(["a.com"])
+    assert frontier.bring_forward(RevisitRule(1, 1, 0), now=NOW + 10) == 1
+    assert [turn.domain for turn in claim(frontier, now=NOW + 10, revisits=True)] == ["b.com"]
+
+
+@pytest.mark.parametrize("again", [NOW + 1000, None])
+def test_what_failed_can_be_asked_for_again(frontier: Frontier, again: float | None) -> None:
+    urls = ["https://a.com/failed", "https://a.com/archived", "https://a.com/in-hand", "https://a.com/waits"]
+    add(frontier, *urls[:3])
+    (turn,) = claim(frontier, urls=3)
+    failed = VisitDone(LastVisit(url=urls[0], time=NOW, error="timeout", depth=2), revisit_due=again, is_page=False)
+    archived = VisitDone(LastVisit(url=urls[1], time=NOW, status=200, record_id="<1>"), revisit_due=again)
+    settle(frontier, TurnOutcomes(turn.token, [failed, archived]))
+    add(frontier, urls[3])
+    assert frontier.retry([*urls, "https://a.com/unknown"]) == 2
+    assert frontier.retry(urls) == 1, "one waits now"
+    assert frontier.visit(urls[0]) is None
+    assert [visit.url for visit in frontier.visits()] == [urls[1]]
+    settle(frontier, TurnOutcomes(turn.token, [visited(urls[2])], NOW))
+    stats = frontier.stats()
+    assert (stats.waiting, stats.visited, stats.revisits) == (2, 2, 1)
+    (turn,) = claim(frontier, urls=5, revisits=True)
+    assert {item.url: item.last for item in turn.items} == {
+        urls[0]: None,
+        urls[1]: archived.visit,
+        urls[3]: None,
+    }
+    assert add(frontier, *urls).known == 4
+    finish(frontier, turn)
+    assert sorted(visit.url for visit in frontier.visits()) == sorted(urls)
+
+
+@pytest.mark.parametrize("again", [NOW + 1000, None])
+def test_news_of_a_known_page_makes_it_due(frontier: Frontier, again: float | None) -> None:
+    visit_all(frontier, "https://a.com/1", "https://b.com/2", again=again)
+    add(frontier, "https://c.com/waits")
+    news = [Link(url, modified=NOW) for url in ("https://b.com/2", "https://c.com/waits")]
+    assert frontier.commit(FrontierUpdate(links=news), now=NOW + 5) == CommitResult(known=2)
+    news = [Link(url, modified=NOW + 1) for url in ("https://b.com/2", "https://c.com/waits", "https://d.com/new")]
+    result = frontier.commit(FrontierUpdate(links=news), now=NOW + 5)
+    assert (result.added, result.known, result.brought_forward) == (1, 2, 1)
+    assert frontier.stats().revisits == (1 if again is None else 2)
+    turns = claim(frontier, now=NOW + 5, revisits=True)
+    assert {url: turn.items[0].last for turn in turns for url in urls_of(turn)} == {
+        "https://b.com/2": visited("https://b.com/2").visit,
+        "https://c.com/waits": None,
+        "https://d.com/new": None,
+    }
+
+
 @pytest.mark.parametrize("how", ["later", "unused", "lease over"])
 def test_a_revisit_that_did_not_come_about_stays_a_revisit(frontier: Frontier, how: str) -> None:
     add(frontier, "https://a.com/1")
@@ -523,6 +599,16 @@ def test_order_within_a_priority_is_retries_then_revisits_then_new_ones(frontier
     add(frontier, "https://a.com/new")
     found = [item.url.rpartition("/")[2] for item in take(frontier, urls=9, now=NOW + 9, revisits=True).items]
     assert found == ["urgent", "retry", "older", "old", "new"]
+
+
+def test_revisits_are_first_where_that_is_asked_for(frontier: Frontier) -> None:
+    visit_all(frontier, "https://a.com/old", "https://a.com/later", again=NOW + 5)
+    add(frontier, Link("https://a.com/urgent", 0, 3))
+    request = ClaimRequest(
+        turns=9, urls_per_turn=2, now=NOW + 9, lease=LEASE, hold=HOLD, revisits=True, revisits_first=True
+    )
+    (turn,) = frontier.claim(request)
+    assert set(urls_of(turn)) == {"https://a.com/old", "https://a.com/later"}
 
 
 # What else is kept
@@ -735,3 +821,33 @@ def test_requisites_of_excluded_domains_and_revisits_are_not_claimed(frontier: F
     assert (again.url, again.priority) == ("https://b.com/picture", PAGE_RESOURCE)
     frontier.include(["a.com"])
     assert [urls_of(turn) for turn in claim(frontier, requisites=True)] == [["https://a.com/picture"]]
+
+
+def test_a_visit_without_a_claim_is_what_the_next_one_continues_from(frontier: Frontier) -> None:
+    visit_all(frontier, "https://a.com/1", "https://b.com/1", again=NOW + 5)
+    add(frontier, "https://c.com/in-hand")
+    turn = take(frontier, now=NOW + 1)
+    add(frontier, "https://w.com/waits", now=NOW + 1)
+    pages = {"a.com/1": False, "w.com/waits": True, "c.com/in-hand": True, "d.com/new": True}
+    saved = [
+        VisitDone(LastVisit(url=f"https://{url}", time=NOW + 3, status=200, record_id="<2>"), NOW + 500, is_page)
+        for url, is_page in pages.items()
+    ]
+    before = frontier.stats()
+    for _ in range(2):  # the command may come twice
+        frontier.record(saved, now=NOW + 3)
+    stats = frontier.stats()
+    assert frontier.visit("https://a.com/1") == saved[0].visit
+    assert frontier.visit("https://d.com/new") == saved[3].visit
+    assert frontier.visit("https://c.com/in-hand") is None
+    assert (stats.pages, stats.visited, stats.revisits) == (before.pages + 1, before.visited + 1, before.revisits + 1)
+    assert (stats.waiting, stats.in_hand) == (before.waiting, before.in_hand)
+    finish(frontier, turn)
+    # Nothing of a.com and d.com is due before its new time, though a.com was to come up for it.
+    turns = claim(frontier, now=NOW + 30, revisits=True, urls=9)
+    assert sorted(url for turn in turns for url in urls_of(turn)) == ["https://b.com/1", "https://w.com/waits"]
+    assert frontier.stats().domains_in_hand == 2
+    turns = claim(frontier, now=NOW + 501, revisits=True, urls=9)
+    due = {item.url: item.last for turn in turns for item in turn.items}
+    assert [due["https://a.com/1"], due["https://d.com/new"]] == [saved[0].visit, saved[3].visit]
+    assert add(frontier, "https://d.com/new").known == 1

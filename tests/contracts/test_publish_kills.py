@@ -18,6 +18,7 @@ import pytest
 
 from tests.faults import Stage, needs_killer
 from tests.faults.matrix import record, seed
+from tests.faults.pauses import pause
 from tests.unit.publish.publications import closure, missing
 from tests.unit.publish.publish_program import LIVE, NEW
 from webmill.infra.storage.local import LocalStorage
@@ -133,7 +134,7 @@ def test_a_stopped_publisher_is_waited_for_whatever_the_clock_says_c04(root: Pat
     publisher = hand("wait", root, stdin=subprocess.PIPE)
     assert publisher.stdout
     assert publisher.stdout.readline() == "put\n"
-    publisher.send_signal(signal.SIGSTOP)
+    pause(publisher.pid)
     a_week_later = datetime.now(UTC) + timedelta(days=7)
     jumped = LocalStorage(root, now=lambda: int(a_week_later.timestamp() * 1e9))
     report = collect_garbage(jumped, keep=1, grace=timedelta(0), now=a_week_later)

@@ -20,6 +20,7 @@ import pytest
 from tests.contracts import queue_worker_program
 from tests.faults import built, needs_killer
 from tests.faults.matrix import record, seed
+from tests.faults.pauses import pause
 from tests.thoroughness import kills as kills_of
 from webmill.infra.queue.base import Message, is_drained
 
@@ -163,7 +164,7 @@ def test_workers_that_were_paused_past_their_lease_settle_nothing(tmp_path: Path
     for number, process in enumerate(paused, start=1):
         wait_for_lines(log, number, process)
     for process in paused:
-        process.send_signal(signal.SIGSTOP)
+        pause(process.pid)
     try:
         assert ended(hand("work", path, log)) == 0
     finally:

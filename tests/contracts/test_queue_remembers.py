@@ -278,3 +278,34 @@ def test_workers_killed_at_random_finish_all_tasks_once_and_keep_their_results(p
     record("tasks (SQLite)", "kill -9 at random", injected=KILLS, acknowledged=promised, lost=lost, duplicated=twice)
     assert (lost, twice) == (0, 0)
     assert len(ids) - len(finished) <= KILLS
+
+
+def test_a_clock_that_is_set_back_does_not_hold_what_a_dead_worker_had(queue: SqliteQueue, clock: Clock) -> None:
+    """Found by the simulation (queue, seed 235): it stayed leased until the clock was there again, a day later."""
+    queue.publish(messages(1))
+    take(queue)
+    clock.now -= 86_400
+    assert is_empty(queue)  # the lease has all of its length
+    clock.now += LEASE + 1
+    assert take(queue).attempts == 2
+
+
+def test_a_delay_keeps_its_length_when_the_clock_is_set_back(path: Path, queue: SqliteQueue, clock: Clock) -> None:
+    queue.publish(messages(1))
+    take(queue).retry("busy", delay=10)
+    clock.now -= 86_400
+    with closing(opened(path, clock)) as later:  # which has not seen the clock jump
+        assert is_empty(later)
+        clock.now += 11
+        assert take(later).attempts == 2
+
+
+def test_what_was_fetched_ahead_is_asked_for_when_the_clock_is_set_back(queue: SqliteQueue, clock: Clock) -> None:
+    """Found by the simulation (queue, seed 109): by the new clock its lease lasted for a day."""
+    queue.publish(messages(2))
+    with closing(queue.consume(prefetch=2)) as consumer:
+        assert consumer.receive(timeout=0)
+        clock.now += LEASE + 1
+        assert {take(queue).id, take(queue).id} == {"id-0", "id-1"}  # they are with another worker
+        clock.now -= 86_400
+        assert consumer.receive(timeout=0) is None

@@ -29,6 +29,7 @@ from tests.serve.asgi_client import asgi_client
 from tests.serve.conftest import site_of
 from tests.unit.cli.command import Ended, webmill
 from webmill.collection import Collection
+from webmill.crawl.frontier.base import LastVisit
 from webmill.crawl.frontier.local import LocalFrontier
 from webmill.crawl.layout import CrawlFolder, load_or_create_layout, read_seeds, refuse_lost_files
 from webmill.crawl.stored_settings import parse_stored, read_stored
@@ -36,6 +37,7 @@ from webmill.errors import WebmillError
 from webmill.infra.sqlite import open_read_only
 from webmill.infra.sqlite_checksums import CHECKSUMMED, has_checksums
 from webmill.pipeline.collection_reader import open_collection
+from webmill.pipeline.crawl_archive import WarcArchive
 from webmill.pipeline.documents import documents
 from webmill.serve.app import application
 from webmill.testing import TestWeb
@@ -62,8 +64,18 @@ def make_collection(root: Path, web: TestWeb, *, pages: int, rounds: int = 1) ->
             done("crawl", root, "--refresh", "--refresh-every", "1s", *CRAWL, str((number + 2) * pages), *resolve)
         done("index", root)
         done("extract", root)
+        if number:
+            remove_one(root)
         done("publish", "documents", root, "--facet", "language", "--force")
         done("search", "update", root)
+
+
+def remove_one(root: Path) -> None:
+    """Note of a page that it is gone, as a crawl does that has not found it twice."""
+    page = next(one for one in documents(root) if one.text)
+    assert page.date
+    gone = LastVisit(url=page.url, time=page.date.timestamp() + 3600, status=404, gone=True)
+    WarcArchive(Collection(root, NAME), operator="", max_bytes=1, languages=False).record_removed([gone])
 
 
 def done(*arguments: str | Path) -> Ended:
@@ -299,7 +311,7 @@ OF_FOLDER = {  # the readers of the files of a folder; of another one, all
 }
 UNCHECKED = re.compile(  # what may be gone without a word of the doctor: readers restore it, or nobody reads it
     r"search/(\.managed|checksums)\.json|cluster\.idx\.crc32|frontier/status\.json|(robotstxt|non200responses)\.paths\.gz"
-    r"|latest\.json"
+    r"|latest\.json|\.webmill/publish/newest\.sqlite"
 )
 
 

@@ -19,6 +19,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import secrets
 import subprocess
 import sys
@@ -33,7 +34,7 @@ PAGE = """\
 # The crash matrix
 
 {when:%Y-%m-%d}, {about}. **{total[injected]:,} faults, {total[acknowledged]:,} acknowledged, {total[lost]:,} lost.**
-
+{rot}
 Made by `make crash-matrix`, which prints its seed; with the same numbers it plays a run again. A fault counts when it
 was seen to happen. *Acknowledged* is what a program promised before it died (a record, a message, a URL, a version),
 *lost* what of it was not there afterwards, *duplicated* what was there twice where once was promised, *quarantined*
@@ -49,6 +50,7 @@ The same checks with a promise broken on purpose: each must see a loss, or it co
 
 {controls}
 """
+BIT_ROT = "files of a collection"  # the component of tests/faults/test_bit_rot.py
 NUMBERS = ("runs", "injected", "acknowledged", "lost", "duplicated", "quarantined")
 
 
@@ -126,7 +128,29 @@ def table(lines: Iterable[str], *, when: datetime, about: str) -> str:
     real = {(component, fault): row for (control, component, fault), row in rows.items() if not control}
     controls = {(component, fault): row for (control, component, fault), row in rows.items() if control}
     total = {name: sum(row[name] for row in real.values()) for name in NUMBERS}
-    return PAGE.format(when=when, about=about, total=total, rows=_rows(real), controls=_rows(controls))
+    return PAGE.format(
+        when=when, about=about, total=total, rows=_rows(real), controls=_rows(controls), rot=_bit_rot(real)
+    )
+
+
+def read_totals(page: str) -> str:
+    """Return what the page counted in all, for others that say the same."""
+    found = re.search(r"\*\*([0-9,]+ faults, [0-9,]+ acknowledged, [0-9,]+ lost)\.\*\*", page)
+    if not found:
+        raise ValueError("no totals in the page of the crash matrix")
+    return found[1]
+
+
+def _bit_rot(rows: dict[tuple[str, str], dict[str, int]]) -> str:
+    """Return the sentence about files that were changed behind the program's back, if a run did so."""
+    found = [row for (component, _), row in rows.items() if component == BIT_ROT]
+    if not found:
+        return ""
+    changed, unseen = (sum(row[name] for row in found) for name in ("injected", "lost"))
+    return (
+        f"\n{changed:,} of the faults were files of a whole collection with a bit flipped, cut or deleted, and read"
+        f"\nby every command: {unseen:,} times an answer changed, or an error did not name the file.\n"
+    )
 
 
 def _rows(rows: dict[tuple[str, str], dict[str, int]]) -> str:

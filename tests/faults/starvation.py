@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import resource
 import subprocess
 import sys
 import tempfile
@@ -22,6 +23,7 @@ from pathlib import Path
 
 import msgspec
 
+from tests.load.measure import machine_cpu
 from webmill.testing import TestWeb
 from webmill.testing.exchange import Answer, ExpectedPage, HttpReply, ReceivedRequest, ScriptedReply
 from webmill.testing.features.base import page
@@ -152,9 +154,23 @@ class CrawlFigures(msgspec.Struct):
     overtime: float  # seconds after `--max-time`
     cpu: float  # seconds
     memory: int  # bytes, at most
+    others: float = 0.0  # cores that other programs used meanwhile
 
 
 def crawl(kind: str, seconds: int) -> CrawlFigures:
+    """Return the figures of a crawl, and how busy the machine was with other things."""
+    began, ours, all_cpu = time.monotonic(), _children_cpu(), machine_cpu()
+    found = _crawl_beside(kind, seconds)
+    others = machine_cpu() - all_cpu - (_children_cpu() - ours)
+    return msgspec.structs.replace(found, others=max(0.0, others) / (time.monotonic() - began))
+
+
+def _children_cpu() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def _crawl_beside(kind: str, seconds: int) -> CrawlFigures:
     with tempfile.TemporaryDirectory() as folder, served("") as healthy:
         if not kind:
             return _crawl(Path(folder), healthy, {}, seconds)
@@ -185,13 +201,15 @@ def table(wanted: list[str], seconds: int) -> Iterator[str]:
     yield "Made by `make starvation`: twenty healthy hosts are crawled at four pages a second each, alone and beside"
     yield "two hosts whose every page is the hostile answer. What the answers are: [the test web](test-web.md).\n"
     yield f"Alone: {alone.healthy} requests to healthy hosts, {alone.cpu:.1f} s of CPU, {alone.memory >> 20} MiB."
-    yield ""
-    yield "| hostile hosts | rate of the healthy | after `--max-time` | CPU | memory |"
-    yield "|---|--:|--:|--:|--:|"
+    yield f"The machine has {os.cpu_count()} cores; the last column is how many of them other programs used meanwhile"
+    yield f"({alone.others:.1f} when alone): rows with more than half a core there say more about those programs.\n"
+    yield "| hostile hosts | rate of the healthy | after `--max-time` | CPU | memory | other programs |"
+    yield "|---|--:|--:|--:|--:|--:|"
     for kind in wanted:
         beside = crawl(kind, seconds)
         rate = f"{100 * beside.healthy / alone.healthy:.0f} %"
-        yield f"| `{kind}` | {rate} | {beside.overtime:.1f} s | {beside.cpu:.1f} s | {beside.memory >> 20} MiB |"
+        cost = f"{beside.cpu:.1f} s | {beside.memory >> 20} MiB | {beside.others:.1f}"
+        yield f"| `{kind}` | {rate} | {beside.overtime:.1f} s | {cost} |"
 
 
 def main() -> None:

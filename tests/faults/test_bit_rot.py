@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import random
 import shutil
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -24,21 +25,20 @@ from tests.faults.bit_rot import (
     remove_checksums,
     update_search,
 )
-from tests.faults.matrix import record, seed
+from tests.faults.matrix import BIT_ROT, record, seed
 from tests.thoroughness import WHOLE
 from webmill.infra.sqlite_checksums import has_checksums
 from webmill.testing import TestWeb
 
 pytestmark = [pytest.mark.slow, pytest.mark.crash, pytest.mark.xdist_group("bit rot")]
 SHORT = 80  # mutations of the short form
-PART, FAULT = "files of a collection", "a bit flipped, cut short, deleted"
+FAULT = "a bit flipped, cut short, deleted"
 
 
 @pytest.fixture(scope="module")
-def root(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def root() -> Iterator[Path]:
     memory = Path("/dev/shm")
-    folder = tmp_path_factory.mktemp("bit-rot") if not memory.is_dir() else Path(memory, "webmill-test-bit-rot")
-    shutil.rmtree(folder, ignore_errors=True)
+    folder = Path(tempfile.mkdtemp(prefix="webmill-test-bit-rot-", dir=memory if memory.is_dir() else None))
     with pytest.MonkeyPatch.context() as patch, TestWeb(hosts=2, pages_per_host=3, seed=3) as web:
         patch.setenv("WEBMILL_EXECUTOR_URL", "inline")
         make_collection(folder / "full", web, pages=6, rounds=2)
@@ -58,7 +58,7 @@ def test_no_mutation_of_a_file_goes_unseen(root: Path, answers: Answers) -> None
     if not WHOLE:
         mutations = random.Random(seed(6)).sample(mutations, SHORT)
     unseen = [fault for mutation in mutations for fault in answers.differences(mutation, all_readers=WHOLE)]
-    record(PART, FAULT, injected=len(mutations), acknowledged=len(mutations), lost=len(unseen))
+    record(BIT_ROT, FAULT, injected=len(mutations), acknowledged=len(mutations), lost=len(unseen))
     assert not unseen, "\n".join(unseen[:20])
 
 
@@ -72,7 +72,7 @@ def test_a_collection_of_before_is_read_and_gets_its_checksums(root: Path, answe
     silent = Answers(before, readers=["crawl"])
     bit = 8 * seeds.read_bytes().index(b"mill")
     unseen = list(silent.differences(Mutation("flip", "frontier/seeds.txt", bit), all_readers=True))
-    record(PART, FAULT, injected=1, acknowledged=1, lost=len(unseen), control=True)
+    record(BIT_ROT, FAULT, injected=1, acknowledged=1, lost=len(unseen), control=True)
     assert unseen
     for name, again in {"flatten": index_again, "publish items": publish_again}.items():
         again(before)

@@ -2,6 +2,7 @@
  *
  * WALL_CLOCK_SHIFT  so many seconds
  * WALL_CLOCK_FILE   or as many as this file says, at any moment: eight bytes, as the machine writes them
+ * WALL_CLOCK_BOOT   if set, the time since boot is ahead, too, by as many and this: the machine has run for so long
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -14,10 +15,15 @@
 #include <unistd.h>
 
 static int64_t fixed;
+static int64_t boot_start;
+static int with_boot;
 static const volatile int64_t *shift = &fixed;
 
 __attribute__((constructor)) static void begin(void) {
     const char *seconds = getenv("WALL_CLOCK_SHIFT"), *file = getenv("WALL_CLOCK_FILE");
+    const char *boot = getenv("WALL_CLOCK_BOOT");
+    with_boot = boot != NULL;
+    boot_start = boot ? atol(boot) : 0;
     fixed = seconds ? atol(seconds) : 0;
     int fd = file ? open(file, O_RDONLY | O_CLOEXEC) : -1;
     if (fd < 0) return;
@@ -30,7 +36,9 @@ int clock_gettime(clockid_t clock, struct timespec *now) {
     static int (*real)(clockid_t, struct timespec *);
     if (!real) real = dlsym(RTLD_NEXT, "clock_gettime");
     int result = real(clock, now);
-    if (!result && (clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE)) now->tv_sec += *shift;
+    int is_wall = clock == CLOCK_REALTIME || clock == CLOCK_REALTIME_COARSE;
+    if (!result && is_wall) now->tv_sec += *shift;
+    if (!result && with_boot && clock == CLOCK_BOOTTIME) now->tv_sec += *shift + boot_start;
     return result;
 }
 

@@ -106,7 +106,7 @@ def take_package(data: bytes) -> None:
     capture = parse(data)
     wacz.is_page(capture)
     lines = (
-        wacz.encode_page_line(capture, number=1),
+        wacz.encode_page_line(capture, number=1, title="A page", text="Its text."),
         json_of(wacz.encode_summary_line(data, offset=1, block=b"x")),
     )
     for line in lines:

@@ -97,7 +97,7 @@ def take_answer(data: bytes) -> None:
     if head is None:
         return
     try:
-        answer = urllib3.HTTPResponse(status=head.status, headers=[*head.headers])  # type: ignore[arg-type]
+        answer = urllib3.HTTPResponse(status=head.status, headers=[*head.headers.pairs])  # type: ignore[arg-type]
     except urllib3.exceptions.HTTPError:
         return  # so it is not even an answer
     parse_date(head.headers.get("Retry-After"))

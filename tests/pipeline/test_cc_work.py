@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults.matrix import record
+from tests.faults.pauses import pause
 from tests.pipeline.cc_commands import DEADLINE, cc, environment, started, wait_for
 from tests.pipeline.cc_pages import RUN, Page, batches, index_crawl, parts, rows, snapshot, write_crawl
 from tests.services.base import free_port
@@ -250,7 +251,7 @@ def test_a_worker_that_was_stopped_past_its_lease_adds_nothing(crawl: tuple[Path
     flags = (*flags, "--no-metrics", "--format", "jsonl", "--processes", "1", "--extractor", "trafilatura")
     with started("work", *flags, WEBMILL_QUEUE_LEASE="1") as sleeper:
         wait_for(lambda: queue.stats().leased == 1, process=sleeper)
-        sleeper.send_signal(signal.SIGSTOP)
+        pause(sleeper.pid)
         other = cc("work", *flags)
         assert other.returncode == 0, other.stderr
         assert queue.stats().ready == 0

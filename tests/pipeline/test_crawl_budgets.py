@@ -126,7 +126,7 @@ async def visit_all_but_take_back(options: CrawlOptions, urls: list[str]) -> Cra
         async with asyncio.timeout(60):
             while shard.progress.pages < len(urls):
                 await asyncio.sleep(0.05)
-        shard.stop()
+        shard.stop(grace=10.0)
         await running
         await fetcher.close()
         return shard.progress

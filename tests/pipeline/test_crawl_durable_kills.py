@@ -22,7 +22,7 @@ import pytest
 
 from tests.faults import Ended, Stage, needs_killer
 from tests.faults.matrix import record, seed
-from tests.pipeline.crawl_manners import check_manners, keep_journal
+from tests.pipeline.crawl_manners import allow_trigger, check_manners, keep_journal
 from tests.pipeline.crawling import (
     Linked,
     Setup,
@@ -108,6 +108,7 @@ class Scene:
 
 @contextmanager
 def staged(base: Path, *, pages: int | None) -> Iterator[tuple[Scene, Stage, Ended]]:
+    allow_trigger()  # before the process of the stage is started
     with (
         TestWeb(hosts=0, sites={host: Linked(PAGES) for host in HOSTS}) as web,
         Stage("tests.pipeline.crawl_program", under=base / "collection") as stage,

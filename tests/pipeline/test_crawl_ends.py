@@ -12,7 +12,7 @@ import sys
 import time
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
 import msgspec
@@ -34,8 +34,10 @@ from tests.pipeline.crawling import (
     visits,
 )
 from tests.unit.cli.command import webmill
+from webmill.crawl.options import CrawlLimits
 from webmill.errors import Conflict
 from webmill.testing import HttpReply, TestWeb
+from webmill.testing.exchange import ScriptedReply, Step, Wait
 
 PATIENCE = 90.0
 GRACE = 10.0  # of the shards, for requests that are under way
@@ -65,6 +67,29 @@ def command(root: Path, web: TestWeb, names: Iterable[str], *flags: str) -> list
         sys.executable, "-m", "webmill", "crawl", str(root), *seeds, "--scope", "any", "--allow-private",
         "--contact", "nobody@example.org", "--address-delay", "0s", *resolve, *flags,
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("limit", ["seconds", "pages"])
+def test_a_request_under_way_is_given_up_soon_when_the_time_is_over(root: Path, limit: str) -> None:
+    """It takes longer than is left after `--max-time`, but not longer than a crawl that ends otherwise waits for it."""
+    page = b"<title>Slow</title>"
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: %d\r\n\r\n" % len(page)
+    begun = []
+
+    def answer() -> Iterator[Step]:
+        begun.append(True)
+        yield from (head, Wait(7), page)
+
+    slow = ScriptedReply(steps=answer())
+    sites = {"www.slow.test": Linked(1, slow=slow)}
+    with TestWeb(hosts=0, sites=sites, pace=1.0) as web:
+        limits = CrawlLimits(seconds=2.0) if limit == "seconds" else CrawlLimits(pages=2)
+        setup = Setup(seeds=("http://www.slow.test/slow",), resolve=dict(web.resolve), limits=limits)
+        ended = crawl_here(root, setup)
+        assert begun
+    assert (ended.end, ended.total.pages, ended.total.waiting) == (
+        ("seconds", 0, 1) if limit == "seconds" else ("finished", 1, 0)
+    )
 
 
 def test_a_second_crawl_in_the_same_folder_is_refused(root: Path) -> None:

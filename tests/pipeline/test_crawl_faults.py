@@ -13,6 +13,7 @@ import msgspec
 import pytest
 
 from tests.pipeline.crawling import ALLOW, Linked, Setup, check_records, children, crawl_here, moved_to, seen_by, visits
+from tests.pipeline.rebinding_namespace import HOSTS, IMAGES, STABLE, THERE
 from tests.pipeline.test_crawl_ends import PATIENCE, command, wait_for
 from tests.unit.crawl.fetch.namespace import PRIVATE, PUBLIC
 from tests.unit.crawl.fetch.test_namespaces import pytestmark as needs_namespace
@@ -25,6 +26,25 @@ ROOT = Path(__file__).parents[2]
 @pytest.fixture
 def root(memory_folder: Path) -> Path:
     return memory_folder / "collection"
+
+
+@needs_namespace
+def test_a_name_that_turns_private_after_its_first_answer_is_not_followed_there(root: Path) -> None:
+    """N02, live: a name server of ours with a TTL of 0, IPv4, IPv6, NAT64; the servers there count who comes."""
+    command = ["unshare", "--net", "--mount", sys.executable, "-m", "tests.pipeline.rebinding_namespace", str(root)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    first, news, (before, asked) = report["first"], report["news"], report["asked"]
+    assert {tuple(said) for said in first.values()} == {(200, "")}
+    assert first.keys() >= {f"http://{host}/" for host in (STABLE, *HOSTS)}
+    assert len(first) == 1 + len(HOSTS) + len(IMAGES), "pages and their images, while the names are public"
+    assert all(asked[name] > before[name] for name in (*HOSTS, *IMAGES)), "asked for again, and private"
+    assert {ip: report["connected"][ip] for ip in THERE} == dict.fromkeys(THERE, 0)
+    assert news[f"http://{STABLE}/later"] == [200, ""]
+    refused = {url for url, (status, error) in news.items() if not status and "blocked_address" in error}
+    assert refused >= {f"http://{host}/{path}" for host in HOSTS for path in ("later", "by-redirect")}
+    assert refused >= {f"http://{host}/later.png" for host in IMAGES}
 
 
 @needs_namespace

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import re
@@ -28,6 +29,9 @@ def test_the_river_flows_by_itself_and_is_a_collection_that_others_can_read(tmp_
     assert done.returncode == 0, done.stderr
     printed = done.stdout
     assert "crawl    420 pages of 20 hosts" in printed
+    captures = [int(number.replace(",", "")) for number in re.findall(r"index +([\d,]+) captures", printed)]
+    assert captures[0] < captures[1] <= 3 * captures[0], "the second crawl looks once at each page"
+    check_claims(printed, folder)
     stages = re.findall(r"^(\w+) ", printed, re.MULTILINE)
     once = ["index", "extract", "publish"]
     assert [stage for stage in stages if stage in {"crawl", "derive", *once, "search"}] == [
@@ -47,6 +51,16 @@ def test_the_river_flows_by_itself_and_is_a_collection_that_others_can_read(tmp_
     assert json.loads((folder / "latest.json").read_bytes())
     verify = [sys.executable, "-m", "webmill", "cdxj", "verify", str(folder / "cc-index/collections/DEMO/indexes")]
     subprocess.run(verify, capture_output=True, timeout=100, check=True)
+
+
+def check_claims(printed: str, folder: Path) -> None:
+    """What the demo says that it made is there."""
+    assert ("Parquet" in printed) == bool(list(folder.glob("cc-index/table/**/*.parquet")))
+    parts = [gzip.decompress(path.read_bytes()) for path in folder.glob("documents/*.jsonl.gz")]
+    rows = [json.loads(line) for part in parts for line in part.splitlines()]
+    for column in ("language", "links"):
+        assert (column in printed) == any(row.get(column) for row in rows)
+    assert any(row.get("text") for row in rows)
 
 
 def test_a_folder_that_holds_something_is_not_used(tmp_path: Path) -> None:

@@ -51,9 +51,16 @@ class Wacz:
         assert listed | {"datapackage.json", "datapackage-digest.json"} == set(self.zip.namelist())
         self.lines = gzip.decompress(self.zip.read("indexes/index.cdx.gz")).decode().splitlines()
         self.captures = [json.loads(line.split(" ", 2)[2]) for line in self.lines]
-        self.pages = [json.loads(line) for line in self.zip.read("pages/pages.jsonl").splitlines()[1:]]
+        self.pages = self.listed("pages/pages.jsonl")
+        self.extra = self.listed("pages/extraPages.jsonl")
         self.check_summary()
         self.check_headers(path)
+
+    def listed(self, path: str) -> list[dict[str, str]]:
+        head, *pages = [json.loads(line) for line in self.zip.read(path).splitlines()]
+        assert head["format"] == "json-pages-1.0"
+        self.has_text = head["hasText"]
+        return pages
 
     def check_headers(self, path: Path) -> None:
         """Players in browsers look for an entry's data right behind its name, as if no header had room for 64 bits."""
@@ -106,6 +113,73 @@ def test_a_whole_collection_is_packed_with_every_record_at_its_place(sample_root
     assert len({capture["filename"] for capture in wacz.captures}) == 2, "two archives of one name stay two"
     assert {page["url"] for page in wacz.pages} >= {URL, "https://tokyo.example/"}
     assert not any("style.css" in page["url"] for page in wacz.pages)
+
+
+def test_players_list_pages_by_title_and_search_their_texts(sample_root: Path, tmp_path: Path) -> None:
+    wacz = export(sample_root, tmp_path / "town.wacz")
+    newest = {page["url"]: page for page in wacz.pages}
+    assert wacz.has_text
+    assert len(newest) == len(wacz.pages), "each page once; its earlier captures are in the other list"
+    assert newest["https://tokyo.example/"]["title"] == "東京のお知らせ"
+    assert "図書館は夏休み" in newest["https://tokyo.example/"]["text"]
+    times = [page["ts"] for page in (*wacz.extra, newest[URL]) if page["url"] == URL]
+    assert times == sorted(times)
+    assert len(times) > 1
+    assert len({page["id"] for page in (*wacz.pages, *wacz.extra)}) == len(wacz.pages) + len(wacz.extra) == 81
+
+
+def test_players_open_the_page_with_the_shortest_url_at_its_newest_capture(sample_root: Path, tmp_path: Path) -> None:
+    package = export(sample_root, tmp_path / "town.wacz").package
+    assert (package["mainPageUrl"], package["mainPageDate"]) == (URL, "2024-04-01T10:00:00Z")
+    assert package["description"] == "87 captures, 2022-03-10 to 2024-12-15"
+
+
+@pytest.mark.parametrize(
+    ("flags", "opened"),
+    [
+        (["--url", "https://town.example/news"], "https://town.example/news"),
+        (["--url", "*.town.example"], URL),
+        (["--url", "*.town.example", "--main-page", "https://town.example/news"], "https://town.example/news"),
+        (["--main-page", "https://wien.example/"], "https://wien.example/"),
+    ],
+)
+def test_the_page_that_players_open_can_be_chosen(
+    sample_root: Path, tmp_path: Path, flags: list[str], opened: str
+) -> None:
+    assert export(sample_root, tmp_path / "a.wacz", *flags).package["mainPageUrl"] == opened
+
+
+def test_a_main_page_that_is_not_there_is_told(sample_root: Path, tmp_path: Path) -> None:
+    ended = webmill("export", "wacz", sample_root, tmp_path / "a.wacz", "--main-page", "https://nowhere.example/")
+    assert f"no page https://nowhere.example/ is among them, so players open {URL}" in " ".join(ended.err.split())
+
+
+def test_texts_can_be_left_out(sample_root: Path, tmp_path: Path) -> None:
+    wacz = export(sample_root, tmp_path / "a.wacz", "--no-text")
+    assert len(wacz.pages) == 8
+    assert not wacz.has_text
+    assert not any({"text", "title"} & page.keys() for page in wacz.pages)
+
+
+def test_the_newest_capture_of_a_main_page_may_be_a_revisit(tmp_path: Path) -> None:
+    body = page("A", "words")
+    again = revisit(URL, "20240102000000", body, date="20240101000000", uri=URL)
+    root = collection(tmp_path / "a", [response(URL, "20240101000000", body), again])
+    wacz = export(root, tmp_path / "a.wacz", "--url", URL)
+    assert wacz.package["mainPageDate"] == "2024-01-02T00:00:00Z"
+    assert [(page["ts"], page["title"]) for page in wacz.pages] == [("2024-01-01T00:00:00Z", "A")]
+
+
+def test_a_page_that_cannot_be_parsed_is_listed_without_its_text(tmp_path: Path) -> None:
+    root = collection(tmp_path / "a", [response(URL, "20240101000000", b"<p>" * 3_000_000)])
+    wacz = export(root, tmp_path / "a.wacz")
+    assert [page.keys() for page in wacz.pages] == [{"id", "url", "ts"}]
+
+
+def test_only_the_beginning_of_a_long_text_is_listed(tmp_path: Path) -> None:
+    root = collection(tmp_path / "a", [response(URL, "20240101000000", b"<title>A</title><p>" + b"word " * 50_000)])
+    (page,) = export(root, tmp_path / "a.wacz").pages
+    assert (page["title"], len(page["text"])) == ("A", 100_000)
 
 
 def test_a_query_is_packed_with_the_originals_of_its_revisits(sample_root: Path, tmp_path: Path) -> None:

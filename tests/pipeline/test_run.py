@@ -19,7 +19,7 @@ from webmill.infra.storage.local import LocalStorage
 from webmill.pipeline.publish.due import CLOCK_TOLERANCE
 from webmill.publish import leases
 from webmill.publish.holder import this_process
-from webmill.settings import load_settings
+from webmill.settings import AlertRule, load_settings
 from webmill.testing import TestWeb
 
 PAGES = [Visit(f"https://a.example/{n}", f"202401010000{n:02d}", page(f"Page {n}", f"Ferry {n}")) for n in range(3)]
@@ -38,12 +38,19 @@ def test_the_settings_file_says_what_every_default_is(tmp_path: Path) -> None:
     assert max(map(len, lines)) <= 120
     before = load_settings(file, collection=None, environment={}, is_trusted=lambda _: True, flags={})
     assert before.http.contact == 'me "and" you@example.org'
-    values = [line for line in lines if re.match(r"# \w+ = ", line)]
-    file.write_text("\n".join(line.removeprefix("# ") if re.match(r"# \w+ = ", line) else line for line in lines))
+    tables = lines.index("# [[ignore]]")
+    values = [line for line in lines[:tables] if re.match(r"# \w+ = ", line)]
+    chosen = [line.removeprefix("# ") if re.match(r"# \w+ = ", line) else line for line in lines[:tables]]
+    file.write_text("\n".join(chosen))
     assert load_settings(file, collection=None, environment={}, is_trusted=lambda _: True, flags={}) == before, (
         "every line may be uncommented"
     )
     assert len(values) > 25
+    examples = [line.removeprefix("# ") for line in lines[tables:] if re.match(r"# (\w+ = |\[\[)", line)]
+    file.write_text("\n".join([*lines[:tables], *examples]))
+    shown = load_settings(file, collection=None, environment={}, is_trusted=lambda _: True, flags={})
+    assert shown.changes.rules
+    assert shown.alerts.rules == (AlertRule(to="mailto:me@example.org", match='site:example.org "price"'),)
     assert (tmp_path / "news" / "seeds.txt").read_text().endswith("\nhttps://example.org/\n")
 
 

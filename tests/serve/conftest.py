@@ -11,6 +11,7 @@ from starlette.testclient import TestClient
 from tests.serve.browser import chromium, new_tab, origins, trap  # noqa: F401  fixtures of those who need a browser
 from webmill.serve.app import application, replay_application
 from webmill.serve.open_site import open_site
+from webmill.serve.pages import overview
 from webmill.serve.site import Site
 from webmill.settings import Settings
 
@@ -19,6 +20,12 @@ ADDRESS, REPLAY = "http://127.0.0.1:8080", "http://127.0.0.1:8081"
 
 def site_of(root: Path, settings: Settings | None = None) -> Site:
     return open_site(root, settings or Settings(), address=ADDRESS, replay_address=REPLAY, secret=b"secret")
+
+
+@pytest.fixture(autouse=True)
+def wait_for_figures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A busy machine must not make the overview say that it is counting."""
+    monkeypatch.setattr(overview, "PATIENCE", 60.0)
 
 
 @pytest.fixture(scope="session")

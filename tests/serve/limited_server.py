@@ -11,7 +11,7 @@ from typing import Any
 from webmill.infra.log import configure
 from webmill.serve.app import application, replay_application
 from webmill.serve.guard.client_address import TrustedProxies
-from webmill.serve.http.connection import ConnectionLimiter
+from webmill.serve.http.connection_limiter import ConnectionLimiter
 from webmill.serve.open_site import open_site
 from webmill.serve.processes.metrics import REFUSED
 from webmill.serve.processes.server import serve
@@ -22,7 +22,7 @@ from webmill.settings import ServeSettings, Settings
 
 def main(root: str, *words: str) -> None:
     configure(verbosity=0, form="text")
-    limits: dict[str, Any] = {"rate": 0.0}
+    limits: dict[str, Any] = {"rate": 0.0, "refusals": 0}
     for word in words:
         name, _, value = word.partition("=")
         limits[name] = type(getattr(ClientLimits(), name))(value)
@@ -45,7 +45,7 @@ def main(root: str, *words: str) -> None:
         ours, theirs = multiprocessing.Pipe()
         print(f"serving at {addresses[0]}/ (archived pages at {addresses[1]}/)", flush=True)
         apps = {own: application(site), replay: replay_application(site)}
-        serve(apps, limits=site.limits, limiter=limiter, tls=None, parent=theirs, on_tick=lambda: None)
+        serve(apps, limits=site.limits, limiter=limiter, load=site.load, tls=None, parent=theirs, on_tick=lambda: None)
         ours.close()
 
 

@@ -90,13 +90,13 @@ def visits() -> list[Visit]:
     return sorted(found, key=lambda visit: visit.when)
 
 
-def archive(root: Path, found: list[Visit], *, name: str = NAME, max_bytes: int = 1 << 30) -> None:
+def archive(root: Path, found: list[Visit], *, name: str = NAME, segment: str = "1", max_bytes: int = 1 << 30) -> None:
     made = datetime(2024, 12, 31, tzinfo=UTC)
     collection = Collection(root, name)
     originals: dict[str, OriginalCapture] = {}
     with WarcWriter(
         collection,
-        segment="1",
+        segment=segment,
         stem="a",
         software=WarcinfoDetails(),
         now=lambda: made,

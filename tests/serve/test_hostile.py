@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import os
 import random
 import re
@@ -14,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.serve.server_process import RunningServer, read_all, serving, wait_until_true
+from tests.serve.server_process import DEADLINE, RunningServer, read_all, serving, wait_until_true
 
 pytestmark = [
     pytest.mark.xdist_group("serve"),
@@ -305,6 +306,67 @@ def test_one_connection_too_many_takes_the_place_of_the_one_that_waits_longest(
         finally:
             for connection in idle:
                 connection.close()
+
+
+def test_who_holds_most_connections_loses_one_when_there_are_too_many(sample_root: Path, tmp_path: Path) -> None:
+    """Also when it is in the middle of an answer that it does not read."""
+    root = Path(shutil.copytree(sample_root, tmp_path / "town", symlinks=True))
+    with (root / "crawl-data" / "large.gz").open("wb") as file:
+        file.truncate(64 << 20)
+    ask = b"GET /crawl-data/large.gz HTTP/1.1\r\n" + HOST + b"\r\n"
+    with serving(root, tmp_path / "errors", "connections=8", "send_seconds=300", program=PROGRAM) as server:
+        there, here = ("127.0.0.1", server.port), ("127.0.3.1", 0)
+        greedy = [socket.create_connection(there, DEADLINE, source_address=here) for _ in range(8)]
+        try:
+            for connection in greedy:
+                connection.sendall(ask)
+                assert connection.recv(100).startswith(b"HTTP/1.1 200 ")
+            with server.connect() as modest, server.connect() as another:
+                assert answer_on(modest).startswith(b"HTTP/1.1 200 OK")
+                assert answer_on(another).startswith(b"HTTP/1.1 200 OK")
+                assert answer_on(modest).startswith(b"HTTP/1.1 200 OK")
+            assert refused(server, "too_many") >= 2
+        finally:
+            for connection in greedy:
+                connection.close()
+
+
+def test_from_a_client_that_asks_too_often_nothing_is_read_for_a_while(sample_root: Path, tmp_path: Path) -> None:
+    with serving(sample_root, tmp_path / "errors", "rate=1", "burst=5", program=PROGRAM) as server:
+        connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=DEADLINE)
+
+        def status() -> int:
+            connection.request("GET", "/healthz")
+            answer = connection.getresponse()
+            answer.read()
+            return answer.status
+
+        try:
+            wait_until_true(lambda: status() == 429, "a refusal")
+            began = time.monotonic()
+            assert status() in (200, 429)  # it is answered in the end
+            assert time.monotonic() - began > 0.5
+        finally:
+            connection.close()
+
+
+def test_who_is_refused_again_and_again_is_not_listened_to_and_then_is_again(sample_root: Path, tmp_path: Path) -> None:
+    with serving(sample_root, tmp_path / "errors", "refusals=10", program=PROGRAM) as server:
+        there, here = ("127.0.0.1", server.port), ("127.0.3.1", 0)
+
+        def is_ignored() -> bool:
+            with socket.create_connection(there, DEADLINE, source_address=here) as connection:
+                try:
+                    connection.sendall(b"junk\r\n\r\n")
+                    return not read_all(connection)
+                except OSError:
+                    return True
+
+        wait_until_true(is_ignored, "a connection that is closed without a word")
+        assert server.get("/healthz").startswith(b"HTTP/1.1 200 ")  # another client
+        assert refused(server, "ignored") >= 1
+        time.sleep(3)
+        assert not is_ignored()
 
 
 def cost(server: RunningServer) -> tuple[int, int]:

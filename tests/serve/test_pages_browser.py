@@ -22,7 +22,18 @@ from webmill.testing import TestWeb
 
 pytestmark = needs_browser
 
-PAGES = ("/", "/crawl", "/tasks", "/tasks/drop?queue=publish&id=job-1", "/settings", "/nowhere")
+PAGES = (
+    "/",
+    "/versions/diff",
+    "/versions/diff?view=side",
+    "/crawl",
+    "/crawl/reports",
+    "/tasks",
+    "/problems",
+    "/tasks/drop?queue=publish&id=job-1",
+    "/settings",
+    "/nowhere",
+)
 PICTURES = os.environ.get("WEBMILL_TEST_SCREENSHOTS")
 LOOKS = [
     pytest.param("light", 1280, id="light-1280"),
@@ -94,6 +105,23 @@ def test_every_page_fits_breaks_no_rule_and_is_open_to_all(
             keep_picture(watched.page, f"{name}{path.partition('?')[0].replace('/', '-')}-{scheme}-{width}")
 
 
+@pytest.mark.parametrize(("scheme", "width"), LOOKS[:2])
+def test_two_captures_are_chosen_and_compared(new_tab: NewTab, origins: Origins, scheme: str, width: int) -> None:
+    watched = Watched(new_tab(width=width, color_scheme=scheme), origins.address)
+    watched.go("/history?url=https://town.example/&period=2023")
+    assert problems(watched.page) == []
+    keep_picture(watched.page, f"town-history-{scheme}-{width}")
+    watched.page.get_by_role("radio", name="Compare from 2023-04-01 12:05:00").check()
+    watched.page.get_by_role("button", name="Compare these two").click()
+    watched.page.get_by_text("The same text: it is the same capture.").wait_for()
+    watched.go("/history/compare?url=https://town.example/&old=20220310080000&new=20230401120000")
+    watched.page.get_by_role("link", name="Side by side").click()
+    watched.page.locator(".sides ins", has_text="noon").wait_for()
+    watched.check()
+    assert problems(watched.page) == []
+    keep_picture(watched.page, f"town-compare-{scheme}-{width}")
+
+
 def test_a_failed_task_is_retried_with_scripts_off(new_tab: NewTab, own: Origins) -> None:
     watched = Watched(new_tab(java_script_enabled=False), own.address)
     watched.go("/")
@@ -163,7 +191,19 @@ def _watch(watched: Watched) -> None:
     keep_picture(watched.page, "running-crawl-light-1280")
     assert problems(watched.page) == []
     assert len([asked for asked in watched.tab.asked if "/static/" in asked]) == loads  # the same page all the time
-    watched.page.get_by_role("button", name="Pause").click()
-    watched.page.get_by_role("button", name="Resume").click()
+    watched.page.get_by_role("button", name="Stop updating").click()
+    watched.page.get_by_role("button", name="Go on updating").click()
     seen = pages()
+    watched.tab.wait_until(lambda: pages() > seen, "more pages, after the page was left alone")
+    watched.page.get_by_role("button", name="Pause the crawl").click()
+    watched.page.get_by_text("paused", exact=True).wait_for()
+    assert problems(watched.page) == []
+    keep_picture(watched.page, "paused-crawl-light-1280")
+    seen = pages()
+    watched.page.get_by_role("button", name="Let the crawl go on").click()
     watched.tab.wait_until(lambda: pages() > seen, "more pages, after the pause")
+    watched.go("/")
+    watched.page.get_by_role("heading", name="The first crawl is running").wait_for()
+    assert problems(watched.page) == []
+    keep_picture(watched.page, "first-crawl-light-1280")
+    watched.go("/crawl")

@@ -13,7 +13,12 @@ from hypothesis import strategies as st
 from selectolax.lexbor import LexborHTMLParser
 from starlette.testclient import TestClient
 
+from webmill.collection import Collection
+from webmill.crawl.frontier_admin.local import LocalFrontierBackend
+from webmill.crawl.layout import CrawlFolder, load_or_create_layout
 from webmill.crawl.progress import ClusterProgress, CrawlProgress
+from webmill.crawl.scheduler.commands import PauseCrawl
+from webmill.crawl.scheduler.inbox import InboxMessage, decode_message
 from webmill.crawl.status_file import StatusFile, read_status
 from webmill.infra.lock import exclusive, shared
 from webmill.serve.pages.crawl import KEPT, ProgressPoint, format_past, parse_past, rates_of
@@ -67,6 +72,17 @@ def test_a_crawl_tells_what_it_has_done_and_what_waits(tmp_path: Path, client_of
     assert "slow.example" in text
     assert page.css("[data-live]")
     assert page.css(".badge.good")[0].text() == "running"
+
+
+def test_the_overview_shows_a_first_crawl_instead_of_how_to_start_one(tmp_path: Path, client_of: ClientOf) -> None:
+    write_status_file(tmp_path, now=time.time(), pages=1234, waiting=56789)
+    with client_of(tmp_path) as client, exclusive(tmp_path / "frontier", "crawl", doing="crawling"):
+        text = client.get("/").text
+    assert "The first crawl is running" in text
+    assert "1,234 pages archived, 56,789 URLs waiting." in text
+    assert "There is no index yet" not in text
+    assert "Nothing is published yet" not in text
+    assert LexborHTMLParser(text).css("[data-reload]")
 
 
 def test_a_crawl_that_has_ended_says_how_and_is_not_asked_again(tmp_path: Path, client_of: ClientOf) -> None:
@@ -167,3 +183,21 @@ def test_a_past_survives_its_spelling(steps: list[tuple[int, int, int]]) -> None
     assert [(one.pages, one.bytes) for one in found] == [(one.pages, one.bytes) for one in past]
     assert [one.time for one in found] == pytest.approx([one.time for one in past], abs=0.01)
     assert all(age >= 0 and rate >= 0 for age, rate in rates_of(found))
+
+
+def test_a_crawl_is_paused_only_by_our_own_button(tmp_path: Path, client_of: ClientOf) -> None:
+    write_status_file(tmp_path, now=time.time(), pages=1)
+    with client_of(tmp_path) as client, exclusive(tmp_path / "frontier", "crawl", doing="crawling"):
+        (form,) = LexborHTMLParser(client.get("/crawl").text).css("form[action='/crawl/pause']")
+        fields = {str(one.attributes["name"]): str(one.attributes["value"]) for one in form.css("input")}
+        assert client.post("/crawl/pause", data={"stamp": "0" * 64}).status_code == 403
+        assert client.post("/crawl/resume", data=fields).status_code == 403, "the stamp of another action"
+        load_or_create_layout(CrawlFolder(Collection(tmp_path, "town")), 2)
+        assert client.post("/crawl/pause", data=fields, follow_redirects=False).status_code == 303
+        backend = LocalFrontierBackend()
+        bodies = [*backend.read_messages(tmp_path / "frontier" / "mail-00.sqlite")]
+        bodies += backend.read_messages(tmp_path / "frontier" / "mail-01.sqlite")
+        assert [decode_message(InboxMessage("", body)) for body in bodies] == [PauseCrawl(), PauseCrawl()]
+    with client_of(tmp_path) as client:
+        assert not LexborHTMLParser(client.get("/crawl").text).css("form[action^='/crawl/']")
+        assert client.post("/crawl/pause", data=fields).status_code == 404

@@ -91,6 +91,7 @@ def test_a_part_of_a_facet_of_an_older_version(board_client: TestClient) -> None
     assert board_client.get("/api/documents", params=asked).json()["total"] == 229
     page = assert_harmless(board_client.get("/documents", params=asked).text)
     assert "229 documents" in page.text
+    assert "campus: Seoul" in page.text
     assert f"/documents?prefix=notice%2F&version={old}" in page.links  # without the facet
 
 

@@ -90,7 +90,7 @@ def test_no_other_file_is_static(client: TestClient) -> None:
 def test_pages_name_the_static_files_that_there_are(client: TestClient) -> None:
     page = LexborHTMLParser(client.get("/settings").text)
     linked = {tag.attributes.get("href") or tag.attributes.get("src") for tag in page.css("head link, head script")}
-    assert linked == {asset(name) for name in ("webmill.css", "webmill.js", "icon.svg")}
+    assert linked == {asset(name) for name in ("webmill.css", "webmill.js", "icon.svg")} | {"/feeds/changes.atom"}
 
 
 def test_our_script_is_small() -> None:

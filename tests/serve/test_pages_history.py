@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from selectolax.lexbor import LexborHTMLParser
 from starlette.testclient import TestClient
 
 from tests.serve.cdx_samples import put_index
@@ -41,12 +42,24 @@ def page_of(client: TestClient, **asked: str) -> str:
 def test_a_year_is_a_calendar_with_links_to_its_days(client: TestClient) -> None:
     page = page_of(client, url=CLOCK)
     assert "72 captures" in assert_harmless(page).text
-    assert len(re.findall(r"<div class=\"month( bare)?\">", page)) == 12
+    assert len(re.findall(r"<div class=\"month\">", page)) == 12
+    assert "No captures in" not in page
     assert 'aria-label="15 March 2024: 3 captures">15</a>' in page
     assert len(re.findall(r'<td class="heat-2"><a ', page)) == 24
 
 
-def test_years_lie_side_by_side_and_the_last_is_shown(client: TestClient) -> None:
+def test_months_without_captures_are_one_line(client: TestClient) -> None:
+    page = page_of(client, url="https://town.example/", period="2023")
+    assert len(re.findall(r"<div class=\"month\">", page)) == 1
+    assert "No captures in January to March, May to December." in page
+
+
+def test_years_lie_side_by_side_and_the_last_of_many_is_shown(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    few = assert_harmless(page_of(client, url="https://town.example/"))
+    assert "/web/20220310080000/https://town.example/" in few.links  # to be compared with those of other years
+    monkeypatch.setattr("webmill.serve.pages.history.PAGE", 3)
     page = page_of(client, url="https://town.example/")
     seen = assert_harmless(page)
     assert "from 2022 to 2024" in seen.text
@@ -96,6 +109,47 @@ def test_a_long_list_has_pages(client: TestClient, monkeypatch: pytest.MonkeyPat
 def test_more_captures_than_are_looked_through_is_told(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(capture_history, "MOST_LINES", 10)
     assert "10 or more captures" in assert_harmless(page_of(client, url=CLOCK)).text
+
+
+def compared(client: TestClient, **asked: str) -> str:
+    answer = client.get("/history/compare", params=asked)
+    assert answer.status_code == 200
+    assert_harmless(answer.text)
+    return answer.text
+
+
+def test_two_captures_are_chosen_and_compared(client: TestClient) -> None:
+    url = "https://town.example/"
+    listed = LexborHTMLParser(page_of(client, url=url, period="2023"))
+    form = listed.css("form#compare")[0]
+    assert [each.attributes["value"] for each in form.css("input[checked]")] == ["20230401120000", "20230401120500"]
+    assert listed.css("button[form=compare]")[0].text() == "Compare these two"
+    page = compared(client, url=url, old="20230401120000", new="20220310080000")  # in whichever order
+    assert "<del>nine</del><ins>noon</ins>" in page
+    side = LexborHTMLParser(compared(client, url=url, old="20220310080000", new="20230401120000", view="side"))
+    assert [cell.css("del, ins")[0].text() for cell in side.css("td.old-line, td.new-line")] == ["nine", "noon"]
+
+
+def test_a_revisit_is_compared_by_the_text_it_stands_for(client: TestClient) -> None:
+    asked = {"url": "https://town.example/", "old": "20230401120000", "new": "20230401120500"}
+    assert "The same text" in compared(client, **asked)
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        ({"url": "https://town.example/", "new": "20230401120001"}, "there is no capture of this address at 2023"),
+        ({"url": "https://nowhere.example/", "new": "20230401120000"}, "there is no capture of this address at 2022"),
+    ],
+)
+def test_captures_that_cannot_be_compared_say_why(client: TestClient, asked: dict[str, str], said: str) -> None:
+    assert said in compared(client, old="20220310080000", **asked)
+
+
+@pytest.mark.parametrize("old", ["", "x", "2022", "99999999999999", "20220310080000<"])
+def test_a_time_that_is_none_is_refused(client: TestClient, old: str) -> None:
+    asked = {"url": "https://town.example/", "old": old, "new": "20220310080000"}
+    assert client.get("/history/compare", params=asked).status_code == 400
 
 
 # --- many addresses ---

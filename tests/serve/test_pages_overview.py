@@ -27,7 +27,7 @@ from webmill.infra.storage.base import Readable
 from webmill.infra.storage.local import LocalStorage
 from webmill.publish.history import live_version
 from webmill.serve.pages import charts, index_figures, overview, survey
-from webmill.serve.pages.index_figures import count_index
+from webmill.serve.pages.index_figures import IndexFigures, count_index
 from webmill.serve.pages.survey import Surveyor
 
 
@@ -53,7 +53,8 @@ def test_the_overview_counts_every_capture_of_a_small_index(client: TestClient) 
 
 def test_hosts_and_languages_are_shown_in_their_own_words(client: TestClient) -> None:
     assert bars(client, "Top domains")["서울.example"] == "1"
-    assert bars(client, "Languages") == {"eng": "3", "deu": "1", "jpn": "1", "kor": "1", "zho": "1"}  # of the documents
+    languages = {"English": "3", "German": "1", "Japanese": "1", "Korean": "1", "Chinese": "1"}
+    assert bars(client, "Languages") == languages  # of the documents
 
 
 def test_a_plot_has_the_same_numbers_in_a_table(client: TestClient) -> None:
@@ -68,7 +69,7 @@ def test_a_plot_has_the_same_numbers_in_a_table(client: TestClient) -> None:
 def test_the_overview_tells_of_versions_search_crawl_and_failed_tasks(client: TestClient, sample_root: Path) -> None:
     found = figures(client)
     assert found["Live version"] == found["Search"] == f"{live_version(LocalStorage(sample_root)).count} documents"
-    assert (found["Crawl"], found["Failed tasks"]) == ("none", "1")
+    assert (found["Crawl"], found["Problems"]) == ("none", "1")
 
 
 def test_a_damaged_index_is_told_and_the_rest_is_shown(
@@ -196,10 +197,40 @@ def test_the_page_says_that_its_numbers_are_estimated(
     tmp_path: Path, client_of: Callable[[Path], TestClient], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(survey, "MOST_BLOCKS", 10)
+    monkeypatch.setattr(survey, "FIRST_BLOCKS", 10)
     write_index([[*lines(range(4_000))]], tmp_path / "cc-index/collections/LARGE/indexes", lines=100)
     with client_of(tmp_path) as client:
         assert figures(client)["Captures"] == "about 4,000"
         assert "estimated from a sample of 10 of 40 blocks" in client.get("/").text
+
+
+def test_a_large_index_is_counted_by_a_few_blocks_first_and_then_by_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    may_go_on, counted = threading.Event(), list[int]()
+
+    def held(storage: LocalStorage, *, most: int) -> IndexFigures:
+        assert most < 30 or may_go_on.wait(60)
+        counted.append(most)
+        return count_index(storage, most=most)
+
+    monkeypatch.setattr(survey, "MOST_BLOCKS", 30)
+    monkeypatch.setattr(survey, "count_index", held)
+    write_index([[*lines(range(4_000))]], tmp_path / "cc-index/collections/LARGE/indexes", lines=100)
+    surveyor = Surveyor(site_of(tmp_path))
+
+    def blocks() -> int:
+        found = surveyor.latest(patience=60)
+        assert found
+        assert found.crawls[0].figures
+        return found.crawls[0].figures.counted_blocks
+
+    assert blocks() == blocks() == survey.FIRST_BLOCKS
+    may_go_on.set()
+    deadline = time.monotonic() + 60
+    while blocks() != 30:
+        assert time.monotonic() < deadline
+    assert counted == [survey.FIRST_BLOCKS, 30]
 
 
 def test_many_different_times_are_told_by_day(tmp_path: Path) -> None:

@@ -13,6 +13,8 @@ from starlette.testclient import TestClient
 
 from tests.serve.published_items import assert_harmless, publish, update_search
 from tests.serve.sample_collection import SCRIPT, run
+from tests.serve.sample_collection import page as page_of
+from tests.serve.warc_fixtures import collection, response, revisit, serve_both_origins
 from webmill.search.base import SearchAnswer, SearchRequest
 from webmill.search.query import parse
 from webmill.serve.api import links
@@ -24,6 +26,7 @@ HOSTILE = (
     *(END, "<script>alert(1)</script>", "{{7*7}}", "%00", "\x00", "\u202eevil", "\ufeff", "😀"),
     *("a" * 30_000, "a " * 5_000, '"' * 3_000, "é" * 2_500, "a*" * 900),
 )
+FERRY = "/web/20240401100000/https://town.example/"  # the newest capture of the page
 BOARD = {
     "notice/1": {"title": SCRIPT, "text": f"harbour {SCRIPT}", "language": "eng", "url": "javascript:alert(1)"},
     "notice/2": {"title": "\u202eelttil\u202c <b>bold</b>", "text": "harbour \u2066hidden\u2069 \x07", "url": "data:a"},
@@ -92,8 +95,31 @@ def test_a_word_that_is_mistyped_is_answered_with_what_was_meant(client: TestCli
     assert "/search?q=ferry" in page.links
 
 
+def test_a_title_leads_to_the_archived_page_and_its_text_is_beside_it(client: TestClient) -> None:
+    page = assert_harmless(client.get("/search", params={"q": "ferry"}).text)
+    title, text = (page.links.index(wanted) for wanted in (FERRY, "/documents/item?id=example%2Ctown%29%2F"))
+    assert title < text
+    assert client.get(FERRY).status_code == 200
+
+
+def test_a_hit_that_repeats_another_address_has_its_archived_page(tmp_path: Path) -> None:
+    url, copied = "https://town.example/", "https://town.example/print"
+    body = page_of("Timetable", "The ferry leaves at noon.")
+    records = [response(url, "20240101000000", body)]
+    records.append(revisit(copied, "20240102000000", body, date="20240101000000", uri=url))
+    root = collection(tmp_path / "a", records)
+    publish(root, {"example,town)/print": {"title": "Timetable", "text": "The ferry leaves at noon.", "url": copied}})
+    update_search(root)
+    with serve_both_origins(root) as (own, replay):
+        page = assert_harmless(own.get("/search", params={"q": "ferry"}).text)
+        assert f"/web/20240102000000/{copied}" in page.links
+        assert own.get(f"/web/20240102000000/{copied}").status_code == 200
+        assert "The ferry leaves at noon." in replay.get(f"/web/20240102000000mp_/{copied}").text
+
+
 def test_nothing_found_says_what_to_try(client: TestClient) -> None:
     page = assert_harmless(client.get("/search", params={"q": "zeppelin", "language": "kor"}).text)
+    assert "Language: Korean" in page.text
     assert "No results for zeppelin" in page.text
     assert "/search?q=zeppelin" in page.links
 

@@ -11,7 +11,8 @@ import uvicorn
 from uvicorn.server import ServerState
 
 from webmill.serve.guard.client_address import TrustedProxies
-from webmill.serve.http.connection import ClientConnection, ConnectionLimiter
+from webmill.serve.http.connection import ClientConnection
+from webmill.serve.http.connection_limiter import ConnectionLimiter
 from webmill.serve.site import ClientLimits
 
 GET = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -16,12 +17,13 @@ from tests.serve.conftest import ADDRESS, site_of
 from webmill.errors import Unavailable
 from webmill.search.base import SearchAnswer, SearchRequest
 from webmill.serve.app import application
+from webmill.serve.processes.fair_slots import ClientDisconnected, FairSlots, HeavyShare
 from webmill.serve.processes.threads import (
     MAX_RUNNING,
+    MAX_WAITING,
     PER_CLIENT,
     WAITING_PER_CLIENT,
     BoundedThreads,
-    ClientDisconnected,
 )
 
 DEADLINE = 120.0
@@ -161,6 +163,7 @@ async def never() -> Message:
 
 
 def test_more_than_can_wait_are_asked_to_come_again() -> None:
+    """First of all the client that waits for most."""
     release = threading.Event()
 
     async def test() -> None:
@@ -175,9 +178,9 @@ def test_more_than_can_wait_are_asked_to_come_again() -> None:
         tasks[3] = ask("192.0.2.2")
         tasks += [ask("192.0.2.3"), ask("192.0.2.4")]
         with pytest.raises(Unavailable):
-            await tasks[5]
+            await asyncio.wait_for(tasks.pop(2), DEADLINE)
         release.set()
-        done = await asyncio.wait_for(asyncio.gather(*tasks[:5]), DEADLINE)
+        done = await asyncio.wait_for(asyncio.gather(*tasks), DEADLINE)
         assert all(done)
 
     asyncio.run(test())
@@ -209,6 +212,64 @@ def test_an_answer_that_has_begun_is_never_refused_and_a_client_is_never_over_it
         assert most == 2
         assert all(task.cancelled() for task in tasks[30:])
         await asyncio.gather(*(threads.run(scope_of("192.0.2.1"), never, may_end.is_set) for _ in range(2)))
+
+    asyncio.run(test())
+
+
+def test_who_has_used_the_threads_least_is_next_however_late_it_came() -> None:
+    order: list[str] = []
+
+    async def test() -> None:
+        threads = BoundedThreads(max_running=1, per_client=1)
+        may_end = threading.Event()
+
+        def ask(client: str, work: Callable[[], Any]) -> asyncio.Task[Any]:
+            return asyncio.ensure_future(threads.run(scope_of(client), never, work))
+
+        await ask("192.0.2.1", lambda: time.sleep(0.05))
+        running = ask("192.0.2.3", lambda: may_end.wait(DEADLINE))
+        greedy = [ask("192.0.2.1", lambda: order.append("greedy")) for _ in range(WAITING_PER_CLIENT)]
+        await asyncio.sleep(0)
+        modest = [ask("192.0.2.2", lambda: order.append("modest")) for _ in range(2)]
+        await asyncio.sleep(0)
+        may_end.set()
+        await asyncio.wait_for(asyncio.gather(running, *greedy, *modest), DEADLINE)
+
+    asyncio.run(test())
+    assert order[:2] == ["modest", "modest"]
+
+
+def test_a_crowd_that_waits_leaves_room_for_one_that_asks_little() -> None:
+    async def test() -> None:
+        threads = BoundedThreads(max_running=2, per_client=2)
+        may_end = threading.Event()
+        crowd = [
+            asyncio.ensure_future(threads.run(scope_of(f"192.0.2.{n}"), never, lambda: may_end.wait(DEADLINE)))
+            for _ in range(WAITING_PER_CLIENT)
+            for n in range(1, 20)
+        ]
+        await asyncio.sleep(0)
+        modest = asyncio.ensure_future(threads.run(scope_of("198.51.100.1"), never, lambda: True))
+        await asyncio.sleep(0)
+        may_end.set()
+        assert await asyncio.wait_for(modest, DEADLINE) is True
+        done = await asyncio.gather(*crowd, return_exceptions=True)
+        assert sum(isinstance(one, Unavailable) for one in done) == len(crowd) - MAX_WAITING - 1
+
+    asyncio.run(test())
+
+
+def test_nobody_waits_longer_than_a_client_would() -> None:
+    async def test() -> None:
+        threads = BoundedThreads(max_running=1, per_client=1, patience=0.1)
+        may_end = threading.Event()
+        running = asyncio.ensure_future(threads.run(scope_of("192.0.2.1"), never, lambda: may_end.wait(DEADLINE)))
+        await asyncio.sleep(0)
+        with pytest.raises(Unavailable):
+            await threads.run(scope_of("192.0.2.2"), never, lambda: True)
+        may_end.set()
+        assert await running is True
+        assert await threads.run(scope_of("192.0.2.2"), never, lambda: True) is True
 
     asyncio.run(test())
 
@@ -255,5 +316,42 @@ def test_a_place_that_gets_free_in_the_moment_of_asking_is_not_missed() -> None:
             await threads.run(scope_of("192.0.2.1"), never, lambda: loop.call_soon_threadsafe(ask))
             await until(lambda: bool(asked))
             assert await asyncio.wait_for(asked.pop(), DEADLINE)
+
+    asyncio.run(test())
+
+
+def test_clients_that_have_used_much_share_a_few_threads_whatever_they_ask_for() -> None:
+    async def test() -> None:
+        share = HeavyShare(1)
+        pages, searches = (BoundedThreads(share=share) for _ in range(2))
+        may_end = threading.Event()
+        for number in (1, 2):
+            share.take(f"192.0.2.{number}")
+            share.give_back(f"192.0.2.{number}", 10.0)
+
+        def ask(threads: BoundedThreads, client: str, work: Callable[[], Any]) -> asyncio.Task[Any]:
+            return asyncio.ensure_future(threads.run(scope_of(client), never, work))
+
+        running = ask(pages, "192.0.2.1", lambda: may_end.wait(DEADLINE))
+        await asyncio.sleep(0)
+        waiting = ask(searches, "192.0.2.2", may_end.is_set)
+        for threads in (pages, searches):
+            assert await asyncio.wait_for(ask(threads, "198.51.100.1", may_end.is_set), DEADLINE) is False
+        assert not waiting.done()
+        may_end.set()
+        assert await asyncio.wait_for(asyncio.gather(running, waiting), DEADLINE) == [True, True]
+
+    asyncio.run(test())
+
+
+def test_a_slot_is_not_lost_to_one_that_gives_up_in_that_moment() -> None:
+    async def test() -> None:
+        slots = FairSlots(most=1, per_client=1, max_waiting=4, waiting_per_client=4)
+        await slots.acquire_more("192.0.2.1")
+        gives_up = asyncio.ensure_future(slots.acquire_more("192.0.2.2"))
+        await asyncio.sleep(0)
+        gives_up.cancel()
+        slots.release("192.0.2.1", 0.0)
+        await asyncio.wait_for(slots.acquire_more("192.0.2.3"), DEADLINE)
 
     asyncio.run(test())

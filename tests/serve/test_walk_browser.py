@@ -79,6 +79,9 @@ def find(page: Page) -> None:
     page.get_by_role("button", name="Search").click()
     expect(page.locator("mark")).to_have_text([WORD])
     page.get_by_role("link", name="공지사항").click()
+    expect(page.frame_locator("iframe").locator("p").first).to_contain_text(WORD)
+    page.go_back()
+    page.get_by_role("link", name="Text version").click()
     expect(page.get_by_role("heading", level=1)).to_have_text("공지사항")
     expect(page.locator(".prose")).to_contain_text(WORD)
     assert page.locator(".prose").get_attribute("lang") == "ko"
@@ -175,16 +178,28 @@ def test_what_strangers_publish_does_nothing(new_tab: NewTab, tmp_path: Path) ->
         watched.check()
 
 
+@pytest.mark.parametrize("name", ["documents", "history", "versions", "overview", "version"])
+def test_no_table_is_cut_on_a_phone(new_tab: NewTab, origins: Origins, name: str) -> None:
+    """What does not fit beside each other stands below each other: nobody sees that a table goes on to the right."""
+    watched = Watched(new_tab(width=360), origins.address)
+    watched.go(PAGES.get(name, "/" if name == "overview" else "/versions"))
+    if name == "version":
+        watched.page.get_by_role("table").get_by_role("link").first.click()
+    cut = "all => all.filter(each => each.scrollWidth > each.clientWidth + 1).map(each => each.innerText)"
+    assert watched.page.locator(".scroll").evaluate_all(cut) == []
+    keep_picture(watched.page, f"phone-{name}")
+
+
 def test_a_search_is_typed_narrowed_down_and_left_by_keyboard(new_tab: NewTab, origins: Origins) -> None:
     watched = Watched(new_tab(), origins.address)
     watched.go("/search")
     watched.page.get_by_role("searchbox").focus()
     watched.page.keyboard.type("town")
     watched.page.keyboard.press("Enter")
-    choice = watched.page.get_by_role("complementary").get_by_role("link", name="eng")
+    choice = watched.page.get_by_role("complementary").get_by_role("link", name="English")
     choice.focus()
     watched.page.keyboard.press("Enter")
-    chip = watched.page.get_by_role("link", name="Language: eng")
+    chip = watched.page.get_by_role("link", name="Language: English")
     expect(chip).to_be_visible()
     chip.focus()
     watched.page.keyboard.press("Enter")

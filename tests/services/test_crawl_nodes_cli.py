@@ -107,3 +107,33 @@ def test_a_redis_that_may_forget_is_refused_by_those_who_are_strict(name: str, t
     assert refused.code == 1
     assert "not durable (up to one second may be lost)" in refused.err
     assert "CONFIG SET" in refused.err
+
+
+def test_nodes_without_a_page_name_each_seed_with_its_reason_and_the_flag_that_helps(
+    redis_url: str, name: str, tmp_path: Path
+) -> None:
+    quick = (
+        "--contact",
+        "me@example.org",
+        "--delay",
+        "0",
+        "--address-delay",
+        "0",
+        "--max-wait",
+        "1s",
+        "--max-time",
+        "30s",
+    )
+    seeds = ("http://127.0.0.1:9/", "http://no-such-name.invalid/")
+    place = ("--name", name, "--frontier", redis_url)
+    ended = webmill("crawl", tmp_path / "c", *seeds, *place, "--shards", "2", *quick)
+    assert ended.code == 3, ended.err
+    assert "http://127.0.0.1:9/: robots unreachable: blocked_port (--allow-private allows it" in ended.err
+    assert "http://no-such-name.invalid/: " in ended.err
+    assert "no seed gave a page" in ended.err
+    with TestWeb(hosts=0, sites={"www.a.test": Linked(1)}) as web:
+        address = "www.a.test={}:{}".format(*web.resolve["www.a.test"])
+        again = webmill(
+            "crawl", tmp_path / "c", "http://www.a.test/0", *place, *quick, "--allow-private", "--resolve", address
+        )
+    assert again.code == 0, again.err

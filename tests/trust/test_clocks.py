@@ -18,9 +18,11 @@ from pathlib import Path
 import pytest
 
 from tests.pipeline.crawling import Linked
+from tests.pipeline.watched_site import HOST, WatchedSite, watch
 from webmill.testing import TestWeb
 
 HOUR, DAY = 3600, 86400
+JUMPS = [(-DAY, DAY), (HOUR, -HOUR), (DAY, -DAY), (-HOUR, HOUR)]  # from the start on, and in the middle
 PAGES = 30
 SOURCE = Path(__file__).parents[1] / "faults" / "wall_clock.c"
 
@@ -36,7 +38,7 @@ def library(tmp_path: Path) -> Path:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("first", "then"), [(-DAY, DAY), (HOUR, -HOUR)])
+@pytest.mark.parametrize(("first", "then"), JUMPS)
 def test_a_whole_run_does_not_mind_a_clock_that_jumps(first: int, then: int, library: Path, tmp_path: Path) -> None:
     """The clock is wrong from the start, and is set while pages are fetched. A second run has nothing to do."""
     root, clock = tmp_path / "news", tmp_path / "clock"
@@ -72,3 +74,55 @@ def test_a_whole_run_does_not_mind_a_clock_that_jumps(first: int, then: int, lib
         assert again.returncode == 0, again.stderr
         paths = [entry.path for entry in web.log.visits() if entry.path != "/robots.txt"]
     assert len(paths) == len(set(paths)) == PAGES + 1
+
+
+class FastClock:
+    """Runs `webmill run` with a wall clock that is wrong by as much as it is told."""
+
+    def __init__(self, root: Path, library: Path, file: Path) -> None:
+        self.root, self._file = root, file
+        self._environment = {
+            **os.environ,
+            "WEBMILL_TRUST": str(root),
+            "LD_PRELOAD": str(library),
+            "WALL_CLOCK_FILE": str(file),
+        }
+        file.write_bytes(struct.pack("=q", 0))
+
+    def set(self, seconds: int) -> None:
+        with self._file.open("r+b") as file:
+            file.write(struct.pack("=q", seconds))
+
+    def run(self, site: WatchedSite, *, then: int) -> None:
+        """A run in which the clock is set once a page was asked for."""
+        command = [sys.executable, "-m", "webmill", "run", str(self.root)]
+        asked = len(site.requests)
+        process = subprocess.Popen(command, env=self._environment, stderr=subprocess.PIPE, text=True)
+        deadline = time.monotonic() + 60
+        while len(site.requests) <= asked and process.poll() is None:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        self.set(then)
+        err = process.communicate(timeout=120)[1]
+        assert process.returncode == 0, err
+        time.sleep(1.0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("first", "then"), JUMPS)
+def test_a_watched_collection_does_not_mind_a_clock_that_jumps(
+    first: int, then: int, library: Path, tmp_path: Path
+) -> None:
+    """Each run looks at every page once, and no more at one that is gone, whatever the clock says."""
+    root, site = tmp_path / "watched", WatchedSite("/a", "/b", "/c", "/d")
+    with TestWeb(hosts=1, sites={HOST: site}) as web:
+        watch(root, web)
+        clock = FastClock(root, library, tmp_path / "clock")
+        clock.run(site, then=first)
+        del site.pages["/c"]
+        clock.run(site, then=then)
+        assert [site.times(path) for path in ("/a", "/b", "/c", "/d")] == [2, 2, 2, 2]
+        clock.run(site, then=first)
+        assert [site.times(path) for path in ("/a", "/b", "/c", "/d")] == [3, 3, 3, 3]
+        clock.run(site, then=0)
+        assert [site.times(path) for path in ("/a", "/b", "/c", "/d")] == [4, 4, 3, 4]

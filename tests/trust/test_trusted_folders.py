@@ -162,6 +162,8 @@ def test_every_setting_says_how_far_it_reaches() -> None:
     assert reaching >= {"executor.url", "search.url", "queue.url", "crawl.frontier", "crawl.resolve"}
     text = {one for one in all_settings() if one.bare_type is str and one.declared.reach == "inside"}
     assert {f"{one.section}.{one.key}" for one in text} == {
+        "alerts.mail_from",  # nothing is sent without rules, which need trust
+        "alerts.secret",
         "crawl.name",
         "extract.extractor",
         "http.contact",

@@ -117,6 +117,8 @@ MAY = {  # structs with the bounds of a record, or of something else, and why th
     "index.columnar.columns._TableFields": "Common Crawl's columns of one line",
     "archive.capture_encoding.EncodedCapture": "within bytes that are not yet in a file",
     "infra.storage.http_answers.ReadRequest": "a range of any file",
+    "pipeline.save.SavedCapture": "what `webmill save` prints of a capture, or of none",
+    "pipeline.publish.redirects._RemovedRow": "columns of a document; made into a reference when it is read",
     "cli.warc.RecordRow": "what `webmill warc list` prints of any record",
 }
 

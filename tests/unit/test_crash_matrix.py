@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.matrix import FILE, record, table, without_control
+from tests.faults.matrix import BIT_ROT, FILE, read_totals, record, table, without_control
 
 
 @pytest.fixture
@@ -41,3 +41,20 @@ def test_a_component_needs_a_control_that_saw_a_loss(file: Path) -> None:
     record("tasks (SQLite)", "blind", injected=1, acknowledged=1, lost=0, control=True)
     record("another", "deleted", injected=1, acknowledged=1, lost=1, control=True)
     assert without_control(file.read_text().splitlines()) == {"tasks (SQLite)", "index"}
+
+
+def test_the_page_says_how_many_files_were_changed_behind_the_programs_back(file: Path) -> None:
+    record("queue", "kill -9 at random", injected=3, acknowledged=9)
+    without = table(file.read_text().splitlines(), when=datetime.now(UTC), about="a test")
+    record(BIT_ROT, "a bit flipped", injected=2000, acknowledged=2000)
+    record(BIT_ROT, "cut short", injected=400, acknowledged=400)
+    page = table(file.read_text().splitlines(), when=datetime.now(UTC), about="a test")
+    assert "2,400 of the faults were files" in page
+    assert "files of a whole collection" not in without
+    assert read_totals(page) == "2,403 faults, 2,409 acknowledged, 0 lost"
+
+
+def test_readme_and_page_count_the_same() -> None:
+    root = Path(__file__).parents[2]
+    totals = read_totals((root / "docs" / "reference" / "crash-matrix.md").read_text())
+    assert f"-->{totals}<!--" in (root / "README.md").read_text()

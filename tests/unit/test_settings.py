@@ -73,7 +73,7 @@ def test_an_unknown_variable_is_refused_with_the_nearest_name(tmp_path: Path) ->
     with pytest.raises(Misconfigured, match="did you mean WEBMILL_QUEUE_URL"):
         settings(tmp_path, WEBMILL_QUEUE_ULR="x")
     with pytest.raises(Misconfigured, match="use one of WEBMILL_HTTP_CONTACT"):
-        settings(tmp_path, WEBMILL_NOTHING_OF_THE_KIND="x")
+        settings(tmp_path, WEBMILL_0123456789_0123456789_0123456789="x")
 
 
 def test_a_wrong_variable_is_named_not_the_file_that_it_overrides(tmp_path: Path) -> None:
@@ -144,3 +144,34 @@ def test_a_name_of_before_is_carried_over_with_a_notice(tmp_path: Path) -> None:
 def test_every_default_is_what_its_own_words_say() -> None:
     for one in file_settings():
         assert one.parse(one.write(one.default)) == one.default, one
+
+
+def test_rules_are_tables_of_which_there_may_be_many(tmp_path: Path) -> None:
+    text = (
+        '[[ignore]]\nmatch = "*.example.org"\nselectors = [".ad"]\n[[ignore]]\nmatch = ["a.example"]\nnumbers = true\n'
+    )
+    first, second = settings(tmp_path, "[changes]\nthreshold = 0.1\n" + text).changes.rules
+    assert (first.match, first.selectors, first.numbers) == (("*.example.org",), (".ad",), False)
+    assert (second.match, second.numbers, second.threshold) == (("a.example",), True, None)
+    json = '[{"match": "example.org", "patterns": "Mood: .*", "threshold": 0.2}]'
+    (rule,) = settings(tmp_path, WEBMILL_CHANGES_RULES=json).changes.rules
+    assert (rule.match, rule.patterns, rule.threshold) == (("example.org",), ("Mood: .*",), 0.2)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            "[http]\n\n[[ignore]]\nnumbers = true\n",
+            "webmill.toml:3: `changes.rules`: a [[ignore]] needs match: match = ",
+        ),
+        ('[[ignore]]\nmatch = "x"\nselector = ".ad"\n', "unknown key 'selector': did you mean selectors?"),
+        ('[[ignore]]\nmatch = "x"\nthreshold = 2\n', "threshold: Expected `float` <= 1"),
+        ('[ignore]\nmatch = "x"\n', "write each as [[ignore]] on its own line"),
+        ('[[ignored]]\nmatch = "x"\n', "unknown setting `ignored`: did you mean `ignore`?"),
+    ],
+)
+def test_a_wrong_rule_is_refused_with_its_place_and_repair(tmp_path: Path, text: str, expected: str) -> None:
+    with pytest.raises(Misconfigured) as caught:
+        settings(tmp_path, text)
+    assert expected in str(caught.value)

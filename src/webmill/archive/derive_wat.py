@@ -34,7 +34,7 @@ def describe_record(capture: CapturedRecord, *, filename: str, frame: GzipFrame 
                 "Payload-Metadata": {**_payload(capture), **_lengths_and_digest(record)},
                 "Format": "WARC/1.0",
                 "WARC-Header-Length": str(_header_length(record, frame)),
-                "WARC-Header-Metadata": _as_object(record.headers),
+                "WARC-Header-Metadata": _as_object(record.headers.pairs),
             },
         }
     )
@@ -86,7 +86,9 @@ def _payload(capture: CapturedRecord) -> Json:
     if record.type == "warcinfo":
         return _info(record.content)
     if record.type == "metadata":
-        fields = [{"Name": _clean(name), "Value": _clean(value)} for name, value in parse_warc_fields(record.content)]
+        fields = [
+            {"Name": _clean(name), "Value": _clean(value)} for name, value in parse_warc_fields(record.content).pairs
+        ]
         metadata = {"Metadata-Records": fields} if fields else {}
         return {"Actual-Content-Type": "application/metadata-fields", "WARC-Metadata-Metadata": metadata}
     return {}
@@ -95,7 +97,7 @@ def _payload(capture: CapturedRecord) -> Json:
 def _info(block: bytes) -> Json:
     info: Json = {
         "Actual-Content-Type": "application/warc-fields",
-        "WARC-Info-Metadata": _as_object(parse_warc_fields(block)),
+        "WARC-Info-Metadata": _as_object(parse_warc_fields(block).pairs),
     }
     # Common Crawl's parser expects an empty line after the fields; warcinfo blocks have none, and are still valid.
     return info if block.endswith(b"\n\r\n") else {"Headers-Corrupt": True, **info}
@@ -109,7 +111,7 @@ def _request(block: bytes) -> Json:
     return {
         "Request-Message": {"Method": head.method, "Path": head.target, "Version": head.version},
         "Headers-Length": str(len(head.raw) - 2),  # Common Crawl's does not count the end of the request line
-        "Headers": _as_object(head.headers),
+        "Headers": _as_object(head.headers.pairs),
         **_entity(request.body),
     }
 
@@ -121,7 +123,7 @@ def _response(response: HttpResponse, page: HtmlPage | None) -> Json:
         described = {
             "Response-Message": {"Status": str(head.status), "Version": head.version, "Reason": head.reason},
             "Headers-Length": str(len(head.raw)),
-            "Headers": _as_object(head.headers),
+            "Headers": _as_object(head.headers.pairs),
         }
     else:
         described["Headers-Corrupt"] = True

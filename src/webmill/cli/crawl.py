@@ -29,11 +29,12 @@ from webmill.settings import Settings, Sources
 
 FAILED, INTERRUPTED = 1, 130
 HELPS = {  # reasons for which a seed was not fetched, by their beginning: the flag that changes it
-    "blocked_": "--allow-private allows it",
+    "blocked_": "--allow-private allows it ([crawl] allow_private = true in webmill.toml)",
     "robots_unreachable": "its robots.txt could not be fetched; run the crawl again later",
-    "robots": "its robots.txt forbids it; --no-robots is for your own site",
+    "robots": "its robots.txt forbids it; --no-robots ([crawl] robots = false) is for your own site",
+    "redirect_out_of_scope": "give that address as a seed; or --scope any ([crawl] scope) follows it",
     "excluded": "--exclude, --include or --exclude-domains leaves it out",
-    "tls": "--tls archive fetches it nevertheless",
+    "tls": "--tls archive ([crawl] tls) fetches it nevertheless",
     "dns": "check the name",
 }
 MAX_EXTENSIONS = 6  # in the report

@@ -10,7 +10,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self, TextIO
 
 from webmill.cli.text import format_count, format_duration, format_size
-from webmill.crawl.progress import ClusterProgress, CrawlProgress
+from webmill.crawl.progress import ClusterProgress, CrawlProgress, estimate_left
 
 if TYPE_CHECKING:
     from rich.live import Live
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 EVERY_LINE = 10.0
 EVERY_PANEL = 0.25
 WINDOW = 10.0  # seconds over which speeds are measured
+MINUTE, HOUR, DAY = 60.0, 3600.0, 86400.0
 MAX_KINDS = 4  # of errors shown
 AT_ONCE = "Ctrl-C again: stop at once"
 
@@ -89,8 +90,12 @@ class CrawlProgressView:
         ]
         if seen.is_stopping:
             parts.append(f"stopping ({AT_ONCE})")
+        elif seen.is_paused:
+            parts.append("PAUSED (webmill frontier resume)")
         elif seen.is_waiting and seen.next_due is not None:
             parts.append(f"waiting {describe_wait(seen)}")
+        if left := describe_left(seen):
+            parts.append(left)
         if seen.errors:
             parts.append(f"errors: {format_most_frequent(seen.errors)}")
         if seen.nodes:
@@ -129,6 +134,8 @@ class CrawlProgressView:
         table.add_column(style="dim", no_wrap=True, max_width=26)
         doing, how = ("stopping", AT_ONCE) if seen.is_stopping else ("crawling", "Ctrl-C stops it")
         table.add_row(doing, format_duration(now - self._started), how)
+        if left := describe_left(seen):
+            table.add_row("left", left, "")
         for row in rows:  # hosts and reasons come from the web: they are text, never markup
             table.add_row(*(Text(cell, overflow="ellipsis") for cell in row))
         if seen.nodes and seen.nodes.notice:
@@ -143,6 +150,17 @@ class CrawlProgressView:
         return ((pages_now - pages) / seconds, (size_now - size) / seconds) if last > first else (0.0, 0.0)
 
 
+def describe_left(seen: CrawlProgress) -> str:
+    """Return `about 40 minutes left at this pace`, of what is known now; nothing when that is less than a minute."""
+    seconds = None if seen.is_stopping else estimate_left(seen)
+    if seconds is None or seconds < MINUTE:
+        return ""
+    for length, unit in ((DAY, "day"), (HOUR, "hour"), (MINUTE, "minute")):
+        if seconds >= 2 * length or unit == "minute":
+            return f"about {format_count(round(seconds / length), unit)} left at this pace"
+    return ""
+
+
 def format_most_frequent(counts: Mapping[str, int]) -> str:
     """Return the most frequent names with their counts: `timeout 12, dns_notfound 3`."""
     most = sorted(counts.items(), key=lambda pair: (-pair[1], pair[0]))
@@ -151,6 +169,8 @@ def format_most_frequent(counts: Mapping[str, int]) -> str:
 
 
 def activity_row(seen: CrawlProgress) -> tuple[str, str, str]:
+    if seen.is_paused:
+        return ("active", "paused", "webmill frontier resume")
     if seen.is_waiting and seen.next_due is not None:
         return ("active", f"none; waiting for {seen.waiting_for or 'a domain'}", format_until(seen.next_due))
     return ("active", format_count(seen.turns, "domain"), f"{format_count(seen.in_hand, 'URL')} in progress")

@@ -26,6 +26,7 @@ from webmill.infra.queue.backends import open_queue, require_queue, view_queue
 from webmill.infra.queue.base import DeadLetter, Queue, QueueOptions
 from webmill.infra.queue.leases import BROKER
 from webmill.infra.retry import retrying
+from webmill.pipeline.alerts.inspect import outbox_files
 from webmill.pipeline.extract.jobs import TASKS
 from webmill.pipeline.extract.tasks import read_task
 from webmill.pipeline.status.types import FilesSize
@@ -205,6 +206,7 @@ def queue_files(folder: Path) -> Iterator[Path]:
     yield folder / TASKS
     yield PublishFolders(folder).queue
     yield folder / "queue.sqlite"
+    yield from outbox_files(folder)
     yield from sorted((folder / "datasets").glob(f"*/{TASKS}"))
 
 

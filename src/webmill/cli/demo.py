@@ -18,11 +18,14 @@ import msgspec
 from webmill.cli.context import Context, note, pass_context
 from webmill.cli.main import INTERRUPTED, webmill
 from webmill.cli.text import format_count
+from webmill.pipeline.extract.collection import output_shape
+from webmill.settings import Settings
+from webmill.settings.reading import FILE_NAME
 from webmill.testing import TestWeb
 
 NAME = "DEMO"
-CRAWL = """--scope any --page-resources --delay 0s --address-delay 0s --allow-private --contact demo@mill.example
-    --refresh-every 1s"""
+CRAWL = """--scope any --page-resources --delay 0s --address-delay 0s --allow-private --contact demo@mill.example"""
+SETTINGS = '[watch]\nevery = "1s"\n'  # by which every page is due again in the second crawl
 MAX_TIME = "60s"
 STEPS = 11
 WORDS = "mill"
@@ -51,13 +54,13 @@ def demo(context: Context, /, *, serve: bool, port: int, keep: Path | None) -> N
 
     It runs on this machine only and does not use the network.
     """
-    context.settings()  # report a mistake in a settings file first
+    settings = context.settings()  # report a mistake in a settings file first
     if keep and keep.exists() and any(keep.iterdir()):
         raise click.UsageError(f"{keep} is not empty: choose a new folder")
     root = (keep or Path(tempfile.mkdtemp(prefix="webmill-demo-"))).resolve()
     try:
         with TestWeb() as web, context.progress("Demo", total=STEPS, unit="steps") as bar:
-            DemoRun(root, web, step=bar.advance).run()
+            DemoRun(root, web, settings, step=bar.advance).run()
         click.echo(OWN)
         if serve:
             webmill.main(["serve", str(root), "--port", str(port)], standalone_mode=False)
@@ -82,8 +85,8 @@ The same for your own sites:
 class DemoRun:
     """Runs every stage, changes the web, and runs the stages again. Each prints what it made."""
 
-    def __init__(self, root: Path, web: TestWeb, *, step: Any) -> None:
-        self._root, self._web, self._step = root, web, step
+    def __init__(self, root: Path, web: TestWeb, settings: Settings, *, step: Any) -> None:
+        self._root, self._web, self._settings, self._step = root, web, settings, step
 
     def run(self) -> None:
         hosts = len(self._web.names)
@@ -95,14 +98,12 @@ class DemoRun:
         )
         warcs = [str(file) for file in self._root.glob("crawl-data/*/segments/*/warc/*.warc.gz")]
         report = self._run("derive", "all", *warcs, "--in-place")
-        print_step(
-            "derive",
-            f"WAT and WET files of {format_count(len(warcs), 'WARC file')}: {format_count(report['pages'], 'page')}",
-        )
+        parsed = format_count(report["pages"], "HTML page")
+        print_step("derive", f"WAT and WET files of {format_count(len(warcs), 'WARC file')}: {parsed}")
         self._index_and_extract()
         self._publish()
         self._web.advance()
-        self._crawl("--refresh", "--max-pages", str(5 * pages // 2), "--max-time", MAX_TIME)
+        self._look_again()
         print_step("crawl", "again after the web has changed; unchanged pages become revisit records")
         self._index_and_extract()
         self._publish("--force")
@@ -118,14 +119,20 @@ class DemoRun:
         resolve = [f"--resolve={host}={self._web.resolve[host][0]}:{self._web.port}" for host in hosts]
         return self._run("crawl", str(self._root), *arguments, *shlex.split(CRAWL), "--name", NAME, *resolve)
 
+    def _look_again(self) -> None:
+        """Look once at every page, as `webmill run` does in a collection that `webmill init` has made."""
+        (self._root / FILE_NAME).write_text(SETTINGS)
+        (self._root / "seeds.txt").write_text(f"{self._web.home}\n")
+        self._run("run", str(self._root), "--stage", "crawl", json=False)
+
     def _index_and_extract(self) -> None:
         report = self._run("index", str(self._root))
-        print_step(
-            "index",
-            f"{format_count(report['captures'], 'capture')}: CDXJ, ZipNum (as of Common Crawl and pywb), Parquet",
-        )
+        formats = "CDXJ, ZipNum (as of Common Crawl and pywb)" + ", Parquet" * bool(report["tables"])
+        print_step("index", f"{format_count(report['captures'], 'capture')}: {formats}")
         report = self._run("extract", str(self._root))
-        print_step("extract", f"{format_count(report['documents'], 'document')}: text, title, language, links")
+        recipe = output_shape(self._settings.extract).recipe
+        columns = "text, title" + ", language" * recipe.detect + ", links" * recipe.links
+        print_step("extract", f"{format_count(report['documents'], 'document')} of new archives: {columns}")
 
     def _publish(self, *flags: str) -> None:
         report = self._run("publish", "documents", str(self._root), "--facet", "language", "--facet", "domain", *flags)

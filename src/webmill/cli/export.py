@@ -12,9 +12,11 @@ import msgspec
 from webmill.cli.context import Context, finish, note, pass_context, warn
 from webmill.cli.extract import warn_refused_file
 from webmill.cli.query_options import FILTERS_HELP, QueryFlags, query_options
-from webmill.cli.text import format_count
+from webmill.cli.text import escape_text, format_count
 from webmill.collection import ARCHIVE_ENDINGS, list_crawls
 from webmill.errors import Conflict
+from webmill.formats.cdx.query import split_url_pattern
+from webmill.formats.url.surt import surt
 from webmill.index.archives import find_archives
 from webmill.index.lookup.newest import open_collection_index
 from webmill.index.lookup.query import url_range
@@ -50,6 +52,10 @@ Open the file at replayweb.page, or in any other WACZ player.
 )
 @query_options
 @click.option("--title", help="Title that players show  [default: the name of DIR]")
+@click.option("--main-page", metavar="URL", help="Page that players open first  [default: --url, or the shortest URL]")
+@click.option(
+    "--no-text", is_flag=True, help="Leave out titles and texts: a smaller file, which players cannot search."
+)
 @click.option("--force", is_flag=True, help="Replace FILE if it exists.")
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON on stdout.")
 @pass_context
@@ -61,6 +67,8 @@ def wacz(
     out: Path,
     url: str | None,
     title: str | None,
+    main_page: str | None,
+    no_text: bool,
     force: bool,
     as_json: bool,
     **query_flags: Any,
@@ -68,7 +76,8 @@ def wacz(
     """Export archives, index and page list as a WACZ file.
 
     Without --url, all archives of DIR are included unchanged. With --url, the matching records go into a new archive,
-    with the originals of any revisits. FILE appears only when it is complete.
+    with the originals of any revisits. Players list pages by title and search their texts. FILE appears only when it is
+    complete.
     """
     flags = QueryFlags(**query_flags)
     if not url and flags.is_given:
@@ -84,6 +93,8 @@ def wacz(
             title=title or root.name,
             created=datetime.now(UTC),
             progress=context.progress,
+            main_url=main_page or (split_url_pattern(url)[0] if url else None),
+            texts=not no_text,
         )
         if url:
             done = work.found(index, flags.make_query(url_range(url, flags.match)))
@@ -94,6 +105,9 @@ def wacz(
         click.echo(msgspec.json.encode(done))
     size = out.stat().st_size
     note(f"{out}: {format_count(done.captures, 'capture')}, {format_count(done.pages, 'page')}, {size:,} bytes")
+    if main_page and surt(done.main_page) != surt(main_page):
+        opened = f"players open {escape_text(done.main_page)}" if done.main_page else "players open none"
+        warn(f"no page {main_page} is among them, so {opened}")
     if done.missing:
         warn(f"{format_count(done.missing, 'revisit')} without the original capture, which is not in {root}")
     finish(

@@ -10,15 +10,34 @@ from pathlib import Path
 import click
 
 from webmill.cli.context import note
+from webmill.crawl.seeds import RejectedSeed, describe_rejected, read_seeds
 from webmill.errors import Conflict
 from webmill.infra import atomic
 from webmill.pipeline.trust import is_new, remember_own
-from webmill.settings import FILE_NAME, SECTIONS, CrawlSettings, Setting, file_settings
+from webmill.settings import FILE_NAME, SECTIONS, TABLES, CrawlSettings, Setting, WatchSettings, file_settings
 
 WIDTH = 116
 HEAD = """\
 # Settings of this collection. Lines that start with # show the default; remove the # to change one.
 # An environment variable overrides a setting for one run: WEBMILL_HTTP_CONTACT for http.contact.
+"""
+
+
+TABLE_EXAMPLES = """
+# What is no change on some pages; as many as you like. docs/reference/changes.md
+# [[ignore]]
+# match = "*.example.org"                # or example.org, example.org/news/*, a list of these
+# selectors = [".ad", "#weather"]        # CSS: elements that are left out of the text
+# patterns = ["Mood of the day: .*"]     # regular expressions (RE2) of what is left out of the comparison
+# numbers = true                         # all numbers, prices as well
+# dates = true                           # all dates and times, deadlines as well
+
+# Who is told what changed; as many as you like. `webmill alerts test` tries them. docs/reference/alerts.md
+# [[alert]]
+# to = "mailto:me@example.org"           # or https://… (a webhook), or an address of Apprise for chat services
+# match = 'site:example.org "price"'     # as in a search; without it every change is told
+# kinds = ["added", "changed", "removed", "moved"]
+# digest = "run"                         # one message per run, hour or day
 """
 
 
@@ -37,6 +56,7 @@ def init(*, root: Path, seeds: tuple[str, ...], contact: str) -> None:
 
     Existing files are never changed.
     """
+    refuse_bad_seeds(seeds)
     root = root.resolve()
     is_own = is_new(root)
     atomic.make_folder(root)
@@ -56,6 +76,13 @@ def init(*, root: Path, seeds: tuple[str, ...], contact: str) -> None:
     note(f"{'Next' if seeds and contact else 'Then'}: webmill run {root}")
 
 
+def refuse_bad_seeds(seeds: tuple[str, ...]) -> None:
+    """Refuse what cannot be crawled before anything is created."""
+    rejected = [seed for seed in read_seeds(seeds) if isinstance(seed, RejectedSeed)]
+    if rejected:
+        raise click.UsageError(describe_rejected(rejected))
+
+
 def make_seeds_file(seeds: tuple[str, ...]) -> str:
     return "".join(["# URLs or domains, one per line.\n", *(f"{seed}\n" for seed in seeds)])
 
@@ -63,12 +90,13 @@ def make_seeds_file(seeds: tuple[str, ...]) -> str:
 def make_settings_file(contact: str) -> str:
     """Return a settings file that lists and explains every setting; only given values are not commented out."""
     # An archive should be replayable; users who only want text set page_resources to false.
-    given = {("http", "contact"): contact, ("crawl", "page_resources"): True}
+    given = {("http", "contact"): contact, ("crawl", "page_resources"): True, ("watch", "every"): WatchSettings().every}
     parts = [HEAD]
-    for section, settings in groupby(file_settings(), key=lambda one: one.section):
+    shown = (one for one in file_settings() if (one.section, one.key) not in TABLES.values())
+    for section, settings in groupby(shown, key=lambda one: one.section):
         parts.append(f"\n[{section}]\n" + wrap_comment(SECTIONS[section].__doc__ or ""))
         parts += [make_line(one, given.get((section, one.key))) for one in settings]
-    return "".join(parts)
+    return "".join([*parts, TABLE_EXAMPLES])
 
 
 def make_line(one: Setting, given: object) -> str:

@@ -18,7 +18,7 @@ from webmill.cli.param_types import AT_LEAST_ONE
 from webmill.settings import Setting, select_settings
 
 F = TypeVar("F", bound=Callable[..., Any])
-Place = str | Callable[[Mapping[str, Any]], Path]
+Place = str | Callable[[Mapping[str, Any]], Path | None]
 
 
 def settings_options(
@@ -116,6 +116,8 @@ class SettingType(click.ParamType[Any]):
             found = self.one.parse([value] if self.one.is_list else value)
         except ValueError as error:
             self.fail(str(error), param, ctx)
+        if found is None and self.one.kind and self.one.kind.none:  # what is None is not given, for click
+            return self.one.kind.none
         return value if self.one.is_list else found
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from functools import partial
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any, NoReturn
 import click
 from msgspec.structs import replace
 
+from webmill.cli.alerts import print_alert_report, where_alerts
 from webmill.cli.context import REJECTED, Context, note, pass_context, warn, without_hints
 from webmill.cli.crawl import print_crawl_report as tell_crawl
 from webmill.cli.crawl import warn_of_failed_seeds, watch_crawl
@@ -25,6 +27,7 @@ from webmill.cli.search.index import print_update as tell_search
 from webmill.cli.text import escape_text, format_duration
 from webmill.crawl.seeds import describe_rejected
 from webmill.errors import WebmillError
+from webmill.pipeline.alerts.run import next_alert
 from webmill.pipeline.run import (
     RunCallbacks,
     StageFinished,
@@ -38,6 +41,8 @@ from webmill.pipeline.status import read_collection_status, run_wishes
 from webmill.publish.guard import VersionShrunk
 from webmill.search.backends import open_search, search_address
 from webmill.settings import STAGES
+
+MIN_PAUSE = 5.0  # seconds between two looks at what is to be sent
 
 
 @click.command(
@@ -60,7 +65,8 @@ Exit code 3: done, but some input was rejected."""
 @click.option("--dry-run", is_flag=True, help="Print which stages are due and why, but change nothing.")
 @pass_context
 def run(context: Context, /, *, root: Path, every: float | None, stages: tuple[str, ...], dry_run: bool) -> None:
-    """Run the stages of the collection in DIR that are due: crawl, index, extract, publish, search."""
+    """Run the stages of the collection in DIR that are due: crawl, index, extract, publish, search,
+    and alert where there are rules."""
     root = root.resolve()
     chosen = tuple(stage for stage in STAGES if stage in stages) or context.settings(root).run.in_order()
     if dry_run:
@@ -78,18 +84,40 @@ def run_repeatedly(context: Context, root: Path, stages: tuple[str, ...], *, eve
     while True:
         started = time.monotonic()
         try:
-            run_due_stages(context, root, stages)
+            run_due_stages(context, root, stages, every=every)
         except WebmillError as error:
             warn(f"{error_heading(error)}: {escape_text(str(error))}; the next run tries again")
         wait = max(0.0, every - (time.monotonic() - started))
         note(f"next run in {format_duration(wait)}; Ctrl-C stops it")
+        send_alerts_until(context, root, stages, started + every)
+
+
+def send_alerts_until(context: Context, root: Path, stages: tuple[str, ...], end: float) -> None:
+    """Wait for the next run, and meanwhile send digests and messages that failed, when they are due."""
+    while (left := end - time.monotonic()) > 0:
+        wait = left
+        if "alert" in stages:
+            try:
+                wait = min(left, send_due_alerts(context, root))
+            except WebmillError as error:
+                warn(f"{error_heading(error)}: {escape_text(str(error))}; the next run tries again")
         time.sleep(wait)
 
 
-def run_due_stages(context: Context, root: Path, stages: tuple[str, ...]) -> int:
+def send_due_alerts(context: Context, root: Path) -> float:
+    """Send what is due; return the seconds until something may be."""
+    due = next_alert(root, context.settings(root))
+    if due is None:
+        return math.inf
+    if due <= time.time():
+        run_due_stages(context, root, ("alert",))
+    return max(MIN_PAUSE, due - time.time())
+
+
+def run_due_stages(context: Context, root: Path, stages: tuple[str, ...], *, every: float | None = None) -> int:
     """Run each stage that is due, and return the exit code. Ctrl-C stops it."""
     watching = RunCallbacks(crawl=partial(watch_crawl, context), progress=context.progress, refuse=warn_refused_file)
-    events = run_stages(root, stages, read=partial(context.sources, root), watching=watching)
+    events = run_stages(root, stages, read=partial(context.sources, root), watching=watching, every=every)
     worst, last = 0, ""
     try:
         with without_hints():
@@ -137,9 +165,12 @@ def print_stage_report(stage: str, report: Any, root: Path) -> None:
         case "publish":
             tell_publish(report, root)
             warn_of_rejects(report.rejected, where_bad_rows(root))
-        case _:
+        case "search":
             tell_search(report)
             warn_of_rejects(len(report.fed.skipped), UNREADABLE)
+        case _:
+            print_alert_report(report)
+            warn_of_rejects(report.rejected, where_alerts(root))
 
 
 def warn_of_rejects(rejected: int, where: str) -> None:

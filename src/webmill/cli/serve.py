@@ -7,55 +7,83 @@ import secrets
 import socket
 import tempfile
 import webbrowser
+from collections.abc import Mapping
+from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import click
+import msgspec
 
 from webmill.cli.context import Context, note, pass_context, warn
-from webmill.cli.options import settings_options
+from webmill.cli.options import sources_options
 from webmill.cli.param_types import require_folder
-from webmill.cli.publish.storage import publication_paths, root_argument, storage_option
-from webmill.cli.serve_processes import ServerPlan, follow_versions, serve_requests
+from webmill.cli.publish.storage import publication_paths, storage_option
+from webmill.cli.serve_processes import ServerPlan, follow_versions, serve_list, serve_requests
 from webmill.errors import Misconfigured
+from webmill.infra.executor.pool import available_cores
+from webmill.serve.collection_list import LIST_NAME, ListedCollection, distinct_names
 from webmill.serve.guard import rate_limit
 from webmill.serve.guard.access_log import AccessLog
 from webmill.serve.guard.client_address import is_loopback, is_network
 from webmill.serve.processes import shared_counters
 from webmill.serve.processes.server import tls_context
 from webmill.serve.processes.supervisor import ServerProcess, Supervisor, listen
-from webmill.settings import ServeSettings, Settings
+from webmill.settings import ServeSettings, Settings, Sources
 
 HOST_NAME = re.compile(r"[A-Za-z0-9._-]+|[0-9A-Fa-f:.]+")  # the second: IPv6
+MOST_PROCESSES = 4  # that nobody asked for: each takes a core under load, and 100 MB
+SHARED_SETTINGS = ("host", "processes", "certificate", "key", "access_log", "hosts")  # of all collections of a server
 EVERYWHERE = ("0.0.0.0", "::", "")  # noqa: S104 - a person chose it
+
+
+def only_root(params: Mapping[str, Any]) -> Path | None:
+    """Return the collection whose settings count; of several none speaks for the server."""
+    return params["roots"][0] if len(params["roots"]) == 1 else None
 
 
 @click.command(
     epilog="""\b
 Examples:
   webmill serve news/ --open
+  webmill serve news/ sports/ weather/     # a list, each at ports of its own
   webmill serve news/ --host 0.0.0.0 --port 80 --processes 4 \\
     --allow-host archive.example.org
   webmill serve news/ --certificate cert.pem --key key.pem
 
 Ctrl-C stops it after the responses in progress. Behind nginx: docs/how-to/serve-behind-nginx.md"""
 )
-@root_argument
+@click.argument("roots", metavar="DIR...", nargs=-1, required=True, type=click.Path(path_type=Path, file_okay=False))
 @storage_option
-@settings_options("serve")
+@sources_options("serve", place=only_root)
 @click.option("--feed/--no-feed", "is_fed", default=True, help="Keep the search index up to date.  [default: on]")
 @click.option("--open", "is_opened", is_flag=True, help="Open it in the browser.")
 @pass_context
 def serve(
-    context: Context, *, root: Path, storage: str | None, is_fed: bool, is_opened: bool, settings: Settings
+    context: Context,
+    *,
+    roots: tuple[Path, ...],
+    storage: str | None,
+    is_fed: bool,
+    is_opened: bool,
+    sources: Sources,
 ) -> None:
     """Serve the collection in DIR over HTTP: web pages, search, replay, and APIs for captures, archives and versions.
+
+    Of several, each has ports of its own behind --port (two: for its pages, and for archived pages); --port has a list.
 
     The flags from --host to --access-log can also be set in section [serve] of webmill.toml. Set the token there or as
     WEBMILL_SERVE_TOKEN: other users of this machine can see the flags of a running command.
     """
-    place = publication_paths(require_folder(root))
-    chosen = settings.serve
+    if len(roots) > 1:
+        if storage:
+            raise click.UsageError("--storage is for one collection")
+        serve_several(context, [require_folder(root).resolve() for root in roots], sources, is_fed=is_fed)
+        return
+    place = publication_paths(require_folder(roots[0]))
+    settings = with_processes(sources.settings(), most=MOST_PROCESSES)
+    chosen, processes = settings.serve, settings.serve.processes or 1
     check_settings(chosen)
     tls_context(chosen.certificate, chosen.key)  # fails before anything starts
     with (
@@ -65,7 +93,7 @@ def serve(
     ):
         address = chosen.address or public_address(chosen, own)
         file, buckets = Path(folder) / "numbers", Path(folder) / "buckets"
-        shared_counters.create_counters(file, rows=chosen.processes)
+        shared_counters.create_counters(file, rows=processes)
         rate_limit.create_table(buckets)
         plan = ServerPlan(
             root=place.root,
@@ -79,9 +107,7 @@ def serve(
             verbosity=-1 if context.quiet else context.verbosity,
         )
         warn_if_exposed(chosen)
-        members = [
-            ServerProcess(f"serve-{row}", serve_requests, plan, row, own, replay) for row in range(chosen.processes)
-        ]
+        members = [ServerProcess(f"serve-{row}", serve_requests, plan, row, own, replay) for row in range(processes)]
         if is_fed:
             members.append(ServerProcess("feed", follow_versions, plan))
 
@@ -91,6 +117,119 @@ def serve(
 
         Supervisor(members, ready=lambda: print_address(plan, is_opened=is_opened), stopping=close).run()
     note("stopped")
+
+
+def with_processes(settings: Settings, *, most: int) -> Settings:
+    """Return the settings with a number of processes: where none is given, one for each core, up to `most`."""
+    processes = settings.serve.processes or min(most, available_cores())
+    return msgspec.structs.replace(settings, serve=msgspec.structs.replace(settings.serve, processes=processes))
+
+
+def serve_several(context: Context, roots: list[Path], sources: Sources, *, is_fed: bool) -> None:
+    """Serve several collections, each at origins of its own, and a list of them."""
+    base = with_processes(sources.settings(), most=1)
+    check_several(base.serve)
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="webmill-serve-")))
+        own = [stack.enter_context(one) for one in listen_several(base.serve, 1 + 2 * len(roots))]
+        plans = [
+            plan_one(
+                context.sources(root, sources.flags).settings(),
+                base.serve,
+                root=root,
+                name=name,
+                sockets=(own[1 + 2 * number], own[2 + 2 * number]),
+                folder=folder / str(number),
+            )
+            for number, (root, name) in enumerate(zip(roots, distinct_names([*roots]), strict=True))
+        ]
+        listing = plan_one(
+            msgspec.structs.replace(base, serve=msgspec.structs.replace(base.serve, token="", processes=1)),
+            base.serve,
+            root=folder,
+            name=LIST_NAME,
+            sockets=(own[0], own[0]),
+            folder=folder / "list",
+        )
+        listed = [
+            ListedCollection(name=name, root=plan.root, address=plan.address, replay_address=plan.replay_address)
+            for name, plan in zip(distinct_names([*roots]), plans, strict=True)
+        ]
+        members = [ServerProcess("serve-list", serve_list, listing, listed, own[0])]
+        for number, plan in enumerate(plans):
+            sockets = own[1 + 2 * number], own[2 + 2 * number]
+            members += [
+                ServerProcess(f"serve-{number}-{row}", serve_requests, plan, row, *sockets)
+                for row in range(base.serve.processes or 1)
+            ]
+            if is_fed:
+                members.append(ServerProcess(f"feed-{number}", follow_versions, plan))
+            warn_if_exposed(plan.settings.serve)
+
+        def ready() -> None:
+            note(f"serving {len(plans)} collections, listed at {listing.address}/ (Ctrl-C stops)")
+            for one in listed:
+                note(f"  {one.name} at {one.address}/ (archived pages at {one.replay_address}/)")
+
+        def close() -> None:  # a socket that anybody holds open still takes connections
+            for one in own:
+                one.close()
+
+        Supervisor(members, ready=ready, stopping=close).run()
+    note("stopped")
+
+
+def listen_several(chosen: ServeSettings, count: int) -> list[socket.socket]:
+    """Return sockets on --port and those behind it; on free ones, if that is 0."""
+    ports = [chosen.port + number if chosen.port else 0 for number in range(count)]
+    return [listen(chosen.host, port, flag="--port") for port in ports]
+
+
+def plan_one(
+    settings: Settings,
+    base: ServeSettings,
+    *,
+    root: Path,
+    name: str,
+    sockets: tuple[socket.socket, socket.socket],
+    folder: Path,
+) -> ServerPlan:
+    """Return the plan of one of several collections: its own settings, but where and how it is served."""
+    folder.mkdir()
+    addresses = [
+        (template.replace("{name}", name) or public_address(base, one)).rstrip("/")
+        for template, one in zip((base.address, base.replay_address), sockets, strict=True)
+    ]
+    shared = {key: getattr(base, key) for key in SHARED_SETTINGS}
+    if name == LIST_NAME:
+        shared["processes"] = 1
+    serve = msgspec.structs.replace(settings.serve, **shared, address=addresses[0] if base.address else "")
+    shared_counters.create_counters(folder / "numbers", rows=serve.processes or 1)
+    rate_limit.create_table(folder / "buckets")
+    return ServerPlan(
+        root=root,
+        settings=msgspec.structs.replace(settings, serve=serve),
+        storage=None,
+        address=addresses[0],
+        replay_address=addresses[1],
+        secret=secrets.token_bytes(32),
+        numbers=folder / "numbers",
+        buckets=folder / "buckets",
+        verbosity=-1,
+    )
+
+
+def check_several(base: ServeSettings) -> None:
+    if base.replay_port:
+        raise Misconfigured("--replay-port is for one collection: of several, each has two ports behind --port")
+    if (base.address or base.replay_address) and not ("{name}" in base.address and "{name}" in base.replay_address):
+        raise Misconfigured(
+            "of several collections each needs addresses of its own: write {name} in --address and --replay-address, "
+            "as in https://{name}.archive.example.org"
+        )
+    named = {key: getattr(base, key).replace("{name}", LIST_NAME) for key in ("address", "replay_address")}
+    check_settings(msgspec.structs.replace(base, **named))
+    tls_context(base.certificate, base.key)
 
 
 def check_settings(chosen: ServeSettings) -> None:

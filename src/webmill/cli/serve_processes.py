@@ -15,6 +15,7 @@ from contextlib import AbstractContextManager, closing
 from dataclasses import replace
 from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -23,6 +24,15 @@ from webmill.infra import interrupts
 from webmill.infra.log import configure
 from webmill.pipeline.progress import ProgressBar
 from webmill.settings import Settings
+
+if TYPE_CHECKING:
+    import ssl
+
+    from starlette.types import ASGIApp
+
+    from webmill.serve.collection_list import ListedCollection
+    from webmill.serve.guard.access_log import AccessLog
+    from webmill.serve.site import Site
 
 log = logging.getLogger(__name__)
 
@@ -49,33 +59,70 @@ def serve_requests(plan: ServerPlan, row: int, own: socket.socket, replay: socke
     """Serve both sockets until the parent closes its connection."""
     from webmill.serve.app import application, replay_application
     from webmill.serve.guard.access_log import AccessLog
-    from webmill.serve.guard.client_address import TrustedProxies
-    from webmill.serve.http.connection import ConnectionLimiter
-    from webmill.serve.open_site import open_site
-    from webmill.serve.processes.metrics import CONNECTIONS, REFUSED
-    from webmill.serve.processes.server import serve, tls_context
-    from webmill.serve.processes.shared_counters import SharedCounters
+    from webmill.serve.processes.server import tls_context
 
     interrupts.ignore()  # the parent decides when to stop
     configure(verbosity=plan.verbosity, form=plan.settings.log.format)
     chosen = plan.settings.serve
     try:
-        site = open_site(
-            plan.root,
-            plan.settings,
-            address=plan.address,
-            replay_address=plan.replay_address,
-            secret=plan.secret,
-            storage=plan.storage,
-            counters=SharedCounters(plan.numbers, row=row, rows=chosen.processes),
-        )
-        site = replace(site, buckets=plan.buckets)
+        site = open_planned_site(plan, row)
         access = AccessLog(chosen.access_log) if chosen.access_log else None
         tls = tls_context(chosen.certificate, chosen.key)
     except WebmillError as error:
         parent.send(str(error))
         return
     apps = {own: application(site, access=access), replay: replay_application(site, access=access)}
+    serve_apps(site, apps, tls=tls, access=access, parent=parent)
+
+
+def serve_list(plan: ServerPlan, listed: list[ListedCollection], own: socket.socket, parent: Connection) -> None:
+    """Serve the list of collections until the parent closes its connection."""
+    from webmill.serve.collection_list import list_application
+    from webmill.serve.guard.access_log import AccessLog
+    from webmill.serve.processes.server import tls_context
+
+    interrupts.ignore()
+    configure(verbosity=plan.verbosity, form=plan.settings.log.format)
+    chosen = plan.settings.serve
+    try:
+        site = open_planned_site(plan, 0)
+        access = AccessLog(chosen.access_log) if chosen.access_log else None
+        tls = tls_context(chosen.certificate, chosen.key)
+    except WebmillError as error:
+        parent.send(str(error))
+        return
+    serve_apps(site, {own: list_application(site, listed, access=access)}, tls=tls, access=access, parent=parent)
+
+
+def open_planned_site(plan: ServerPlan, row: int) -> Site:
+    from webmill.serve.open_site import open_site
+    from webmill.serve.processes.shared_counters import SharedCounters
+
+    site = open_site(
+        plan.root,
+        plan.settings,
+        address=plan.address,
+        replay_address=plan.replay_address,
+        secret=plan.secret,
+        storage=plan.storage,
+        counters=SharedCounters(plan.numbers, row=row, rows=plan.settings.serve.processes or 1),
+    )
+    return replace(site, buckets=plan.buckets)
+
+
+def serve_apps(
+    site: Site,
+    apps: dict[socket.socket, ASGIApp],
+    *,
+    tls: ssl.SSLContext | None,
+    access: AccessLog | None,
+    parent: Connection,
+) -> None:
+    from webmill.serve.guard.client_address import TrustedProxies
+    from webmill.serve.http.connection_limiter import ConnectionLimiter
+    from webmill.serve.processes.metrics import CONNECTIONS, REFUSED
+    from webmill.serve.processes.server import serve
+
     numbers = site.metrics
     limiter = ConnectionLimiter(
         site.limits,
@@ -89,7 +136,7 @@ def serve_requests(plan: ServerPlan, row: int, own: socket.socket, replay: socke
             access.flush()
 
     try:
-        serve(apps, limits=site.limits, limiter=limiter, tls=tls, parent=parent, on_tick=on_tick)
+        serve(apps, limits=site.limits, limiter=limiter, load=site.load, tls=tls, parent=parent, on_tick=on_tick)
     finally:
         on_tick()
     wait_for_threads()

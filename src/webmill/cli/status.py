@@ -9,17 +9,18 @@ from collections.abc import Iterator
 from contextlib import closing
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import click
 import msgspec
 
 from webmill.cli.context import Context, pass_context
-from webmill.cli.frontier.options import stored_redis
 from webmill.cli.status_rows import StatusRow, make_rows
 from webmill.cli.text import escape_text, format_count, json_line
 from webmill.crawl.backends import open_cluster
 from webmill.errors import WebmillError
+from webmill.pipeline.crawl_frontier import stored_redis
+from webmill.pipeline.problems import collect_problems, count_problems
 from webmill.pipeline.status import (
     CollectionStatus,
     StatusProblem,
@@ -62,10 +63,13 @@ def status(context: Context, /, *, root: Path, as_json: bool) -> None:
     seen = read_collection_status(folder, run_wishes(settings, folder), open_engine=engine)
     nodes, complaint = read_nodes(folder, seen)
     problems = [*seen.problems, *problems, *complaint]
+    wrong = collect_problems(folder, folder=str(root))
     if as_json:
         state = msgspec.to_builtins(msgspec.structs.replace(seen, problems=problems))
-        next_ = next_command(seen, root)
-        click.echo(json_line({**state, "nodes": msgspec.to_builtins(nodes, str_keys=True), "next": next_}))
+        next_, counts = next_command(seen, root), {"errors": wrong.errors, "warnings": wrong.warnings}
+        click.echo(
+            json_line({**state, "nodes": msgspec.to_builtins(nodes, str_keys=True), "next": next_, "wrong": counts})
+        )
         return
     for row in make_rows(seen, root):
         print_row(row)
@@ -75,6 +79,9 @@ def status(context: Context, /, *, root: Path, as_json: bool) -> None:
         print_row(
             StatusRow("PROBLEM", f"{problem.part}: {problem.message}; run `webmill doctor {quote_path(root)}`", "bad")
         )
+    if found := count_problems(wrong):
+        colour: Literal["due", "bad"] = "bad" if wrong.errors else "due"
+        print_row(StatusRow("problems", f"{found}: webmill problems {quote_path(root)}", colour, is_command=True))
     print_row(StatusRow("next", next_command(seen, root) or why_nothing_is_due(seen), is_command=True))
 
 

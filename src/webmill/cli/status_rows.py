@@ -7,12 +7,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-from webmill.cli.crawl_progress import describe_wait, format_most_frequent
+from webmill.cli.crawl_progress import describe_left, describe_wait, format_most_frequent
 from webmill.cli.dry_run import format_amount
 from webmill.cli.text import format_ago, format_count, format_duration, format_size
 from webmill.crawl.status_file import ENDS, CrawlStatus
 from webmill.pipeline.status import CollectionStatus
 from webmill.pipeline.status.types import (
+    AlertStatus,
     ArchiveStatus,
     ExtractStatus,
     IndexStatus,
@@ -60,6 +61,8 @@ def rows_by_stage(seen: CollectionStatus, *, folder: str) -> Iterator[tuple[str,
         yield "documents", [StatusRow("documents", format_amount(seen.documents, "file"))]
     yield "publish", [*publish_rows(seen.publish, now=now, folder=folder)]
     yield "search", [*search_rows(seen.search, seen.publish)]
+    if seen.alerts:
+        yield "alert", [row for alert in seen.alerts for row in alert_rows(alert, folder=folder)]
     if seen.rejects:
         yield "rejects", [StatusRow("rejects", describe_rejects(one), "due") for one in seen.rejects]
 
@@ -74,10 +77,15 @@ def crawl_rows(found: CrawlStatus, *, now: float) -> Iterator[StatusRow]:
     pages = f"{format_count(total.pages, 'page')} in all, {format_size(total.bytes)} in this run"
     waiting = f"; {format_count(total.waiting, 'URL')} of {format_count(total.domains_waiting, 'domain')} waiting"
     yield StatusRow("", pages + waiting * bool(total.waiting))
+    if total.pace:
+        left = describe_left(total) if found.is_running else ""
+        yield StatusRow("", f"pace: {total.pace:.1f} s between two pages of a host" + f"; {left}" * bool(left))
     for name, counts in (("responses", total.statuses), ("errors", total.errors), ("skipped", total.refused)):
         if counts:
             yield StatusRow("", f"{name}: {format_most_frequent(counts)}")
-    if total.next_due is not None and (total.is_waiting if found.is_running else found.end == "waiting"):
+    if found.is_running and total.is_paused:
+        yield StatusRow("", "paused; to go on: webmill frontier resume", "due")
+    elif total.next_due is not None and (total.is_waiting if found.is_running else found.end == "waiting"):
         yield StatusRow("", f"waiting {describe_wait(total)}")
     elif found.is_running:
         yield StatusRow("", f"{format_count(total.turns, 'domain')} active")
@@ -161,6 +169,15 @@ def search_rows(found: SearchStatus | None, publish: PublishStatus | None) -> It
         return
     of = f"{known}, of {found.cursor or 'no version'}"
     yield StatusRow("search", f"{of}: behind the live version", "due") if publish else StatusRow("search", of)
+
+
+def alert_rows(found: AlertStatus, *, folder: str) -> Iterator[StatusRow]:
+    digest = f", {format_count(found.pending, 'change')} for the next digest" * bool(found.pending)
+    is_bad = bool(found.dead or (found.waiting and found.reason))
+    text = f"{found.target}: {found.waiting:,} waiting, {found.dead:,} given up{digest}"
+    yield StatusRow("alert", text, "bad" if is_bad else "")
+    if is_bad:
+        yield StatusRow("", f"why: webmill alerts list {folder}", "bad", is_command=True)
 
 
 def describe_rejects(found: RejectCount) -> str:

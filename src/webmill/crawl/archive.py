@@ -5,10 +5,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Protocol
 
+from webmill.crawl.frontier.base import LastVisit
 from webmill.formats.warc.capture import Capture, WrittenCapture
 
 
@@ -35,6 +36,18 @@ class CrawlArchive(Protocol):
 
     def recover(self) -> None:
         """Repair the files that killed processes left open."""
+        ...
+
+    def record_removed(self, visits: Sequence[LastVisit]) -> None:
+        """Note, durably, that these pages are no longer there. To be told twice of one does no harm."""
+        ...
+
+    def has_lost_removals(self) -> bool:
+        """Tell whether some of what `record_removed` noted is gone or damaged."""
+        ...
+
+    def forget_lost_removals(self) -> None:
+        """Do not miss any longer what was lost: all that it said was noted again."""
         ...
 
     def finish(self) -> None:

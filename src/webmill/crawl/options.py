@@ -18,6 +18,7 @@ from webmill.infra.host_schedule.fixed_delays import HostSchedule
 from webmill.settings import CrawlSettings
 
 LONGEST_WAIT = 3600.0  # for a server that wants to be left alone
+AUTO_DELAY, CROWDED_DELAY = 30.0, 70.0  # the longest delays of `delay = "auto"`: with few domains, and with hundreds
 ROBOTS_NAME = "webmill"  # the product token that robots.txt files address us by
 
 
@@ -25,7 +26,8 @@ class Politeness(msgspec.Struct, frozen=True, kw_only=True):
     """How politely servers are asked. Delays are seconds between the beginnings of two requests."""
 
     user_agent: str
-    delay: float = 70.0  # to one registered domain and to one host
+    delay: float = 70.0  # to one registered domain and to one host; by `is_auto` at most
+    is_auto: bool = False  # it follows how fast a host answers, and how many domains wait (`politeness/pace.py`)
     domain_delay: float | None = None  # a delay of its own for a domain whose hosts belong to many people
     address_delay: float = 1.0  # to one address, which thousands of domains may share; never more than `delay`
     page_resource_delay: float = 1.0  # before a resource of a page; never more than `delay`
@@ -39,7 +41,8 @@ class Politeness(msgspec.Struct, frozen=True, kw_only=True):
     def from_settings(cls, settings: CrawlSettings, *, user_agent: str) -> Self:
         return cls(
             user_agent=user_agent,
-            delay=settings.delay,
+            delay=AUTO_DELAY if settings.delay is None else settings.delay,
+            is_auto=settings.delay is None,
             address_delay=settings.address_delay,
             page_resource_delay=settings.page_resource_delay,
             max_crawl_delay=settings.max_crawl_delay,
@@ -55,7 +58,11 @@ class Politeness(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def longest_reservation(self) -> float:
         """Return the longest time for which a host can be reserved."""
-        return self.window + max(self.max_retry_after, self.delay, self.max_crawl_delay)
+        return self.window + max(self.max_retry_after, self.longest_delay, self.max_crawl_delay)
+
+    @property
+    def longest_delay(self) -> float:
+        return max(self.delay, CROWDED_DELAY) if self.is_auto else self.delay
 
     @property
     def connect_time(self) -> float:
@@ -155,4 +162,4 @@ class CrawlOptions(msgspec.Struct, frozen=True, kw_only=True):
     def longest_idle(self) -> float | None:
         """Return how long a run waits for the next due host before it ends. Its own delays never end it."""
         wait = self.limits.wait
-        return None if wait is None else max(wait, self.politeness.delay, self.politeness.max_crawl_delay)
+        return None if wait is None else max(wait, self.politeness.longest_delay, self.politeness.max_crawl_delay)

@@ -61,11 +61,15 @@ class CrawlProgress(msgspec.Struct, kw_only=True, rename=_STORED_NAMES):
     statuses: dict[str, int] = {}  # 2xx, 3xx …
     slowest: list[tuple[str, float]] = []  # hosts and their seconds per response
     seconds: float = 0.0  # in fetches, all added up
+    pace: float = 0.0  # seconds between two requests to a host, on average; 0.0: not known yet
     is_idle: bool = False  # nothing is due, or not soon enough to wait for it
     is_exhausted: bool = False  # the same of page resources
     is_waiting: bool = False  # nothing is requested at this moment, since nothing is due
+    is_paused: bool = False  # a person has paused it: nothing is requested until it is resumed
     next_due: float | None = None  # when the next domain is due; None: nothing waits
     resource_due: float | None = None  # when the next page resource is due
+    revisit_due: float | None = None  # when the next page is to be visited again, by a later run
+    revisits_left: int = 0  # pages that this run is still to visit again
     waiting_for: str = ""  # the domain that is due next, where that is known
     has_due_work: bool = False  # a domain is due, and is not visited yet
     work: int = 0  # grows with whatever is done: two equal values mean that nothing was
@@ -115,6 +119,22 @@ class PostponedDomains:
         return next((name for name, times in self._times.items() if any(abs(time - one) < 0.1 for one in times)), "")
 
 
+def estimate_left(seen: CrawlProgress) -> float | None:
+    """Return in about how many seconds all that is known now is fetched: domains are asked side by side, each at its
+    pace. None when there is nothing to estimate."""
+    urls = seen.waiting + seen.in_hand + seen.revisits_left
+    if not urls or not seen.pace:
+        return None
+    return urls * seen.pace / max(1, seen.domains_waiting, seen.turns)
+
+
+def has_no_page(total: CrawlProgress) -> bool:
+    """Return whether all that a crawl has are errors and redirects, and it could have stored a page."""
+    others = sum(total.statuses.get(name, 0) for name in ("3xx", "4xx", "5xx"))
+    is_unchanged = total.statuses.get("2xx") or total.statuses.get("304")
+    return not total.write_error and not is_unchanged and total.pages <= others
+
+
 def sum_progress(parts: Iterable[CrawlProgress]) -> CrawlProgress:
     """Return the progress of all shards as one."""
     total = CrawlProgress(shard=-1, is_idle=True, is_exhausted=True, is_waiting=True)
@@ -128,22 +148,28 @@ def sum_progress(parts: Iterable[CrawlProgress]) -> CrawlProgress:
         total.is_idle &= one.is_idle
         total.is_exhausted &= one.is_exhausted
         total.is_waiting &= one.is_waiting
+        total.is_paused |= one.is_paused
         if one.next_due is not None and (total.next_due is None or one.next_due < total.next_due):
             total.next_due, total.waiting_for = one.next_due, one.waiting_for
-        due = (total.resource_due, one.resource_due)
-        total.resource_due = min((time for time in due if time is not None), default=None)
+        total.resource_due = earlier(total.resource_due, one.resource_due)
+        total.revisit_due = earlier(total.revisit_due, one.revisit_due)
         total.write_error = total.write_error or one.write_error
         total.command_error = total.command_error or one.command_error
         total.queue_age = max(total.queue_age, one.queue_age)
+        total.pace = max(total.pace, one.pace)
     for name, counts in kinds.items():
         setattr(total, name, dict(counts))
     total.slowest = sorted(total.slowest, key=lambda pair: -pair[1])[:SLOWEST]
     return total
 
 
+def earlier(one: float | None, other: float | None) -> float | None:
+    return min((time for time in (one, other) if time is not None), default=None)
+
+
 COUNTS = ("errors", "refused", "endings", "statuses")  # by kind
 _SUMS = [
     field.name
     for field in msgspec.structs.fields(CrawlProgress)
-    if field.type in (int, float) and field.name not in ("shard", "queue_age")
+    if field.type in (int, float) and field.name not in ("shard", "queue_age", "pace")
 ]

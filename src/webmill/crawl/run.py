@@ -14,6 +14,7 @@ from webmill.crawl.archive import CrawlArchive
 from webmill.crawl.backends import crawl_backends, open_cluster
 from webmill.crawl.layout import CrawlFolder, refuse_lost_files
 from webmill.crawl.options import (
+    LONGEST_WAIT,
     CrawlBackends,
     CrawlLimits,
     CrawlOptions,
@@ -30,7 +31,7 @@ from webmill.errors import BadInput, Misconfigured, WrongUse
 from webmill.infra.executor.pool import available_cores
 from webmill.infra.user_agent import user_agent
 from webmill.masking import hide_secrets
-from webmill.settings import Settings, Sources
+from webmill.settings import CrawlSettings, Settings, Sources
 
 OpenArchive = Callable[[collections.Collection, Settings], CrawlArchive]
 
@@ -51,6 +52,7 @@ class CollectionCrawl(msgspec.Struct, frozen=True, kw_only=True):
     open_archive: OpenArchive
     watcher: CrawlWatcher
     forget: Collection[stored_settings.Name]
+    watch: float | None = None
 
     @property
     def folder(self) -> Path:
@@ -65,10 +67,14 @@ def run_in_collection(
     open_archive: OpenArchive,
     watcher: CrawlWatcher,
     forget: Collection[stored_settings.Name] = (),
+    watch: float | None = None,
 ) -> CrawlRunReport:
-    """Begin the crawl in `root`, or go on with it, until it ends or is stopped."""
+    """Begin the crawl in `root`, or go on with it, until it ends or is stopped.
+
+    `watch`: look again at what is due, for runs that come about every so many seconds.
+    """
     crawl = CollectionCrawl(
-        root=root, seeds=seeds, sources=sources, open_archive=open_archive, watcher=watcher, forget=forget
+        root=root, seeds=seeds, sources=sources, open_archive=open_archive, watcher=watcher, forget=forget, watch=watch
     )
     settings, values = stored_settings.resolve_settings(sources, crawl.folder, forget=forget)
     if settings.crawl.frontier and settings.crawl.processes:
@@ -136,6 +142,8 @@ def make_options(crawl: CollectionCrawl, settings: Settings, *, backends: CrawlB
         raise Misconfigured(
             "servers must be told whom to ask: give --contact me@example.org, or set [http] contact in webmill.toml"
         )
+    if chosen.delay == 0 and not chosen.allow_private:
+        crawl.watcher.notice("delay is 0: a host is asked again as soon as it has answered; only for your own")
     check_patterns(*chosen.include, *chosen.exclude)
     collection = collections.Collection(crawl.root, chosen.name or collections.default_crawl_name(crawl.root))
     return CrawlOptions(
@@ -144,13 +152,28 @@ def make_options(crawl: CollectionCrawl, settings: Settings, *, backends: CrawlB
         backends=backends,
         settings=msgspec.structs.replace(chosen, exclude_domains=parse_domains(chosen.exclude_domains)),
         politeness=Politeness.from_settings(chosen, user_agent=user_agent(contact)),
-        limits=CrawlLimits.from_settings(chosen),
+        limits=make_limits(chosen, crawl.watch),
         network=NetworkAccess(allow_private=chosen.allow_private, resolve=chosen.resolve, tls=chosen.tls),
         rules=CrawlRules.from_settings(chosen),
-        revisits=RevisitSchedule.from_settings(chosen),
+        revisits=revisit_schedule(crawl.watch, settings),
         verbosity=crawl.watcher.verbosity,
         log_format=settings.log.format,
     )
+
+
+def revisit_schedule(watch: float | None, settings: Settings) -> RevisitSchedule:
+    """Return when pages are visited again: by runs that watch, or as a crawl with `--refresh` does."""
+    if watch:
+        return RevisitSchedule.watching(watch, longest=settings.watch.longest)
+    return RevisitSchedule.from_settings(settings.crawl)
+
+
+def make_limits(settings: CrawlSettings, watch: float | None) -> CrawlLimits:
+    """Return the limits of a run. One of many does not wait for a host for longer than until the next one."""
+    limits = CrawlLimits.from_settings(settings)
+    if watch is None or settings.max_wait is not None:
+        return limits
+    return msgspec.structs.replace(limits, wait=min(LONGEST_WAIT, watch))
 
 
 def parse_domains(domains: Iterable[str]) -> tuple[str, ...]:

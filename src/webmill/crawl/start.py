@@ -5,16 +5,20 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack, closing
-from itertools import groupby, islice
+from itertools import islice
 from pathlib import Path
 
 import msgspec
 
+from webmill.crawl.failed_seeds import FailedSeed, FindVisits, find_failed_seeds
+from webmill.crawl.frontier.base import LastVisit
 from webmill.crawl.layout import CrawlFolder, load_or_create_layout, read_seeds, record_files, write_seeds
 from webmill.crawl.options import CrawlOptions
-from webmill.crawl.progress import CrawlProgress
+from webmill.crawl.progress import CrawlProgress, has_no_page
+from webmill.crawl.removed_pages import restore_removed_pages
+from webmill.crawl.scheduler.commands import ResumeCrawl
 from webmill.crawl.scheduler.coordinator import Coordinator, CrawlEnd, LocalCoordinator, Show, run_until_done
-from webmill.crawl.scheduler.inbox import ShardInbox, publish_links, shard_of
+from webmill.crawl.scheduler.inbox import ShardInbox, publish_command, publish_links, shard_of
 from webmill.crawl.scheduler.shard_processes import StartProcess, start_process
 from webmill.crawl.status_file import StatusFile
 from webmill.crawl.visit.page_reader import SEED
@@ -24,19 +28,11 @@ from webmill.infra.lock import exclusive
 from webmill.model import Link
 
 SEEDS_PER_MESSAGE = 1000
-MOST_FAILED = 20  # seeds whose reasons are told
-NO_ANSWER = "no_answer: not tried yet, or to be tried again later"
+MOST_SEEDS = 10_000  # that are tried anew when a crawl is continued
 
 
 class NoSeeds(Misconfigured):
     """There is nothing to begin with."""
-
-
-class FailedSeed(msgspec.Struct, frozen=True):
-    """A seed that gave no page, and why."""
-
-    url: str
-    reason: str  # `dns_not_found: …`, `robots`, `http_404`
 
 
 class CrawlRunReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,36 +70,56 @@ def start_crawl(
         sent = send_seeds(urls, folder, shards, open_inbox=options.backends.open_inbox)
         if not folder.seeds.exists():
             raise NoSeeds("no seed is a URL that can be fetched")
+        retry_failed_seeds(options, shards)
+        resume_shards(options, shards)
+        restore_removed_pages(options, range(shards))
         status = StatusFile(folder.path, name=folder.collection.name, started=time.time(), clock=time.time)
         try:
             end, total = run_crawl(LocalCoordinator(options, shards, start=start), options, status, watcher)
         finally:
             record_files(folder)
-        is_empty = has_no_page(total) and end != "stopped" and not total.write_error
-        failed = find_failed_seeds(options, shards) if is_empty else []
-        if not total.errors and all(seed.reason == NO_ANSWER for seed in failed):
-            failed = []  # it had no time to ask
+        failed: list[FailedSeed] = []
+        if end != "stopped" and has_no_page(total):
+            failed = find_failed_seeds(total, folder.seeds, shards=shards, find_visits=visits_in_frontier(options))
         return CrawlRunReport(end=end, total=total, seconds=time.monotonic() - started, seeds=sent, failed_seeds=failed)
 
 
-def has_no_page(total: CrawlProgress) -> bool:
-    """Return whether all that a crawl has are errors of servers."""
-    errors = total.statuses.get("4xx", 0) + total.statuses.get("5xx", 0)
-    return not total.statuses.get("2xx") and total.pages <= errors
+def retry_failed_seeds(options: CrawlOptions, shards: int) -> None:
+    """Let seeds wait again that gave nothing: the site may be back, and other flags may allow what was refused.
+
+    A run that watches asks for those that failed anyway, less and less often; it only tries anew what was refused here.
+    """
+    by_shard: dict[int, list[str]] = {}
+    for url in islice(read_seeds(options.folder.seeds), MOST_SEEDS):
+        by_shard.setdefault(shard_of(url, shards), []).append(url)
+    for shard, urls in by_shard.items():
+        if (options.folder.shard(shard)).exists():
+            with closing(options.backends.open_frontier(options.folder.shard(shard))) as frontier:
+                visits = [visit for url in urls if (visit := frontier.visit(url))]
+                frontier.retry([one.url for one in visits if is_tried_anew(one, watches=options.revisits.watches)])
 
 
-def find_failed_seeds(options: CrawlOptions, shards: int) -> list[FailedSeed]:
-    """Return why each seed gave no page, as the frontier knows it. Only for one who holds the lock of the crawl."""
-    failed: list[FailedSeed] = []
-    seeds = sorted(islice(read_seeds(options.folder.seeds), MOST_FAILED), key=lambda url: shard_of(url, shards))
-    for shard, urls in groupby(seeds, key=lambda url: shard_of(url, shards)):
+def is_tried_anew(visit: LastVisit, *, watches: bool) -> bool:
+    """Return whether a seed is fetched at once in the next run: an address that was blocked may be allowed by now."""
+    return bool(visit.error) and (not visit.interval or not watches or "blocked_" in visit.error)
+
+
+def resume_shards(options: CrawlOptions, shards: int) -> None:
+    """Let shards go on that were paused in an earlier run: whoever starts a crawl wants it to run."""
+    for shard in range(shards):
+        if options.folder.shard(shard).exists():
+            with closing(options.backends.open_inbox(options.folder.inbox(shard))) as inbox:
+                publish_command(inbox, ResumeCrawl())
+
+
+def visits_in_frontier(options: CrawlOptions) -> FindVisits:
+    """Return what reads the last visits of URLs from the frontier. Only for one who holds the lock of the crawl."""
+
+    def find_visits(shard: int, urls: Iterable[str]) -> list[LastVisit | None]:
         with closing(options.backends.open_frontier(options.folder.shard(shard))) as frontier:
-            visits = [(url, frontier.visit(url)) for url in urls]
-        failed += [
-            FailedSeed(url, visit.error or f"http_{visit.status}") if visit else FailedSeed(url, NO_ANSWER)
-            for url, visit in visits
-        ]
-    return failed
+            return [frontier.visit(url) for url in urls]
+
+    return find_visits
 
 
 def run_crawl(

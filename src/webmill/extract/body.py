@@ -18,6 +18,7 @@ from webmill.extract.content import (
     read_plain,
 )
 from webmill.extract.extractors import WITHOUT_HTML, extract_text
+from webmill.extract.ignored_elements import remove_elements
 from webmill.extract.kinds import ContentKind
 from webmill.extract.recipe import Recipe
 from webmill.formats.encodings import iana_name
@@ -30,12 +31,14 @@ PDF_CPU = 60.0  # seconds: a book has a thousand pages
 
 
 class CaptureBody(msgspec.Struct, frozen=True, kw_only=True):
-    """The decoded body of a capture. `content_type` is the server's, with its charset."""
+    """The decoded body of a capture. `content_type` is the server's, with its charset. Elements that match `ignored`
+    (CSS) are left out of the text."""
 
     data: bytes
     url: str
     content_type: str | None = None
     wet_text: str | None = None
+    ignored: tuple[str, ...] = ()
     allow: Callable[[float], None]  # grants this many seconds of CPU time
 
 
@@ -67,7 +70,7 @@ def _read_page(body: CaptureBody, recipe: Recipe) -> ExtractedContent:
     parsed = read_html(html) if recipe.links else None
     return ExtractedContent(
         kind="html",
-        text=_text(html, parsed, body, recipe),
+        text=_text(html, parsed, body, recipe) if not body.ignored else _remaining_text(html, body, recipe),
         extractor=None if recipe.extractor == "none" else recipe.extractor,
         about=PageMetadata(
             title=clean_text(head.title),
@@ -83,6 +86,10 @@ def _read_page(body: CaptureBody, recipe: Recipe) -> ExtractedContent:
         base=base,
         source=html,
     )
+
+
+def _remaining_text(html: str, body: CaptureBody, recipe: Recipe) -> str | None:
+    return _text(remove_elements(html, body.ignored), None, body, recipe)
 
 
 def _text(html: str, parsed: HtmlPage | None, body: CaptureBody, recipe: Recipe) -> str | None:

@@ -81,6 +81,7 @@ def make_document(payload: bytes, *, capture: CaptureInput, allow: Allow = lambd
             url=document.url,
             content_type=http.content_type if http else record.content_type,
             wet_text=capture.wet_text,
+            ignored=capture.ignored,
             allow=allow,
         )
         found = read_body(kind, body, capture.recipe)

@@ -29,6 +29,7 @@ OUTCOMES = (
     Outcome("revisit", "the content is that of an earlier capture: `digest` and `refers_to` say which"),
     Outcome("robots", "a robots.txt, which speaks to crawlers"),
     Outcome("not_response", "the record holds no content: a request, a metadata record"),
+    Outcome("removed", "the page is gone (404 or 410 twice) or has moved for good (301, 308): `status` says which"),
     Outcome("not_found", "the WARC file is not there", rejected=True),
     Outcome("bad_place", "no capture can be where the index says: beyond the file's end, not a name", rejected=True),
     Outcome("bad_record", "the bytes at that place are torn, or another capture; `error` says what", rejected=True),

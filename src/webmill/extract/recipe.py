@@ -28,7 +28,7 @@ class CaptureInput(msgspec.Struct, frozen=True, kw_only=True):
 
     Without `headers` the payload is the record as stored: a gzip member, or plain. With them it is the content of the
     record, as a reader of whole files has it, and `cut` says that the reader's limit truncated it. A record of another
-    URL than that of `ref`, if it has one, is refused.
+    URL than that of `ref`, if it has one, is refused. Elements that match `ignored` (CSS) are left out of the text.
     """
 
     ref: CaptureRef
@@ -39,6 +39,7 @@ class CaptureInput(msgspec.Struct, frozen=True, kw_only=True):
     headers: tuple[tuple[str, str], ...] | None = None
     cut: bool = False
     wet_text: str | None = None
+    ignored: tuple[str, ...] = ()
 
 
 class ExtractResult(msgspec.Struct, frozen=True, kw_only=True):

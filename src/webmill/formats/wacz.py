@@ -2,7 +2,7 @@
 
     archive/*.warc.gz          stored, not compressed again: readers request ranges
     indexes/index.cdx.gz       CDXJ in gzip members;  indexes/index.idx  the offset of each
-    pages/pages.jsonl          the pages to show first
+    pages/pages.jsonl          the pages to show first, with titles and texts;  pages/extraPages.jsonl  other captures
     datapackage.json           every file with its length and sha256;  datapackage-digest.json  its own
 
 https://specs.webrecorder.net/wacz/1.1.1/
@@ -26,8 +26,8 @@ from webmill.formats.timestamps import to_datetime
 VERSION = "1.1.1"
 ARCHIVES = "archive/"
 INDEX, SUMMARY = "indexes/index.cdx.gz", "indexes/index.idx"
-PAGES, PACKAGE, DIGEST = "pages/pages.jsonl", "datapackage.json", "datapackage-digest.json"
-PAGES_HEAD = b'{"format": "json-pages-1.0", "id": "pages", "title": "All Pages"}\n'
+PAGES, EXTRA_PAGES = "pages/pages.jsonl", "pages/extraPages.jsonl"
+PACKAGE, DIGEST = "datapackage.json", "datapackage-digest.json"
 SUMMARY_HEAD = b'!meta 0 {"format": "cdxj-gzip-1.0", "filename": "index.cdx.gz"}\n'
 MAX_PACKAGE = 8 << 20  # bytes: about ten thousand files
 _HTML = frozenset({"text/html", "application/xhtml+xml"})
@@ -44,16 +44,43 @@ class WaczResource(msgspec.Struct, frozen=True, kw_only=True):
     bytes: int
 
 
+class MainPage(msgspec.Struct, frozen=True, kw_only=True):
+    """The capture that players open first."""
+
+    url: str
+    timestamp: str
+
+
+class PackageSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """What a package says of itself besides its files."""
+
+    title: str
+    description: str
+    main: MainPage | None = None
+
+
 def is_page(capture: CdxjLine) -> bool:
     """Return whether a capture is listed as a page: HTML with status 200."""
     kind = capture.text("mime-detected") or capture.text("mime")
     return capture.text("status") == "200" and kind in _HTML
 
 
-def encode_page_line(capture: CdxjLine, *, number: int) -> bytes:
-    date = to_datetime(capture.timestamp)
-    page = {"id": f"{number:08x}", "url": capture.text("url"), "ts": f"{date:%Y-%m-%dT%H:%M:%SZ}"}
-    return json.dumps(page).encode() + b"\n"
+def encode_pages_head(id_: str, title: str, *, has_text: bool) -> bytes:
+    """Return the first line of a list of pages."""
+    head = {"format": "json-pages-1.0", "id": id_, "title": title, "hasText": has_text}
+    return json.dumps(head).encode() + b"\n"
+
+
+def encode_page_line(capture: CdxjLine, *, number: int, title: str | None, text: str) -> bytes:
+    """Return a line of a list of pages; what is empty is left out."""
+    page = {"id": f"{number:08x}", "url": capture.text("url"), "ts": format_date(capture.timestamp)}
+    page |= {"title": title} if title else {}
+    page |= {"text": text} if text else {}
+    return json.dumps(page, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
+
+
+def format_date(timestamp: str) -> str:
+    return f"{to_datetime(timestamp):%Y-%m-%dT%H:%M:%SZ}"
 
 
 def encode_summary_line(first: bytes, *, offset: int, block: bytes) -> bytes:
@@ -63,16 +90,21 @@ def encode_summary_line(first: bytes, *, offset: int, block: bytes) -> bytes:
     return prefix_of(first) + b" " + json.dumps(fields).encode() + b"\n"
 
 
-def encode_package(resources: Iterable[WaczResource], *, title: str, created: datetime, software: str) -> bytes:
+def encode_package(
+    resources: Iterable[WaczResource], about: PackageSummary, *, created: datetime, software: str
+) -> bytes:
+    main = about.main
     described = {
         "profile": "data-package",
         "wacz_version": VERSION,
-        "title": title,
+        "title": about.title,
+        "description": about.description,
+        **({"mainPageUrl": main.url, "mainPageDate": format_date(main.timestamp)} if main else {}),
         "created": f"{created:%Y-%m-%dT%H:%M:%SZ}",
         "software": software,
         "resources": [msgspec.to_builtins(resource) for resource in resources],
     }
-    return json.dumps(described, indent=2, ensure_ascii=False).encode() + b"\n"
+    return json.dumps(described, indent=2, ensure_ascii=False).encode("utf-8", "replace") + b"\n"
 
 
 def encode_package_digest(package_: bytes) -> bytes:

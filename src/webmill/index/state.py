@@ -25,6 +25,7 @@ from webmill.model import Damage
 FILE_NAME = "state.sqlite"
 END_BYTES = 64 << 10  # at the beginning and the end of a file that are hashed
 SETTLED_NS = 2_000_000_000  # the coarsest clock of a file system in use ticks every two seconds
+FINE_SETTLED_NS = 20_000_000  # where times have parts of a millisecond, they are those of the kernel's tick: 1 to 10 ms
 
 SCHEMA = Schema(
     tag=int.from_bytes(b"wmIx"),
@@ -194,7 +195,8 @@ def inspect_file(path: Path) -> FileStat:
 
 def is_settled(looks: FileStat, *, now_ns: int) -> bool:
     """Whether any change after `now_ns`, when the file was inspected, must show in its times."""
-    return max(looks.mtime_ns, looks.ctime_ns) + SETTLED_NS < now_ns
+    is_fine = all(time % 1_000_000 for time in (looks.mtime_ns, looks.ctime_ns))
+    return max(looks.mtime_ns, looks.ctime_ns) + (FINE_SETTLED_NS if is_fine else SETTLED_NS) < now_ns
 
 
 def is_current(known: IndexedWarc, looks: FileStat, *, options: str, folder: Path) -> bool:

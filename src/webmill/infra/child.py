@@ -203,16 +203,32 @@ class Child:
         """
         while True:
             remaining = self._remaining()
-            if self._poll.poll(1000 * (CHECK_INTERVAL if remaining is None else min(remaining, CHECK_INTERVAL))):
+            has_data = self._poll.poll(1000 * min(remaining or CHECK_INTERVAL, CHECK_INTERVAL))
+            was_paused = self._add_pause()
+            if has_data:
                 return self._pipe.recv(size)
             if not self.is_alive():
                 raise child_loop.Hangup
+            if was_paused:
+                continue
             if remaining is not None and remaining <= CHECK_INTERVAL:
                 raise TimeoutError
 
     def _set_deadline(self, seconds: float | None) -> None:
         self._allowed = seconds
-        self._deadline = None if seconds is None else time.monotonic() + seconds
+        self._awake_at = time.monotonic()
+        self._deadline = None if seconds is None else self._awake_at + seconds
+
+    def _add_pause(self) -> bool:
+        """Tell whether we were stopped (SIGSTOP, a paused container), and maybe the child as well; its deadline is so
+        much later then."""
+        now = time.monotonic()
+        paused = now - self._awake_at - CHECK_INTERVAL
+        self._awake_at = now
+        if self._deadline is None or paused <= CHECK_INTERVAL:
+            return False
+        self._deadline += paused
+        return True
 
     def _remaining(self) -> float | None:
         if self._deadline is None:

@@ -12,7 +12,7 @@ from webmill.errors import BadInput, Conflict, Misconfigured, NotFound, Unavaila
 RESERVED = ".webmill-"  # names of our own making begin so; nothing else may
 
 _WRONG_PATH = {errno.ENOTDIR, errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG, errno.ENOTEMPTY}
-_FORBIDDEN = {errno.EACCES, errno.EPERM, errno.EROFS}
+_FORBIDDEN = {errno.EACCES, errno.EPERM}
 
 
 @contextmanager
@@ -32,6 +32,8 @@ def as_webmill_error(error: OSError, what: str) -> WebmillError:
         return Conflict(f"{what}: {reason}")
     if error.errno in _WRONG_PATH:
         return BadInput(reason, reason="bad_path", source=what)
+    if error.errno == errno.EROFS:
+        return Misconfigured(f"{what}: {reason}; mount it for writing, or work on a copy of the folder")
     if error.errno in _FORBIDDEN:
         return Misconfigured(f"{what}: {reason}; give this user the right to it, or choose another folder")
     return Unavailable(f"{what}: {reason}")  # a full or failing disk, too many open files: may pass

@@ -6,6 +6,8 @@ version is looked at when a file is opened; an affected one gets the rollback jo
 
 Every page carries a checksum (`sqlite_checksums.py`), which is compared when the page is read.
 
+A file may come from somebody else: nothing that lies in it runs (`sqlite_untrusted.py`).
+
 Errors of SQLite leave as ours: busy, full and failing disks are `Unavailable`, a damaged file is `BadInput` (corrupt),
 a file of another program or a newer webmill is `Misconfigured`.
 """
@@ -37,6 +39,7 @@ from webmill.infra.sqlite_checksums import (
     is_cut,
     reserve_checksums,
 )
+from webmill.infra.sqlite_untrusted import connect, refuse_active_schema, refuse_other_tables
 
 log = logging.getLogger(__name__)
 
@@ -56,16 +59,20 @@ os.register_at_fork(after_in_child=lambda: _inherited.extend(_live))
 
 
 class Schema(msgspec.Struct, frozen=True):
-    """`steps[n]` lifts a file from version n to n + 1; steps are only ever appended. `tag` tells our files apart."""
+    """`steps[n]` lifts a file from version n to n + 1; steps are only ever appended. `tag` tells our files apart.
+    `page_size` is that of new files, in bytes.
+    """
 
     tag: int  # application_id: four letters read as a number
     steps: tuple[str, ...]
+    page_size: int = 4096
 
 
 class Database:
     """One connection, shared by the threads of one process under a lock. Open it after a fork, never before.
 
-    Without a path it lives in memory, as long as this object.
+    Without a path it lives in memory, as long as this object. A file on a disk that is mounted read-only is read;
+    whoever writes to it is told.
     """
 
     def __init__(
@@ -86,8 +93,9 @@ class Database:
             refuse_inherited(path)
             if path.exists():
                 refuse_cut(path)
+        self.is_read_only = bool(path) and is_read_only(self.path)
         with self._translate_errors():
-            self._connection = apsw.Connection(os.fspath(self.path), vfs=checksum_vfs())
+            self._connection = connect_to_read(self.path) if self.is_read_only else connect(os.fspath(self.path))
         self.inode = inode(path) if path else None
         self._closed = False
         _live.add(self)
@@ -139,7 +147,7 @@ class Database:
     def copy_to(self, path: Path) -> None:
         """All that is committed, as a file of its own; not synced yet."""
         with self._mine(), self._translate_errors():
-            target = apsw.Connection(os.fspath(path), vfs=checksum_vfs())
+            target = connect(os.fspath(path))
             try:
                 with target.backup("main", self._connection, "main") as copying:
                     copying.step()
@@ -187,8 +195,11 @@ class Database:
     def _set_up(self, schema: Schema) -> None:
         self._connection.set_busy_timeout(int(self._patience * 1000))
         with self._mine(), self._translate_errors():
-            self._prepare_checksums(schema)
-            self._choose_journal()
+            refuse_active_schema(self._run, self.path)
+            if not self.is_read_only:
+                self._run(f"PRAGMA page_size={schema.page_size}")  # has no effect on a file that has pages
+                self._prepare_checksums(schema)
+                self._choose_journal()
             self._run("PRAGMA foreign_keys=ON")
         self._migrate(schema)
 
@@ -226,10 +237,12 @@ class Database:
         with self._translate_errors():
             wanted = len(schema.steps) + (CHECKSUMMED if self.inode and has_checksums(self.path) else 0)
         if self.read("PRAGMA user_version")[0][0] == wanted and self._tag() == schema.tag:
+            refuse_other_tables(self.read, schema.steps, self.path)
             return
         with self.write() as run:
             version = run("PRAGMA user_version")[0][0] % CHECKSUMMED
             self._refuse_foreign(schema, version=version)
+            refuse_other_tables(run, schema.steps[:version], self.path)
             for step in schema.steps[version:]:
                 run(step)
             run(f"PRAGMA user_version={wanted}")
@@ -278,6 +291,10 @@ def translate_error(error: apsw.Error, path: Path) -> WebmillError:
             return BadInput(str(error), reason="corrupt", source=str(path))
         case apsw.TooBigError():
             return BadInput(str(error), reason="too_large", source=str(path))
+        case apsw.ReadOnlyError() | apsw.CantOpenError() if is_on_read_only_disk(path.parent):
+            return Misconfigured(
+                f"{path}: Read-only file system; mount it for writing, or work on a copy of the folder"
+            )
         case apsw.CantOpenError() | apsw.ReadOnlyError() | apsw.PermissionsError():
             return Misconfigured(f"{path}: {error}: the folder must exist and be writable")
     raise error  # wrong SQL is a bug of ours, and says so
@@ -302,32 +319,46 @@ def refuse_cut(path: Path) -> None:
         raise BadInput("is cut short", reason="corrupt", source=str(path))
 
 
-@contextmanager
-def open_read_only(path: Path) -> Iterator[Run]:
-    """Read an SQLite file of anybody without a trace: no file is made, nothing changes, and no writer has to wait.
+def is_read_only(path: Path) -> bool:
+    """Return whether a file is there, on a disk that is mounted read-only."""
+    return path.is_file() and is_on_read_only_disk(path)
 
-    `NotFound`; `BadInput` when the file is damaged, or lacks the tables that are asked for.
+
+def is_on_read_only_disk(path: Path) -> bool:
+    return path.exists() and bool(os.statvfs(path).f_flag & os.ST_RDONLY)
+
+
+def connect_to_read(path: Path) -> apsw.Connection:
+    """Open a file so that nothing is written, not even beside it.
 
     A file whose last writer has closed it has no log beside it. It is read as if it could not change, since a reader
     who shares would make a log of his own. After the kill of a writer that left a log but no index of it, what is read
     is what was there before the log.
     """
+    is_shared = any(path.with_name(path.name + ending).exists() for ending in ("-shm", "-journal"))
+    address = f"file:{quote(os.fsencode(path.resolve()))}?{'mode=ro' if is_shared else 'immutable=1'}"
+    return connect(address, flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
+
+
+@contextmanager
+def open_read_only(path: Path) -> Iterator[Run]:
+    """Read an SQLite file of anybody without a trace: no file is made, nothing changes, and no writer has to wait.
+
+    `NotFound`; `BadInput` when the file is damaged, or lacks the tables that are asked for.
+    """
     if not path.is_file():
         raise NotFound(f"no file {path}")
     refuse_cut(path)
-    is_shared = any(path.with_name(path.name + ending).exists() for ending in ("-shm", "-journal"))
-    mode = "mode=ro" if is_shared else "immutable=1"
     connection: apsw.Connection | None = None
     try:
-        address = f"file:{quote(os.fsencode(path.resolve()))}?{mode}"
-        flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
-        connection = apsw.Connection(address, flags=flags, vfs=checksum_vfs())
+        connection = connect_to_read(path)
         connection.set_busy_timeout(READ_PATIENCE)
         opened = connection
 
         def run(sql: str, values: Sequence[Value] = ()) -> list[Row]:
             return opened.execute(sql, values).fetchall()
 
+        refuse_active_schema(run, path)
         yield run
     except apsw.SQLError as error:  # no such table
         raise BadInput(f"not what it should be: {error}", reason="corrupt", source=str(path)) from error

@@ -34,6 +34,7 @@ from webmill.pipeline.index import IndexReport, index_crawl
 from webmill.pipeline.progress import ProgressCallback, StepProgress, progress_to
 from webmill.pipeline.publish.run import PublishReport, publish_collection
 from webmill.pipeline.run import RunCallbacks, RunReport, StageFinished, StageSkipped, lock_for_run, run_stages
+from webmill.pipeline.save import MAX_WAIT, SaveReport, save_page
 from webmill.pipeline.search.collection import SearchUpdate, search_collection, update_index
 from webmill.pipeline.trust import is_trusted, refuse_outside_links
 from webmill.search.base import SearchAnswer, SearchFilters, SearchRequest
@@ -73,6 +74,24 @@ def crawl(
     sources = settings_sources(place, ("crawl", "http.contact"), settings, keywords)
     watcher = CrawlWatcher(show=_page_progress(progress, sources.settings()), started=started, verbosity=-1)
     return crawl_archive(_root(place), Seeds(urls, files=map(Path, seeds)), sources=sources, watcher=watcher)
+
+
+def save(
+    place: Place,
+    url: str,
+    *,
+    max_wait: float = MAX_WAIT,
+    notice: Callable[[str], None] = lambda _: None,
+    settings: CrawlSettings | Settings | None = None,
+    **keywords: Any,
+) -> SaveReport:
+    """Save one page now into the collection at `place`, politely, and index it; also while a crawl is running there.
+
+    `page_resources=True` saves what the page needs to be displayed, too. `max_wait`: seconds to wait for a host that
+    must not be asked yet. `notice` gets sentences about the progress.
+    """
+    sources = settings_sources(place, ("crawl", "http.contact"), settings, keywords)
+    return save_page(_root(place), url, sources=sources, max_wait=max_wait, notice=notice)
 
 
 def index(

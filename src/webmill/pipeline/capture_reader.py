@@ -89,8 +89,10 @@ class CaptureReader:
         """Return this body under the head of a revisit, unless that head is only a 304."""
         self.capture = capture
         if head and head.status != 304 and self.head:
-            codings = [pair for pair in self.head.headers if pair[0].lower() in _CODINGS]  # of the bytes that we have
-            kept = [pair for pair in head.headers if pair[0].lower() not in _CODINGS]
+            codings = [
+                pair for pair in self.head.headers.pairs if pair[0].lower() in _CODINGS
+            ]  # of the bytes that we have
+            kept = [pair for pair in head.headers.pairs if pair[0].lower() not in _CODINGS]
             self.head = msgspec.structs.replace(head, headers=Headers((*kept, *codings)))
         return self
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -14,11 +14,15 @@ from webmill.archive.capture_encoding import WarcinfoDetails
 from webmill.archive.recovery import Repair, recover
 from webmill.archive.segment import write_paths_files
 from webmill.archive.writer import WarcWriter
+from webmill.crawl.frontier.base import LastVisit
 from webmill.crawl.run import CrawlWatcher, run_in_collection
 from webmill.crawl.scheduler.coordinator import Coordinator
 from webmill.crawl.seeds import RejectedSeed, Seeds, describe_rejected
 from webmill.crawl.start import CrawlRunReport, NoSeeds
 from webmill.crawl.stored_settings import Name
+from webmill.formats.url.surt import surt
+from webmill.model import Document
+from webmill.pipeline.removed_files import forget_lost_removals, loses_removals, write_removed
 from webmill.pipeline.trust import is_new, remember_own
 from webmill.settings import Settings, Sources
 
@@ -58,9 +62,36 @@ class WarcArchive:
     def recover(self) -> None:
         self._repairs += recover(self._collection)
 
+    def record_removed(self, visits: Sequence[LastVisit]) -> None:
+        """Write a row for each page that is gone: the next version leaves it out (`pipeline/publish/newest.py`)."""
+        newest = datetime.fromtimestamp(visits[-1].time, UTC)
+        write_removed(self._collection.root, [removed_document(visit) for visit in visits], newest=newest)
+
+    def has_lost_removals(self) -> bool:
+        return loses_removals(self._collection.root)
+
+    def forget_lost_removals(self) -> None:
+        forget_lost_removals(self._collection.root)
+
     def finish(self) -> None:
         self.recover()
         write_paths_files(self._collection)
+
+
+def removed_document(visit: LastVisit) -> Document:
+    """Return the row that says that a page is not there any more; its capture is the last answer."""
+    return Document(
+        id=f"{visit.filename}#{visit.offset}",
+        url=visit.url,
+        urlkey=surt(visit.url),
+        date=datetime.fromtimestamp(int(visit.time), UTC),
+        status=visit.status,
+        type="response",
+        outcome="removed",
+        warc_filename=visit.filename,
+        warc_offset=visit.offset,
+        warc_length=visit.length,
+    )
 
 
 class CrawlReport(CrawlRunReport, frozen=True, kw_only=True):
@@ -83,10 +114,12 @@ def crawl_archive(
     sources: Sources,
     watcher: CrawlWatcher | None = None,
     forget: Collection[Name] = (),
+    watch: float | None = None,
 ) -> CrawlReport:
     """Begin the crawl in `root`, or go on with it, until it ends or is stopped.
 
-    `forget` names settings that the crawl stored and that do not count any more.
+    `forget` names settings that the crawl stored and that do not count any more. `watch`: look again at pages that are
+    due, for runs that come about every so many seconds.
     """
     repairs: list[Repair] = []
 
@@ -99,15 +132,26 @@ def crawl_archive(
             repairs=repairs,
         )
 
-    watcher = remembering(root, watcher or CrawlWatcher())
+    watcher = announcing(seeds, remembering(root, watcher or CrawlWatcher()))
     try:
         report = run_in_collection(
-            root, seeds, sources=sources, open_archive=open_archive, watcher=watcher, forget=forget
+            root, seeds, sources=sources, open_archive=open_archive, watcher=watcher, forget=forget, watch=watch
         )
     except NoSeeds as error:
         raise NoSeeds(f"{error}: {describe_rejected(seeds.rejected) or 'there is none'}") from None
     values = msgspec.structs.asdict(report)
     return CrawlReport(collection=str(root), repairs=repairs, rejected=seeds.rejected, **values)
+
+
+def announcing(seeds: Seeds, watcher: CrawlWatcher) -> CrawlWatcher:
+    """Return a watcher that names seeds that are none when the crawl starts, and not only when it has ended."""
+
+    def started(coordinator: Coordinator) -> None:
+        if seeds.rejected:
+            watcher.notice(f"{len(seeds.rejected):,} seeds are left out: {describe_rejected(seeds.rejected)}")
+        watcher.started(coordinator)
+
+    return msgspec.structs.replace(watcher, started=started)
 
 
 def remembering(root: Path, watcher: CrawlWatcher) -> CrawlWatcher:

@@ -18,7 +18,7 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, BinaryIO, TypeAlias
+from typing import Any, BinaryIO, Self, TypeAlias
 
 import msgspec
 import zstandard
@@ -28,12 +28,13 @@ from webmill.errors import BadInput, Misconfigured, NotFound
 from webmill.formats.compression.decompressors import ERRORS, Decompressor, GzipDecompressor
 from webmill.formats.timestamps import from_datetime
 from webmill.infra.address import scheme_of
-from webmill.infra.files import as_webmill_error
+from webmill.infra.files import as_webmill_error, os_errors
 from webmill.infra.storage.backends import open_storage
 from webmill.infra.storage.base import RawStream, Storage, buffer_stream, chunks_of
 from webmill.infra.storage.local import LocalStorage
 from webmill.model import CAPTURE_COLUMNS, Document, capture_columns
 from webmill.pipeline.extract.lost_parts import refuse_lost_parts
+from webmill.pipeline.removed_files import refuse_lost_removals
 
 ENDINGS = (".parquet", ".jsonl", ".jsonl.gz", ".jsonl.zst")
 MAX_LINE = 64 << 20  # bytes of one line
@@ -76,10 +77,12 @@ def documents(
 
 
 def _report_lost_parts(place: str | Path, rejected: Callable[[BadInput], object] | None) -> None:
-    """Report a part of a collection's documents that has a receipt and is gone."""
+    """Report a part of a collection's documents, or of its lists of removed pages, that has a receipt and is gone."""
     try:
         if scheme_of(str(place))[0] == "file":
-            refuse_lost_parts(Path(scheme_of(str(place))[1]).resolve())
+            root = Path(scheme_of(str(place))[1]).resolve()
+            refuse_lost_parts(root)
+            refuse_lost_removals(root)
     except BadInput as error:
         if not rejected:
             raise
@@ -116,6 +119,21 @@ def open_documents(place: str) -> DocumentFiles:
     return DocumentFiles(LocalStorage(folder), folder=folder)
 
 
+class PartStat(msgspec.Struct, frozen=True, array_like=True):
+    """The stat of a file of documents. The change time cannot be set: no modification goes unseen."""
+
+    size: int
+    mtime_ns: int
+    ctime_ns: int
+    inode: int
+
+    @classmethod
+    def of(cls, path: Path) -> Self:
+        with os_errors(str(path)):
+            status = path.stat()
+        return cls(status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
+
+
 class DocumentFiles:
     """The files of documents in a storage. `folder` is where it is on this machine: Parquet is then read in place."""
 
@@ -124,6 +142,21 @@ class DocumentFiles:
 
     def files(self) -> list[str]:
         return [stat.key for stat in self._storage.list() if is_document_file(stat.key)]
+
+    def stats(self) -> dict[str, PartStat | None]:
+        """Return the files, each with its stat where they are on this machine."""
+        return {key: PartStat.of(self._folder / key) if self._folder else None for key in self.files()}
+
+    def read_some(
+        self, key: str, rows: set[int], *, columns: Collection[str] | None = None
+    ) -> Iterator[tuple[int, Document | BadInput]]:
+        """Yield the rows of these numbers, and read no further than the last of them."""
+        last = max(rows, default=-1)
+        for number, document in enumerate(self.read(key, columns=columns)):
+            if number in rows:
+                yield number, document
+            if number >= last:
+                return
 
     def read(self, key: str, *, columns: Collection[str] | None = None) -> Iterator[Document | BadInput]:
         """Yield every row in its order, or what is wrong with it. Of Parquet only `columns` are read, if they are told;

@@ -1,4 +1,4 @@
-"""Run every stage of a collection that is due, in order: crawl, index, extract, publish, search.
+"""Run every stage of a collection that is due, in order: crawl, index, extract, publish, search, alert.
 
     for event in run_stages(root, ("index", "extract"), read=…, watching=…):
         match event: …
@@ -26,8 +26,10 @@ from webmill.errors import Unavailable
 from webmill.index.archives import crawls_with_archives
 from webmill.infra.lock import exclusive
 from webmill.masking import hide_secrets
+from webmill.pipeline.alerts.run import register_targets, send_alerts
 from webmill.pipeline.crawl_archive import CrawlReport, crawl_archive
 from webmill.pipeline.extract.collection import OnRefused, extract_collection
+from webmill.pipeline.ignore_rules import check_rules
 from webmill.pipeline.index import index_crawl
 from webmill.pipeline.progress import ProgressReporter
 from webmill.pipeline.publish.due import reason_not_to_publish
@@ -35,8 +37,6 @@ from webmill.pipeline.publish.run import publish_collection
 from webmill.pipeline.search.collection import update_index
 from webmill.pipeline.status import describe_unfinished, read_crawl_statuses
 from webmill.settings import CrawlSettings, Settings, Sources
-
-REFRESH_SECONDS = 3600.0  # seconds of a crawl that would go on for ever
 
 
 class StageStep(msgspec.Struct, frozen=True):
@@ -93,12 +93,24 @@ class RunCallbacks(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def run_stages(
-    root: Path, stages: tuple[str, ...], *, read: Callable[[], Sources], watching: RunCallbacks
+    root: Path,
+    stages: tuple[str, ...],
+    *,
+    read: Callable[[], Sources],
+    watching: RunCallbacks,
+    every: float | None = None,
 ) -> Iterator[StageSkipped | StageStarted | StageFinished]:
-    """Run each stage as far as it is due. `read` returns the settings as they are when a stage begins."""
+    """Run each stage as far as it is due. `read` returns the settings as they are when a stage begins. `every`: the
+    seconds between two runs, where they are repeated; else the settings say it.
+    """
+    check_rules(read().settings().changes)  # a typing error is told now, not after a crawl of hours
+    if "alert" in stages:
+        register_targets(root, read().settings())
     for stage in stages:
         sources = read()
-        steps = plan_steps(stage, root, sources, watching)
+        if stage == "alert" and len(stages) > 1 and not sources.settings().alerts.rules:
+            continue  # most collections have none: not worth a word
+        steps = plan_steps(stage, root, sources, watching, every=every)
         if isinstance(steps, str):
             yield StageSkipped(stage, steps)
             continue
@@ -117,35 +129,48 @@ def lock_for_run(root: Path) -> AbstractContextManager[object]:
     return exclusive(root, "run", doing="running all stages")
 
 
-def plan_steps(stage: str, root: Path, sources: Sources, watching: RunCallbacks) -> list[StageStep] | str:
+def plan_steps(
+    stage: str, root: Path, sources: Sources, watching: RunCallbacks, *, every: float | None = None
+) -> list[StageStep] | str:
     """Return the steps of a stage; or why there is nothing to do."""
     settings = sources.settings()
     match stage:
         case "crawl":
-            return crawl_steps(root, sources, watching)
+            return crawl_steps(root, sources, watching, every=every)
         case "index":
             return index_steps(root, settings, watching.progress) or "nothing is archived yet"
         case "extract":
             return extract_steps(root, settings, watching) if crawls_with_archives(root) else "nothing is archived yet"
         case "publish":
             return reason_not_to_publish(root) or publish_steps(root, settings, watching.progress)
-        case _:
+        case "search":
             there = (root / "latest.json").exists()
             return search_steps(root, settings, watching.progress) if there else "nothing is published yet"
+        case _:
+            return alert_steps(root, settings) if settings.alerts.rules else "no rules: a [[alert]] in the settings"
 
 
-def crawl_steps(root: Path, sources: Sources, watching: RunCallbacks) -> list[StageStep] | str:
+def crawl_steps(
+    root: Path, sources: Sources, watching: RunCallbacks, *, every: float | None = None
+) -> list[StageStep] | str:
+    """Return the step that crawls: what waits, and what is due again in a run that comes about `every` seconds."""
     settings = sources.settings().crawl
     file = root / settings.seeds
     if not file.is_file():
         return reason_not_to_crawl(root, settings)
-    if settings.refresh and settings.max_time is None:
-        sources = msgspec.structs.replace(sources, flags={**sources.flags, ("crawl", "max_time"): REFRESH_SECONDS})
+    watch = every or (settings.refresh_every if settings.refresh else sources.settings().watch.every)
+    # A run ends, and looks once at each page that is due; to revisit pages for ever is what `crawl --refresh` does.
+    sources = msgspec.structs.replace(sources, flags={**sources.flags, ("crawl", "refresh"): False})
 
     def crawl() -> tuple[CrawlReport, int]:
         with watching.crawl(sources.settings()) as crawl_watching:
             report = crawl_archive(
-                root, Seeds(files=[file]), sources=sources, watcher=crawl_watching, forget=sources.file.keys()
+                root,
+                Seeds(files=[file]),
+                sources=sources,
+                watcher=crawl_watching,
+                forget=sources.file.keys(),
+                watch=watch,
             )
         if report.total.write_error:
             raise Unavailable(f"the crawl cannot write: {report.total.write_error}")
@@ -188,6 +213,14 @@ def search_steps(root: Path, settings: Settings, progress: ProgressReporter) -> 
         return report, len(report.fed.skipped)
 
     return [StageStep("search", "bringing the search index up to the live version", search)]
+
+
+def alert_steps(root: Path, settings: Settings) -> list[StageStep]:
+    def alert() -> tuple[Any, int]:
+        report = send_alerts(root, settings)
+        return report, report.rejected
+
+    return [StageStep("alert", "telling what changed", alert)]
 
 
 def reason_not_to_crawl(root: Path, settings: CrawlSettings) -> str:

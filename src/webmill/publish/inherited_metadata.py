@@ -23,12 +23,15 @@ class InheritedMetadata:
         """Return the item with the metadata it had before if its content is the same. Call in the order of ids."""
         while self._current and self._current.id < item.id:  # by code points, which is the order of UTF-8 too
             self._current = next(self._previous, None)
-        if self._current is None or (self._current.id, self._current.hash) != (item.id, item.hash):
-            return item
-        if self._names.isdisjoint(self._current.metadata):  # it had none of them
-            return item
-        if all(item.metadata.get(name) == self._current.metadata.get(name) for name in self._names):
-            return item
-        others = {name: value for name, value in item.metadata.items() if name not in self._names}
-        inherited = {name: value for name, value in self._current.metadata.items() if name in self._names}
-        return replace(item, metadata=others | inherited)
+        return inherit_metadata(self._names, item, self._current) if self._current else item
+
+
+def inherit_metadata(names: frozenset[str], item: PublishedItem, before: PublishedItem) -> PublishedItem:
+    """Return the item with the metadata of these names that it had before, if it is the same item and content."""
+    if (before.id, before.hash) != (item.id, item.hash) or names.isdisjoint(before.metadata):
+        return item
+    if all(item.metadata.get(name) == before.metadata.get(name) for name in names):
+        return item
+    others = {name: value for name, value in item.metadata.items() if name not in names}
+    inherited = {name: value for name, value in before.metadata.items() if name in names}
+    return replace(item, metadata=others | inherited)

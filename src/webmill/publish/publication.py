@@ -31,16 +31,19 @@ from webmill.infra.storage.base import Storage
 from webmill.publish import guard, history, leases
 from webmill.publish.blob_uploader import BlobUploader
 from webmill.publish.blobs import SAMPLE, BlobCounts, BlobStore, Json
+from webmill.publish.change_rules import ChangeRules
 from webmill.publish.facets import check_facets
 from webmill.publish.holder import this_process
 from webmill.publish.inherited_metadata import InheritedMetadata
 from webmill.publish.keys import check_hash
 from webmill.publish.manifest import read_file, read_version_index
+from webmill.publish.moves import FindRedirects, no_redirects
+from webmill.publish.patched_items import PatchedItems
 from webmill.publish.rows import SortedRows
 from webmill.publish.shards import MAX_INLINE, read_items, read_items_ahead
 from webmill.publish.types import Layout, PublishedItem, PublishProblem, Version, decode, encode
 from webmill.publish.version import STATS, VersionDraft, VersionStats, write_version
-from webmill.publish.version_items import CarryOver, VersionItems
+from webmill.publish.version_items import CarryOver, NewItems, VersionItems
 
 LONGEST_ITEM = 1 << 20  # bytes of one line of an index
 _MAX_CHECKS = 10
@@ -53,6 +56,7 @@ class PublishOptions(msgspec.Struct, frozen=True, kw_only=True):
     even_if_same: bool = True  # publish even if the live version holds the same
     most_lost: float = guard.MAX_LOSS
     inline: int = MAX_INLINE  # items that an index file holds itself
+    facet_inline: int = MAX_INLINE  # the same of the file of a facet's value
     layout: Layout = "webmill"  # of the index files
     writers: int = 1  # shards written at once
     readers: int = 1  # shards read at once: more than one where the storage is far away
@@ -60,6 +64,8 @@ class PublishOptions(msgspec.Struct, frozen=True, kw_only=True):
     policy: BackoffPolicy = BackoffPolicy()  # for blobs that the storage does not take at once
     ttl: timedelta = leases.TTL
     patience: float = leases.PATIENCE  # seconds to wait for gc
+    rules: ChangeRules = ChangeRules()  # which changes are unimportant
+    find_redirects: FindRedirects = no_redirects  # where removed pages are now
 
     def __post_init__(self) -> None:
         check_facets(self.facets)
@@ -67,6 +73,10 @@ class PublishOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 class ContentGone(Conflict):
     """gc has removed content of this run: put it again, then commit again."""
+
+
+class BaseReplaced(WebmillError):
+    """Another version is live than the one that this publication differs from: add all items instead."""
 
 
 class PublishResult(msgspec.Struct, frozen=True):
@@ -103,6 +113,8 @@ class Publication:
         self._carry_over = CarryOver(set(), set())
         self._expected: set[str] = set()
         self._attached: dict[str, bytes | Path] = {}
+        self._base = ""  # the version that this one differs from
+        self._changes: dict[str, PublishedItem | None] = {}  # from `_base`; None: removed
 
     @classmethod
     def begin(
@@ -172,6 +184,19 @@ class Publication:
         self._renew()
         self._may_inherit = self._may_inherit or not self._inheritable.isdisjoint(item.metadata)
         self._items.add(item.id.encode(), line)
+        if self._base:
+            self._changes[item.id] = item
+
+    def build_on(self, version: str) -> None:
+        """Keep all items of the live version, except those that are added or removed from here on.
+
+        Only what changes is held, in memory. `commit` raises `BaseReplaced` when another version is live.
+        """
+        self._base = version
+
+    def remove(self, id_: str) -> None:
+        """Remove an item of the version that this one is built on."""
+        self._changes[id_] = None
 
     def expect(self, source: str) -> None:
         """List the source even if nothing is found there."""
@@ -234,15 +259,25 @@ class Publication:
             failed=self._carry_over.sources,
             expected=self._expected,
             inline=self._options.inline,
+            facet_inline=self._options.facet_inline,
             layout=self._options.layout,
             even_if_same=self._options.even_if_same,
             run=self.run,
             sequence=last.commit.sequence + 1 if last else 1,
             started_at=self._started,
             at=self._now(),
+            rules=self._options.rules,
+            find_redirects=self._options.find_redirects,
         )
         with BlobUploader(self._put_shard, writers=self._options.writers) as shards:
-            return write_version(self._storage, draft, shards=shards, blobs=self.blobs.tally, folder=self._folder)
+            return write_version(
+                self._storage,
+                draft,
+                shards=shards,
+                blobs=self.blobs.tally,
+                folder=self._folder,
+                between=self._renew,
+            )
 
     def close(self) -> None:
         """Release the lease. Without a commit, gc removes what was put."""
@@ -288,10 +323,18 @@ class Publication:
         if gone:
             raise ContentGone(f"gc has removed the content of {gone} items while this run was paused: put it again")
 
-    def _gather(self, previous: Version | None) -> VersionItems:
+    def _gather(self, previous: Version | None) -> NewItems:
+        if self._base:
+            return self._patched(previous)
         items = VersionItems(self._folder / "gathered", facets=self._options.facets)
         items.fill(self._items, self._stale_items(previous), inherited=self._inherited(previous, items))
         return items
+
+    def _patched(self, previous: Version | None) -> PatchedItems:
+        if previous is None or previous.version != self._base:
+            raise BaseReplaced(f"version {self._base} is not live any more")
+        options = self._options
+        return PatchedItems(self._storage, previous, self._changes, facets=options.facets, carried=options.carried)
 
     def _inherited(self, previous: Version | None, items: VersionItems) -> InheritedMetadata | None:
         if not previous or not self._may_inherit:

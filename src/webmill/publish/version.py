@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import secrets
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -20,8 +21,11 @@ from webmill.infra.files import os_errors
 from webmill.infra.storage.base import Storage
 from webmill.publish.blob_uploader import BlobUploader
 from webmill.publish.blobs import BlobCounts
-from webmill.publish.diff import CHANGES, Change, Difference, diff_indexes, drop_shards
-from webmill.publish.facets import list_values, write_facets
+from webmill.publish.change_rules import ChangeRules
+from webmill.publish.change_writer import ChangeFinder, write_changes
+from webmill.publish.changes import PARTS, SUMMARY
+from webmill.publish.diff import CHANGES, Change, Difference, diff_items, drop_shards
+from webmill.publish.facets import list_values
 from webmill.publish.keys import version_name
 from webmill.publish.manifest import (
     ALL_ITEMS,
@@ -32,10 +36,11 @@ from webmill.publish.manifest import (
     read_manifest,
     read_version_index,
 )
-from webmill.publish.shards import read_index, write_index
-from webmill.publish.types import Layout, PublishProblem, Version, encode
+from webmill.publish.moves import FindRedirects, no_redirects
+from webmill.publish.shards import read_index
+from webmill.publish.types import ItemIndex, Layout, PublishProblem, Version, encode
 from webmill.publish.uring_index import write_uring_index
-from webmill.publish.version_items import VersionItems
+from webmill.publish.version_items import ItemPair, NewItems
 
 STATS, DIFF = "aux/stats.json", "aux/diff.json"
 
@@ -56,6 +61,7 @@ class VersionStats(msgspec.Struct, frozen=True, kw_only=True):
     changed: int = 0
     relabelled: int = 0
     removed: int = 0
+    unimportant: int = 0  # of those that changed: noise, or below the threshold (`changes.py`)
     blobs_written: int = 0
     bytes_written: int = 0
     blobs_present: int = 0
@@ -67,10 +73,11 @@ class VersionDraft(msgspec.Struct, frozen=True, kw_only=True):
     """What a version is made of.
 
     `failed` and `expected` are sources. `even_if_same`: write it also when `previous` holds the same. `inline`: items
-    that an index file holds itself. `layout`: of the index files. `counts`: what the publisher counted.
+    that an index file holds itself; `facet_inline`: that of a facet's value. `layout`: of the index files. `counts`:
+    what the publisher counted. `rules`: which changes of texts are unimportant.
     """
 
-    items: VersionItems
+    items: NewItems
     previous: Version | None
     problems: list[PublishProblem]
     attached: Mapping[str, bytes | Path]
@@ -78,23 +85,32 @@ class VersionDraft(msgspec.Struct, frozen=True, kw_only=True):
     failed: set[str]
     expected: set[str]
     inline: int
+    facet_inline: int
     layout: Layout
     even_if_same: bool
     run: str
     sequence: int
     started_at: datetime
     at: datetime
+    rules: ChangeRules = ChangeRules()
+    find_redirects: FindRedirects = no_redirects
 
 
 def write_version(
-    storage: Storage, draft: VersionDraft, *, shards: BlobUploader, blobs: BlobCounts, folder: Path
+    storage: Storage,
+    draft: VersionDraft,
+    *,
+    shards: BlobUploader,
+    blobs: BlobCounts,
+    folder: Path,
+    between: Callable[[], None] = lambda: None,
 ) -> tuple[Version, VersionStats]:
     """Write the files of a version. Return `previous`, and write nothing, where it holds the same.
 
-    `folder` is for temporary files; `blobs` counts what was put for this version.
+    `folder` is for temporary files; `blobs` counts what was put for this version; `between` is called now and then.
     """
     items, previous = draft.items, draft.previous
-    all_items = write_index(items.rows(), put=shards.put, inline=draft.inline)
+    all_items = items.write_all(put=shards.put, inline=draft.inline)
     items_in = ITEM_FOLDERS[draft.layout]
     values = list_values(items.facets, folder=items_in)
     sources = items.sources(draft.failed, expected=draft.expected)
@@ -110,7 +126,7 @@ def write_version(
         shards.flush()
         return previous, with_totals(stats, blobs, Counter())
     files = VersionFiles(storage, version_name(draft.sequence, secrets.token_hex(4)))
-    for key, facet_index in write_facets(items.rows(), values, put=shards.put, folder=folder, inline=draft.inline):
+    for key, facet_index in items.write_facets(values, put=shards.put, folder=folder, inline=draft.facet_inline):
         files.write(key, facet_index)
     if draft.layout == "uring":
         for key, listed in write_uring_index(items.rows(), values, folder=folder, page=draft.inline):
@@ -121,16 +137,43 @@ def write_version(
     old = read_version_index(storage, previous) if previous else None
     new = read_index(all_items, source=ALL_ITEMS)
     lost = items.damaged - {shard.hash for shard in new.shards or ()}  # not those that were repaired
-    differences = diff_indexes(storage, drop_shards(old, lost) if old else None, new)
+    old = drop_shards(old, lost) if old else None
+    compare = partial(items.differing, storage, old, new)
+    differences = diff_items(*compare())
     parent = previous.version if previous else None
     changes = write_diff(folder / "diff", differences, old=parent, new=files.version)
     files.write(DIFF, folder / "diff")
-    stats = with_totals(stats, blobs, changes)
+    finder = (
+        _change_finder(storage, new, draft, compare=compare, version=files.version, between=between) if old else None
+    )
+    summary = write_changes(files, finder, parent=parent, at=draft.at)
+    stats = msgspec.structs.replace(with_totals(stats, blobs, changes), unimportant=summary.unimportant)
     files.write(STATS, encode(stats))
     version = files.write_manifest(
         sequence=draft.sequence, parent=parent, at=draft.at, count=items.count, run=draft.run
     )
     return version, stats
+
+
+def _change_finder(
+    storage: Storage,
+    new: ItemIndex,
+    draft: VersionDraft,
+    *,
+    compare: Callable[[], ItemPair],
+    version: str,
+    between: Callable[[], None],
+) -> ChangeFinder:
+    return ChangeFinder(
+        storage,
+        new,
+        compare=compare,
+        version=version,
+        at=draft.at,
+        rules=draft.rules,
+        find_redirects=draft.find_redirects,
+        between=between,
+    )
 
 
 def _first_stats(draft: VersionDraft, *, sources: int) -> VersionStats:
@@ -140,7 +183,7 @@ def _first_stats(draft: VersionDraft, *, sources: int) -> VersionStats:
         finished_at=draft.at,
         items=draft.items.count,
         fresh=draft.items.fresh,
-        stale=draft.items.stale,
+        stale=draft.items.count - draft.items.fresh,
         sources=sources,
         failed_sources=len(draft.failed),
         errors=len(draft.problems),
@@ -161,9 +204,9 @@ def with_totals(stats: VersionStats, blobs: BlobCounts, changes: Counter[Change]
 
 
 def has_same_files(storage: Storage, version: Version, files: Mapping[str, bytes | Path]) -> bool:
-    """Whether the version holds these files and no others but facets, stats and diff, all of them undamaged."""
+    """Whether the version holds these files, and no others but facets, stats, diff and changes; all undamaged."""
     known = {entry.key: entry for entry in read_manifest(storage, version).files}
-    made_of_others = (*ITEM_FOLDERS.values(), STATS, DIFF)
+    made_of_others = (*ITEM_FOLDERS.values(), STATS, DIFF, SUMMARY, PARTS)
     if {key for key in known if not key.startswith(made_of_others)} - files.keys():
         return False
     if any(key not in known or known[key].sha256 != hash_data(data) for key, data in files.items()):

@@ -4,22 +4,29 @@ from __future__ import annotations
 
 import heapq
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
 from itertools import groupby
 from pathlib import Path
-from typing import TypeAlias
+from typing import Protocol, TypeAlias
 
 import msgspec
 
 from webmill.errors import BadInput, NotFound
+from webmill.infra.storage.base import Readable
+from webmill.publish.diff import unshared_items
+from webmill.publish.facets import FacetValue, write_facets
 from webmill.publish.inherited_metadata import InheritedMetadata
 from webmill.publish.keys import blob_key
 from webmill.publish.rows import Row, read_rows, write_rows
-from webmill.publish.types import IndexShard, PublishedItem, PublishProblem, encode
+from webmill.publish.shards import write_index
+from webmill.publish.types import IndexShard, ItemIndex, PublishedItem, PublishProblem, encode
 
 _FRESH, _KEPT = 0, 1
 Ranked: TypeAlias = tuple[bytes, int, bytes]
+PutShard: TypeAlias = Callable[[bytes], str]  # stores a shard and returns its hash
+ItemPair: TypeAlias = tuple[Iterator[PublishedItem], Iterator[PublishedItem]]
+FacetValues: TypeAlias = Mapping[str, list[FacetValue]]
 
 
 class SourceStatus(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -45,6 +52,27 @@ class CarryOver(msgspec.Struct, frozen=True):
                 yield item if item.stale_since else msgspec.structs.replace(item, stale_since=at)
 
 
+class NewItems(Protocol):
+    """The items of a new version: all of them (`VersionItems`), or what differs from before (`PatchedItems`)."""
+
+    fresh: int
+    merged: int
+    problems: list[PublishProblem]
+    damaged: set[str]
+
+    @property
+    def count(self) -> int: ...
+    @property
+    def facets(self) -> Mapping[str, Mapping[str, int]]: ...
+    def rows(self) -> Iterator[Row]: ...
+    def differing(self, storage: Readable, old: ItemIndex | None, new: ItemIndex) -> ItemPair: ...
+    def sources(self, failed: set[str], *, expected: set[str]) -> list[SourceStatus]: ...
+    def write_all(self, *, put: PutShard, inline: int) -> bytes: ...
+    def write_facets(
+        self, values: FacetValues, *, put: PutShard, folder: Path, inline: int
+    ) -> Iterator[tuple[str, bytes]]: ...
+
+
 class VersionItems:
     """All rows of the new version, sorted, in a temporary file; and counts of them."""
 
@@ -58,12 +86,12 @@ class VersionItems:
         self._stale: Counter[str] = Counter()
         self._since: dict[str, datetime] = {}
 
-    @property
-    def stale(self) -> int:
-        return self.count - self.fresh
-
     def rows(self) -> Iterator[Row]:
         return read_rows(self._path)
+
+    def differing(self, storage: Readable, old: ItemIndex | None, new: ItemIndex) -> ItemPair:
+        """Return the items of the index before and of this one that may differ, in the order of ids."""
+        return unshared_items(storage, old, new)
 
     def fill(
         self, fresh: Iterable[Row], kept: Iterable[PublishedItem], *, inherited: InheritedMetadata | None = None
@@ -78,6 +106,14 @@ class VersionItems:
 
     def sources(self, failed: set[str], *, expected: set[str]) -> list[SourceStatus]:
         return [self._source(name, failed) for name in sorted(self._items.keys() | failed | expected)]
+
+    def write_all(self, *, put: PutShard, inline: int) -> bytes:
+        return write_index(self.rows(), put=put, inline=inline)
+
+    def write_facets(
+        self, values: FacetValues, *, put: PutShard, folder: Path, inline: int
+    ) -> Iterator[tuple[str, bytes]]:
+        return write_facets(self.rows(), values, put=put, folder=folder, inline=inline)
 
     def _choose(
         self, fresh: Iterable[Row], kept: Iterable[PublishedItem], inherited: InheritedMetadata | None

@@ -6,6 +6,7 @@ from starlette.applications import Starlette
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from webmill.serve.api import feeds
 from webmill.serve.api import routes as api
 from webmill.serve.api.content_reader import ContentReader
 from webmill.serve.captures import raw
@@ -20,9 +21,13 @@ from webmill.serve.guard.request_guard import RequestGuard
 from webmill.serve.http.responses import DefaultHeaders, exception_handlers, security_headers
 from webmill.serve.pages import (
     crawl,
+    crawl_reports,
     documents,
     history,
+    history_compare,
     overview,
+    problems,
+    save,
     search,
     settings,
     static_files,
@@ -30,14 +35,14 @@ from webmill.serve.pages import (
     versions,
     versions_diff,
 )
+from webmill.serve.pages.problem_survey import ProblemSurvey
 from webmill.serve.processes import operations
 from webmill.serve.processes.threads import BoundedThreads
-from webmill.serve.replay import frame, origin
+from webmill.serve.replay import download, frame, origin
 from webmill.serve.replay.replay_policy import ReplayPolicy
 from webmill.serve.site import Site
 
-CDX_RUNNING, CDX_PER_CLIENT = 16, 8  # threads: a query for one URL is short
-CDX_WAITING, CDX_WAITING_PER_CLIENT = 512, 128
+CDX_WAITING, CDX_WAITING_PER_CLIENT = 512, 64  # a query for one URL is short
 
 
 def application(site: Site, *, access: AccessLog | None = None) -> ASGIApp:
@@ -57,30 +62,31 @@ def _routes(site: Site) -> list[BaseRoute]:
     """Return all routes; the first match answers. Each kind of work has threads of its own, so that a search engine
     that hangs blocks no page.
     """
-    page_threads, search_threads, capture_threads = BoundedThreads(), BoundedThreads(), BoundedThreads()
+    page_threads, search_threads, capture_threads = (BoundedThreads(share=site.heavy) for _ in range(3))
+    wrong = ProblemSurvey(site)
+    reader = ContentReader(site, page_threads, search_threads=search_threads)
     return [
         *operations.routes(site),
         *cdx_routes(site),
         *static_files.routes(),
-        *overview.routes(site, search_threads),  # it asks the search engine, too
+        *overview.routes(reader, search_threads, wrong),  # it asks the search engine, too
         *crawl.routes(site, page_threads),
-        *tasks.routes(site, page_threads),
+        *crawl_reports.routes(site, page_threads),
+        *tasks.routes(site, page_threads, wrong),
+        *problems.routes(site, page_threads, wrong),
+        *save.routes(site, page_threads),
         *settings.routes(site, page_threads),
-        *_content_routes(ContentReader(site, page_threads, search_threads=search_threads)),
+        *_content_routes(reader),
         *raw.routes(site, capture_threads),
         *frame.routes(site, capture_threads),
+        *download.routes(site, capture_threads),
         *CrawlData(site).routes(),
     ]
 
 
 def cdx_routes(site: Site, *, limits: QueryLimits | None = None) -> list[BaseRoute]:
     """Return the routes that clients of web archives know: CDX API, TimeMap, TimeGate."""
-    threads = BoundedThreads(
-        max_running=CDX_RUNNING,
-        per_client=CDX_PER_CLIENT,
-        max_waiting=CDX_WAITING,
-        waiting_per_client=CDX_WAITING_PER_CLIENT,
-    )
+    threads = BoundedThreads(max_waiting=CDX_WAITING, waiting_per_client=CDX_WAITING_PER_CLIENT, share=site.heavy)
     cdx = CdxApi(site, limits or QueryLimits(), threads)
     memento = Memento(site, cdx, threads)
     return [
@@ -102,7 +108,9 @@ def _content_routes(reader: ContentReader) -> list[BaseRoute]:
         *documents.routes(reader),
         *versions_diff.routes(reader),
         *versions.routes(reader),
+        *history_compare.routes(reader),
         *history.routes(reader),
+        *feeds.routes(reader),
         *api.routes(reader),
     ]
 

@@ -10,6 +10,7 @@ from webmill.infra.queue.backends import existing_queue, view_queue
 from webmill.infra.queue.base import QueueOptions
 from webmill.infra.storage.backends import open_storage
 from webmill.search.backends import open_search, search_address
+from webmill.serve.guard.client_address import is_loopback
 from webmill.serve.processes.shared_counters import SharedCounters
 from webmill.serve.site import ClientLimits, QueueOpener, ShownSetting, Site
 from webmill.settings import SECTIONS, Settings, file_settings
@@ -53,6 +54,8 @@ def open_site(
             )
             for name, file in queues.items()
         },
+        # A server that strangers reach must not fetch for them what they name.
+        can_save=bool(serve.token) or (is_loopback(serve.host) and not serve.address),
         metrics=counters or SharedCounters(),
     )
 

@@ -24,8 +24,11 @@ from webmill.infra.storage.local import LocalStorage
 from webmill.pipeline.trust import is_trusted
 from webmill.search.base import SearchEngine
 from webmill.serve.cdx.served_index import ServedIndex
+from webmill.serve.processes.fair_slots import HeavyShare
+from webmill.serve.processes.server_load import ServerLoad
 from webmill.serve.processes.shared_counters import SharedCounters
 
+HEAVY_THREADS = 2  # of a process, for clients that have used much: the event loop waits for each
 KEPT_BYTES = 64 << 20  # of decompressed index blocks, all crawls together
 
 
@@ -35,6 +38,7 @@ class ClientLimits:
 
     rate: float = 50.0  # requests a second per client; 0: unlimited
     burst: int = 200
+    refusals: int = 20  # within a second, until a client is ignored; 0: never
     connections: int = 1000  # in total, per process
     connections_each: int = 128  # per client
     head_bytes: int = 32 << 10  # a request's line and headers
@@ -86,7 +90,10 @@ class Site:
     versions: Storage
     open_engine: Callable[[], SearchEngine]  # raises `NotFound` without an index
     queues: Mapping[str, QueueOpener] = field(default_factory=dict)  # by kind of work
+    can_save: bool = False  # whoever may use our forms may have pages fetched and saved
     metrics: SharedCounters
+    load: ServerLoad = field(default_factory=ServerLoad)  # of this process
+    heavy: HeavyShare = field(default_factory=lambda: HeavyShare(HEAVY_THREADS))  # of the threads that compute
     buckets: Path | None = None  # shared table of the rate limit (serve/guard/rate_limit.py)
 
     @cached_property

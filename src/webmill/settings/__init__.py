@@ -5,6 +5,8 @@ A setting `key` of section `[section]` is the variable WEBMILL_SECTION_KEY and t
 
 from __future__ import annotations
 
+from webmill.settings.alerts_section import ALERT_KINDS, AlertKind, AlertRule, AlertsSettings
+from webmill.settings.changes_section import ChangesSettings, IgnoreRule
 from webmill.settings.crawl_section import CrawlSettings
 from webmill.settings.declaration import Setting, setting
 from webmill.settings.reading import (
@@ -25,6 +27,7 @@ from webmill.settings.reading import (
 )
 from webmill.settings.sections import (
     STAGES,
+    TABLES,
     CommonCrawlSettings,
     ExecutorSettings,
     ExtractSettings,
@@ -38,17 +41,25 @@ from webmill.settings.sections import (
     SearchSettings,
     ServeSettings,
     Settings,
+    WatchSettings,
 )
 
 __all__ = [
+    "ALERT_KINDS",
     "FILE_NAME",
     "SECTIONS",
     "STAGES",
+    "TABLES",
+    "AlertKind",
+    "AlertRule",
+    "AlertsSettings",
+    "ChangesSettings",
     "CommonCrawlSettings",
     "CrawlSettings",
     "ExecutorSettings",
     "ExtractSettings",
     "HttpSettings",
+    "IgnoreRule",
     "IndexSettings",
     "IsTrusted",
     "LogSettings",
@@ -62,6 +73,7 @@ __all__ = [
     "Settings",
     "Sources",
     "Values",
+    "WatchSettings",
     "all_settings",
     "build_settings",
     "file_settings",

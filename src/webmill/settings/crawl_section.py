@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from webmill.settings.declaration import setting
-from webmill.settings.value_formats import Duration, FixedAddresses, PatternList, Size, TextList
+from webmill.settings.value_formats import Duration, FixedAddresses, Pace, PatternList, Size, TextList
 
 URLS, LIMITS, POLITENESS = "Which URLs", "Limits", "Politeness"
 ARCHIVE, MACHINES, NETWORK = "Archive", "Many machines", "Network"
@@ -135,8 +135,14 @@ class CrawlSettings(msgspec.Struct, frozen=True, kw_only=True):
     )
 
     delay: Annotated[
-        Duration, setting("Time between two requests to the same domain.", reach="lower", group=POLITENESS)
-    ] = 70.0
+        Pace,
+        setting(
+            "Time between two requests to the same domain. auto: 70s while hundreds of domains wait, else 5 times the "
+            "host's response time, from 3s to 30s. 0s, no pause, is for servers of your own.",
+            reach="lower",
+            group=POLITENESS,
+        ),
+    ] = None
     address_delay: Annotated[
         Duration, setting("Time between two requests to the same IP address.", reach="lower", group=POLITENESS)
     ] = 1.0

@@ -8,6 +8,7 @@ This is the key `max_pages` of its section in webmill.toml, the variable WEBMILL
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from types import NoneType
 from typing import Annotated, Any, Literal, get_args, get_origin, get_type_hints
@@ -126,14 +127,14 @@ class Setting(msgspec.Struct, frozen=True):
     def write(self, value: Any) -> Any:
         """Return `value` as it is written in webmill.toml: text, number, boolean or list."""
         if value is None:
-            return ""
+            return self.kind.none if self.kind else ""
         return self.kind.write(value) if self.kind else value
 
     def text(self, value: Any) -> str:
         """Return `value` as people write it, in one line."""
         written = self.write(value)
         if isinstance(written, list | tuple):
-            return ", ".join(written)
+            return ", ".join(one if isinstance(one, str) else json.dumps(one, ensure_ascii=False) for one in written)
         return str(written).lower() if isinstance(written, bool) else str(written)
 
     def shown(self, value: Any) -> str:

@@ -17,6 +17,7 @@ from typing import Any, Literal
 
 Reach = Literal["inside", "path", "address", "lower", "other"]
 
+LONGEST_AUTO = 30.0  # seconds that `delay = "auto"` waits at most where few domains wait
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")
 _LOCAL = ("file", "sqlite", "memory")
 
@@ -27,7 +28,8 @@ def reaches_outside(reach: Reach, value: Any, default: Any, *, folder: Path) -> 
         return False
     if reach in ("path", "address"):
         return leads_out(str(value), folder)
-    return not (reach == "lower" and value >= default)
+    least = LONGEST_AUTO if default is None else default
+    return not (reach == "lower" and value is not None and value >= least)
 
 
 def leads_out(place: str, folder: Path) -> bool:

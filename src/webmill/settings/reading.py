@@ -22,7 +22,7 @@ import msgspec
 from webmill.errors import Misconfigured
 from webmill.settings.declaration import Setting, read_declarations
 from webmill.settings.reach import describe_reach
-from webmill.settings.sections import Settings
+from webmill.settings.sections import TABLES, Settings
 
 FILE_NAME = "webmill.toml"
 MOVED = {("run", "facets"): ("publish", "facets")}
@@ -165,6 +165,7 @@ def read_file_values(file: Path) -> dict[tuple[str, str], Any]:
 def _locate_setting(file: Path, one: Setting) -> str:
     text = read_toml(file)[1]
     line = next((found for key in one.keys if (found := line_of(text, one.section, key))), None)
+    line = line or next((line_of(text, name) for name, of in TABLES.items() if of == (one.section, one.key)), None)
     return f"{file}:{line or line_of(text, 'crawl', 'flags') or 1}"
 
 
@@ -195,9 +196,13 @@ def _read_environment(environment: Mapping[str, str], notices: list[str]) -> Ite
 def _read_file(file: Path, notices: list[str]) -> Iterator[tuple[tuple[str, str], Any]]:
     table, text = read_toml(file)
     for section, values in table.items():
+        if section in TABLES:
+            yield TABLES[section], _parse(_find_setting(*TABLES[section]), values, where=_locate(file, text, section))
+            continue
         if section not in SECTIONS:
             where = _locate(file, text, section)
-            raise Misconfigured(f"{where}: unknown setting `{section}`: {_did_you_mean(section, SECTIONS, '`')}")
+            near = _did_you_mean(section, [*SECTIONS, *TABLES], "`")
+            raise Misconfigured(f"{where}: unknown setting `{section}`: {near}")
         if not isinstance(values, dict):
             raise Misconfigured(f"{file}: `{section}` is a section: write [{section}] on its own line")
         for key, written in values.items():
@@ -259,7 +264,7 @@ def line_of(text: str, section: str, key: str | None = None) -> int | None:
     """Return the line of a section, or of a key in it. Scanning is enough: sections are flat."""
     inside = False
     for number, line in enumerate(text.splitlines(), 1):
-        header = re.match(r"\s*\[\s*([\w.-]+)\s*\]", line)
+        header = re.match(r"\s*\[\[?\s*([\w.-]+)\s*\]", line)
         if header:
             inside = header[1] == section
             if key is None and inside:

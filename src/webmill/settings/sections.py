@@ -7,11 +7,15 @@ from typing import Annotated, Literal
 import msgspec
 
 from webmill.errors import Misconfigured
+from webmill.settings.alerts_section import AlertsSettings
+from webmill.settings.changes_section import ChangesSettings
 from webmill.settings.crawl_section import CrawlSettings
 from webmill.settings.declaration import setting
-from webmill.settings.value_formats import LIST_FORMAT, TextList
+from webmill.settings.value_formats import LIST_FORMAT, Duration, TextList
 
-STAGES = ("crawl", "index", "extract", "publish", "search")
+STAGES = ("crawl", "index", "extract", "publish", "search", "alert")
+# Tables that a file may have many of, and the setting that each list of them is.
+TABLES: dict[str, tuple[str, str]] = {"ignore": ("changes", "rules"), "alert": ("alerts", "rules")}
 LINES_PER_BLOCK = 3000  # of Common Crawl's own indexes
 
 
@@ -137,8 +141,33 @@ class PublishSettings(msgspec.Struct, frozen=True, kw_only=True):
     ] = "webmill"
 
 
+class WatchSettings(msgspec.Struct, frozen=True):
+    """How often `webmill run` looks at pages again: in every run, or less often at those that do not change."""
+
+    every: Annotated[
+        Duration | None,
+        setting(
+            "Time between two looks at a page, at the least; `run --every` overrides it.",
+            reach="inside",
+            only="file",
+            none="pages are visited once",
+        ),
+    ] = 86400.0
+    longest: Annotated[
+        Duration | None,
+        setting(
+            "Time between two looks at a page that does not change, at the most: it is looked at less and less often. "
+            "For sites whose pages are too many for every run.",
+            reach="inside",
+            only="file",
+            none="every page in every run",
+        ),
+    ] = None
+
+
 class RunSettings(msgspec.Struct, frozen=True):
-    """Which stages `webmill run` runs, always in this order: crawl, index, extract, publish, search."""
+    """Which stages `webmill run` runs, always in this order: crawl, index, extract, publish, search,
+    alert."""
 
     stages: Annotated[TextList, setting("The stages to run.", reach="inside", only="file")] = STAGES
 
@@ -255,7 +284,9 @@ class ServeSettings(msgspec.Struct, frozen=True):
         str,
         setting("URL that clients use for archived pages; must be a different origin.", reach="other", metavar="URL"),
     ] = ""
-    processes: Annotated[int, setting("Number of server processes.", reach="inside", least=1)] = 1
+    processes: Annotated[
+        int | None, setting("Number of server processes.", reach="inside", least=1, none="one per core, at most 4")
+    ] = None
     hosts: Annotated[
         TextList,
         setting(
@@ -334,7 +365,10 @@ class Settings(msgspec.Struct, frozen=True):
     extract: ExtractSettings = ExtractSettings()
     publish: PublishSettings = PublishSettings()
     run: RunSettings = RunSettings()
+    watch: WatchSettings = WatchSettings()
+    changes: ChangesSettings = ChangesSettings()
     search: SearchSettings = SearchSettings()
+    alerts: AlertsSettings = AlertsSettings()
     serve: ServeSettings = ServeSettings()
     queue: QueueSettings = QueueSettings()
     executor: ExecutorSettings = ExecutorSettings()

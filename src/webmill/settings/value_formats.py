@@ -26,6 +26,7 @@ class ValueFormat(msgspec.Struct, frozen=True):
     metavar: str
     parse: Callable[[Any], Any]
     write: Callable[[Any], Any]
+    none: str = ""  # how no value is written
 
 
 def parse_duration(written: object) -> float:
@@ -34,6 +35,11 @@ def parse_duration(written: object) -> float:
     if not found or not math.isfinite(seconds := float(found[1]) * _SECONDS[found[2].lower()]):
         raise ValueError(f"{written!r} is not a duration; write 90s, 20m, 8h or 7d")
     return seconds
+
+
+def parse_pace(written: object) -> float | None:
+    """Return the seconds of a duration, or None for `auto`."""
+    return None if str(written).strip().lower() == "auto" else parse_duration(written)
 
 
 def write_duration(seconds: float) -> str:
@@ -98,6 +104,7 @@ def _write_addresses(fixed: dict[str, tuple[str, int]]) -> list[str]:
 
 
 Duration = Annotated[float, ValueFormat("TIME", parse_duration, write_duration)]
+Pace = Annotated[float | None, ValueFormat("TIME|auto", parse_pace, write_duration, none="auto")]
 Size = Annotated[int, ValueFormat("SIZE", parse_size, write_size)]
 LIST_FORMAT = ValueFormat("TEXT", parse_list, list)
 TextList = Annotated[tuple[str, ...], LIST_FORMAT]

@@ -97,7 +97,7 @@ def test_the_first_record_says_who_made_the_file(tmp_path: Path) -> None:
     written(tmp_path, capture(), software=made)
     info = records_of(tmp_path)[0]
     assert info.headers.get("WARC-Filename") == names(tmp_path)[0]
-    assert [name for name, _ in parse_warc_fields(info.content)] == [
+    assert [name for name, _ in parse_warc_fields(info.content).pairs] == [
         "isPartOf",
         "publisher",
         "description",
@@ -114,7 +114,7 @@ def test_the_first_record_says_who_made_the_file(tmp_path: Path) -> None:
 def test_the_note_has_time_charset_and_what_the_crawler_adds(tmp_path: Path) -> None:
     written(tmp_path, capture(extra=(("depth", "3"), ("via", "http://site.example/a\r\nX-Evil: 1\ud800\udcff"))))
     metadata = records_of(tmp_path)[-1]
-    assert list(parse_warc_fields(metadata.content)) == [
+    assert list(parse_warc_fields(metadata.content).pairs) == [
         ("fetchTimeMs", "250"),
         ("charset-detected", "UTF-8"),
         ("depth", "3"),
@@ -313,15 +313,15 @@ def test_nothing_the_web_says_can_add_a_header_or_a_record(
 ) -> None:
     made = capture(url="http://site.example/" + url, extra=(("via", via),), kind=kind)  # type: ignore[arg-type]
     exchange = msgspec.structs.replace(made.exchange, response=b"HTTP/1.1 200 OK\r\n" + head + b"\r\n\r\n" + body)
-    plain = [name for name, _ in encoded_records(encoded(made))[1].headers]
+    plain = [name for name, _ in encoded_records(encoded(made))[1].headers.pairs]
     out = encoded(msgspec.structs.replace(made, exchange=exchange, payload=body))
     asked, answered, noted = encoded_records(out)
-    assert [name for name, _ in answered.headers] == plain
+    assert [name for name, _ in answered.headers.pairs] == plain
     if kind == "response":
         assert answered.content == exchange.response
     assert (answered.offset, answered.length) == (out.start, out.length)
-    assert [name for name, _ in parse_warc_fields(noted.content)][-1] == "via"
-    assert len([name for name, _ in parse_warc_fields(noted.content)]) <= 3
+    assert [name for name, _ in parse_warc_fields(noted.content).pairs][-1] == "via"
+    assert len([name for name, _ in parse_warc_fields(noted.content).pairs]) <= 3
     assert len(out.data) == asked.length + answered.length + noted.length
 
 

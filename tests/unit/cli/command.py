@@ -15,6 +15,7 @@ from unittest.mock import patch
 
 import click
 
+from webmill.cli import context
 from webmill.cli.lazy import LazyGroup
 from webmill.cli.main import main
 from webmill.cli.main import webmill as top
@@ -38,7 +39,8 @@ def webmill(*arguments: str | Path, stdin: bytes = b"") -> Ended:
     out, err = io.TextIOWrapper(io.BytesIO()), io.StringIO()
     streams = {"stdin": io.TextIOWrapper(io.BytesIO(stdin)), "stdout": out, "stderr": err}
     argv = ["webmill", *map(str, arguments)]
-    with quiet_logs(), patch.multiple(sys, argv=argv, **streams), patch.dict(os.environ, {"COLUMNS": "80"}):
+    noted = patch.object(context, "_noted", set())  # notes that come once in a process
+    with quiet_logs(), noted, patch.multiple(sys, argv=argv, **streams), patch.dict(os.environ, {"COLUMNS": "80"}):
         try:
             main()
         except SystemExit as end:

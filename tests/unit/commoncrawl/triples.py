@@ -183,7 +183,7 @@ class Writer:
 def describing(headers: Headers, place: tuple[int, int], payload: dict[str, object]) -> dict[str, object]:
     """What ia-web-commons writes about a record, in short."""
     fields: dict[str, object] = {}
-    for name, value in headers:
+    for name, value in headers.pairs:
         values = headers.get_all(name)
         fields[name] = value if len(values) == 1 else values
     container = {"Offset": str(place[0]), "Gzip-Metadata": {"Deflate-Length": str(place[1] - place[0])}}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -216,3 +217,16 @@ def test_a_location_is_utf_8_whatever_http_says() -> None:
     assert redirect_target("http://a.test/x", moved["http://[bad/"]) == ""
     assert redirect_target("http://a.test/x", fetched((), status=302).head) is None
     assert redirect_target("http://a.test/x", fetched((("Location", "/y"),)).head) is None
+
+
+def test_a_late_update_does_not_shorten_what_another_has_reserved(tmp_path: Path) -> None:
+    """Of a process that was paused past its reservation and then extended it, beside that of another."""
+    with closing(SqliteHostSchedule(tmp_path / "hosts.sqlite")) as schedule:
+        clock = schedule.clock(None)
+        now = clock()
+        other = Reservation(now=now, window=30.0, delays={"host:a": 30.0})
+        assert schedule.reserve({1: other}, now=now, longest=1000.0) == {}
+        extended = now + 100.0
+        schedule.update([{"host:a": ReservationUpdate(now - 5.0, extended)}], clock=clock)
+        schedule.update([{"host:a": ReservationUpdate(extended, now - 50.0)}], clock=clock)
+        assert schedule.reserve({2: other}, now=now + 59.0, longest=1000.0)

@@ -54,3 +54,21 @@ def test_it_settles_near_the_pace_of_the_page(pace: float) -> None:
         interval = next_interval(interval, changed=change != last_change, schedule=BOUNDS)
         last_change, now, visits = change, now + interval, visits + 1
     assert 1.0 <= visits / 400 <= 4.0
+
+
+def test_a_run_that_watches_looks_at_every_page() -> None:
+    schedule = RevisitSchedule.watching(1000.0)
+    interval = 0.0
+    for _ in range(5):
+        interval = next_interval(interval, changed=False, schedule=schedule)
+        assert interval == 1000.0
+
+
+def test_a_run_that_may_look_seldom_looks_less_and_less_often() -> None:
+    schedule = RevisitSchedule.watching(1000.0, longest=3000.0)
+    intervals = [0.0]
+    for _ in range(5):
+        intervals.append(next_interval(intervals[-1], changed=False, schedule=schedule))
+    assert intervals[1:] == [1000.0, 1500.0, 2250.0, 3000.0, 3000.0]
+    assert next_interval(3000.0, changed=True, schedule=schedule) == 1500.0
+    assert RevisitSchedule.watching(1000.0, longest=10.0).longest == 1000.0

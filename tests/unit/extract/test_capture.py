@@ -32,7 +32,7 @@ PLAIN = Recipe(extractor="plain")
 
 def stored(capture: Record) -> bytes:
     """The record as a WARC file has it."""
-    head = "".join(f"{name}: {value}\r\n" for name, value in capture.headers)
+    head = "".join(f"{name}: {value}\r\n" for name, value in capture.headers.pairs)
     return gzip.compress(f"WARC/1.0\r\n{head}\r\n".encode() + capture.content + b"\r\n\r\n", mtime=0)
 
 
@@ -51,7 +51,7 @@ def answer(content_type: str, body: bytes, *, identified: str | None = None, url
     whole = response(http=f"Content-Type: {content_type}\r\n".encode() if content_type else b"", body=body)
     headers = Headers(
         (name, url if name == "WARC-Target-URI" else value)
-        for name, value in whole.headers
+        for name, value in whole.headers.pairs
         if name not in ("WARC-Identified-Payload-Type", "Content-Length")
     )
     if identified:

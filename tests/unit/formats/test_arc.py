@@ -47,7 +47,7 @@ def test_an_arc_file_gives_its_header_and_its_captures(parts: list[bytes]) -> No
 
 def test_fields_keep_their_own_names_and_order() -> None:
     page = records(b"".join(FILE))[1]
-    assert [name for name, _ in page.headers] == ["uri", "ip-address", "archive-date", "content-type", "length"]
+    assert [name for name, _ in page.headers.pairs] == ["uri", "ip-address", "archive-date", "content-type", "length"]
 
 
 def test_spaces_in_a_url_are_part_of_it() -> None:

@@ -211,7 +211,7 @@ def test_a_member_has_no_time_and_no_name_and_is_always_the_same(compress: Calla
 
 
 def names(headers: Headers) -> list[str]:
-    return [name for name, _ in headers]
+    return [name for name, _ in headers.pairs]
 
 
 BEGIN = ["WARC-Type", "WARC-Date", "WARC-Record-ID", "Content-Length", "Content-Type"]

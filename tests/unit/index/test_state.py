@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from webmill.errors import Misconfigured
 from webmill.index.state import (
+    FINE_SETTLED_NS,
     SETTLED_NS,
     CdxjStat,
     IndexedWarc,
@@ -133,8 +134,25 @@ def test_other_options_and_files_that_had_not_rested_are_not_trusted(tmp_path: P
     assert not is_current(replace(known, settled=False), inspect_file(warc), options="o", folder=tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("mtime_ns", "ctime_ns", "rest"),
+    [
+        (1_700_000_000_123_456_789, 1_700_000_000_123_456_789, FINE_SETTLED_NS),
+        (1_700_000_000_000_000_000, 1_700_000_000_123_456_789, SETTLED_NS),  # set by hand, or of a coarse clock
+        (1_700_000_000_123_456_789, 1_700_000_000_120_000_000, SETTLED_NS),
+    ],
+)
+def test_where_times_are_fine_a_file_has_rested_after_a_moment(
+    warc: Path, mtime_ns: int, ctime_ns: int, rest: int
+) -> None:
+    looks = replace(inspect_file(warc), mtime_ns=mtime_ns, ctime_ns=ctime_ns)
+    newest = max(mtime_ns, ctime_ns)
+    assert not is_settled(looks, now_ns=newest + rest)
+    assert is_settled(looks, now_ns=newest + rest + 1)
+
+
 def test_a_file_has_rested_when_both_its_times_are_past(warc: Path) -> None:
-    looks = inspect_file(warc)
+    looks = replace(inspect_file(warc), mtime_ns=1_700_000_000_000_000_000)
     changed = max(looks.mtime_ns, looks.ctime_ns)
     assert not is_settled(looks, now_ns=changed)
     assert not is_settled(looks, now_ns=changed + SETTLED_NS)

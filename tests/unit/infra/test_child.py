@@ -15,6 +15,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from tests.faults.matrix import record
+from tests.faults.pauses import pause, paused
 from tests.unit.infra.processes import nothing_left_behind, wait_until_gone
 
 from webmill.errors import BadInput, Misconfigured, Unavailable
@@ -203,6 +205,49 @@ def test_a_child_stopped_in_the_middle_is_killed_at_its_deadline() -> None:
     assert isinstance(answer, Death)
     assert "more than 1 s" in answer.reason
     assert answer.over_limit
+
+
+CALLER = """
+import pickle, time
+from tests.unit.infra import test_child
+from webmill.infra.child import *
+child = Child(ChildJob(pickle.dumps(test_child.work), ChildLimits(wall=3)), PICKLED)
+child.receive()
+child.send(pack_call())
+print(child.pid, flush=True)
+print(child.receive(), flush=True)
+"""
+
+
+def work() -> None:
+    """Take a second, however busy the machine is."""
+    time.sleep(1.0)
+
+
+@pytest.mark.crash
+def test_the_time_for_which_both_were_stopped_is_not_counted() -> None:
+    """As a container is that somebody pauses: the page that was being parsed is not to blame."""
+    with subprocess.Popen([sys.executable, "-c", CALLER], stdout=subprocess.PIPE, text=True) as caller:
+        assert caller.stdout
+        child = int(caller.stdout.readline())
+        with paused(child, caller.pid):
+            time.sleep(4.0)  # longer than the limit
+        answer = caller.stdout.read()
+    lost = int(not answer.startswith("Returned"))
+    record("sandbox", "caller and child paused past the limit", injected=1, acknowledged=1, lost=lost)
+    assert not lost, answer
+
+
+@pytest.mark.crash
+def test_a_child_that_alone_is_stopped_past_its_limit_is_seen_as_lost() -> None:
+    """The negative control, and what the limit is for."""
+    child = started(echo, ChildLimits(wall=1))
+    pause(child.pid)
+    child.send(pack_call(1))
+    answer = child.receive()
+    lost = int(isinstance(answer, Death))
+    record("sandbox", "child paused past the limit", injected=1, acknowledged=1, lost=lost, control=True)
+    assert lost
 
 
 PARENT = """

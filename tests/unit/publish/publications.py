@@ -58,8 +58,14 @@ def closure(storage: Readable) -> dict[str, Any]:
     folder = f"snapshots/{pointer['version']}/"
     manifest = checked(storage, folder + "_manifest.json", pointer["manifest_sha256"])
     found: dict[str, Any] = {}
+    listed, counted = 0, None
     for entry in manifest["files"]:
         value = checked(storage, folder + entry["key"], entry["sha256"])
+        if entry["key"].startswith("aux/changes/"):
+            listed += len(value)
+        elif entry["key"] == "aux/changes.json":
+            counted = sum(value.get(kind, 0) for kind in ("added", "changed", "removed", "moved"))
+            assert value["parent"] == manifest["parent"]
         if entry["key"].startswith("index/"):
             items = value.get("items") or [
                 item for shard in value.get("shards", ()) for item in checked_blob(storage, shard["hash"])
@@ -69,6 +75,7 @@ def closure(storage: Readable) -> dict[str, Any]:
             if entry["key"] == "index/all.json":
                 found = contents
     assert len(found) == pointer["count"] == manifest["count"]
+    assert counted == listed, "a version that is live has its changes"
     return found
 
 

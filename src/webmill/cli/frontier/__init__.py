@@ -11,9 +11,13 @@ COMMANDS = {
     "add": ("webmill.cli.frontier.add:add", "Add URLs to a crawl."),
     "exclude": ("webmill.cli.frontier.domains:exclude", "Stop crawling some domains."),
     "include": ("webmill.cli.frontier.domains:include", "Crawl excluded domains again."),
+    "retry": ("webmill.cli.frontier.retry:retry", "Fetch URLs again that failed."),
+    "why": ("webmill.cli.frontier.why:why", "Show what is known of a URL, and when it is due."),
     "compact": ("webmill.cli.frontier.compact:compact", "Free disk space that the frontier no longer needs."),
     "backup": ("webmill.cli.frontier.backup:backup", "Back up the frontier to a folder or S3."),
     "restore": ("webmill.cli.frontier.backup:restore", "Restore a crawl from a backup."),
+    "pause": ("webmill.cli.frontier.pause:pause", "Pause a running crawl."),
+    "resume": ("webmill.cli.frontier.pause:resume", "Let a running crawl go on that was paused."),
     "export": ("webmill.cli.frontier.export:export", "Write the waiting or visited URLs to a file."),
     "import-postgres": ("webmill.cli.frontier.imports:import_postgres", "Import a frontier from PostgreSQL."),
 }
@@ -27,6 +31,8 @@ Examples:
   webmill frontier stats news/
   webmill frontier add news/ https://example.com/new --priority 0
   webmill frontier exclude news/ example.net
+  webmill frontier retry news/ --error connect_refused
+  webmill frontier why news/ https://example.com/page
   webmill frontier backup news/ s3://bucket/news-backup""",
 )
 def frontier() -> None:

@@ -25,6 +25,7 @@ ROWS = {  # names of what became of rows
     "not_ok": "with a status other than 2xx",
     "older": "older captures",
     "published": "published",
+    "removed": "of pages that are gone",
     "repeated": "unchanged revisits",
 }
 

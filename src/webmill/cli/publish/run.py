@@ -47,6 +47,7 @@ from webmill.infra.metrics import Metrics
 from webmill.infra.queue.base import Queue
 from webmill.infra.storage.base import Storage
 from webmill.infra.user_agent import user_agent
+from webmill.pipeline.ignore_rules import change_rules
 from webmill.publish.fragments import RunProgress
 from webmill.publish.guard import MAX_LOSS
 from webmill.publish.publication import PublishOptions
@@ -148,6 +149,7 @@ def run(
     queue_settings = choose_queue(context, place, queue_url)
     versions = open_for_writing(place, storage)
     metrics = Metrics(counters.OF_RUNS)
+    rules = change_rules(settings.changes)
     with ExitStack() as stack:
         stop = stack.enter_context(stop_on_signals("boards"))
         queue = stack.enter_context(open_job_queue(queue_settings))
@@ -167,7 +169,11 @@ def run(
             around=RunContext(stop=stop, now=steady_now()),
             deadline=timedelta(seconds=deadline),
             publishing=lambda found: PublishOptions(
-                facets=facets or facet_names(found), force=force, most_lost=most_lost, layout=settings.publish.layout
+                facets=facets or facet_names(found),
+                force=force,
+                most_lost=most_lost,
+                layout=settings.publish.layout,
+                rules=rules,
             ),
             metrics=metrics,
             as_json=as_json,

@@ -109,7 +109,9 @@ def print_version(name: str, counts: VersionStats, *, is_new: bool, held: str, s
     if is_new:
         kinds = {"added": counts.added, "changed": counts.changed, "removed": counts.removed, "stale": counts.stale}
         kinds |= {"relabelled": counts.relabelled} if counts.relabelled else {}
-        note(f"version {name}: {held}: {', '.join(f'{count:,} {kind}' for kind, count in kinds.items())}")
+        beside = {"changed": f" ({counts.unimportant:,} unimportant)" if counts.unimportant else ""}
+        told = ", ".join(f"{count:,} {kind}{beside.get(kind, '')}" for kind, count in kinds.items())
+        note(f"version {name}: {held}: {told}")
     else:
         note(f"nothing has changed since version {name} ({held}): no new version was made")
     new = f"{format_count(counts.blobs_written, 'new blob')} ({format_count(counts.bytes_written, 'byte')})"

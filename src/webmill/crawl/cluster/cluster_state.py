@@ -17,7 +17,10 @@ import msgspec
 from webmill.crawl.cluster.redis_host_schedule import shared_clock
 from webmill.crawl.cluster.redis_inbox import RedisInbox
 from webmill.crawl.cluster.redis_scripts import ClusterScripts
+from webmill.crawl.frontier.base import LastVisit
+from webmill.crawl.frontier.redis.owner import key_prefix
 from webmill.crawl.frontier.redis.server import RedisDurability, RedisServer, as_pairs, as_text, check_durability
+from webmill.crawl.frontier.redis.state import RedisState
 from webmill.crawl.progress import CrawlProgress
 from webmill.errors import Conflict, Misconfigured
 from webmill.infra.clock import SteadyClock
@@ -164,6 +167,10 @@ class ClusterState:
     def open_inbox(self, file: Path) -> RedisInbox:
         """Return the inbox that a shard's file stands for, on this connection."""
         return RedisInbox(self.server, self._prefix + file.stem)
+
+    def visit(self, shard: str, url: str) -> LastVisit | None:
+        """Return the last visit of a URL, whoever owns its shard: it is only read."""
+        return RedisState(self.server, key_prefix(f"{self.name}:{shard}"), epoch=0, number=0).visit(url)
 
     # --- a node's life ---
 

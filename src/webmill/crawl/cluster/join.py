@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import secrets
 import socket
@@ -15,13 +16,17 @@ import msgspec
 
 from webmill.crawl.cluster.cluster_state import ClusterState, NodeInfo
 from webmill.crawl.cluster.node import ClusterNode, SeedList
+from webmill.crawl.failed_seeds import FailedSeed, find_failed_seeds
 from webmill.crawl.layout import MAX_SHARDS, CrawlFolder, CrawlLayout, read_layout, write_layout
 from webmill.crawl.options import CrawlOptions
+from webmill.crawl.progress import CrawlProgress, has_no_page, sum_progress
 from webmill.crawl.start import CrawlRunReport, NoSeeds, RunWatcher, run_crawl, send_seeds
 from webmill.crawl.status_file import StatusFile
-from webmill.errors import Conflict, Misconfigured
+from webmill.errors import Conflict, Misconfigured, Unavailable
 from webmill.infra import atomic
 from webmill.infra.lock import exclusive, shared
+
+log = logging.getLogger(__name__)
 
 DEFAULT_SHARDS = 8
 MAX_NODES_PER_FOLDER = 64  # nodes on one machine with one folder
@@ -77,7 +82,30 @@ def crawl_as_node(
             min_nodes=terms.min_nodes,
         )
         end, total = run_crawl(node, options, status, watcher)
-        return CrawlRunReport(end=end, total=total, seconds=time.monotonic() - started, seeds=sent)
+        failed = [] if end == "stopped" else find_seeds_without_page(cluster, options, total, node=info.id)
+        return CrawlRunReport(end=end, total=total, seconds=time.monotonic() - started, seeds=sent, failed_seeds=failed)
+
+
+def find_seeds_without_page(
+    cluster: ClusterState, options: CrawlOptions, here: CrawlProgress, *, node: str
+) -> list[FailedSeed]:
+    """Return why each seed gave no page, if no node has one. Every node of the run finds the same."""
+    folder = options.folder
+    try:
+        reports = cluster.view().reports
+        total = sum_progress([here, *(report.progress for report in reports.values() if report.node != node)])
+        if not has_no_page(total):
+            return []
+        shards = cluster.layout(None, default=DEFAULT_SHARDS)
+        return find_failed_seeds(
+            total,
+            folder.seeds,
+            shards=shards,
+            find_visits=lambda shard, urls: [cluster.visit(folder.shard(shard).name, url) for url in urls],
+        )
+    except Unavailable as error:  # the run has ended all the same
+        log.warning("cannot tell why seeds failed", extra={"why": str(error)})
+        return []
 
 
 @contextmanager

@@ -185,7 +185,7 @@ class ClusterNode:
             if shard not in self._leaving and (shard not in mine or plan.get(shard) != self._info.id):
                 log.info("giving a shard back", extra={"shard": shard, "to": plan.get(shard)})
                 self._leaving.add(shard)
-                handle.send("stop")
+                handle.stop()
         for shard in mine - {handle.shard for handle in self.processes} - self._drop:
             if time.monotonic() >= self._reopen_at.get(shard, 0.0):
                 log.info("starting a shard", extra={"shard": shard})
@@ -241,7 +241,7 @@ class ClusterNode:
         for handle in self.processes:
             if handle.shard not in self._leaving:
                 self._renewing.add(handle.shard)
-                handle.send("stop")
+                handle.stop()
 
     # --- pages ---
 

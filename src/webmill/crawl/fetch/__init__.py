@@ -49,7 +49,7 @@ Memory: an answer is held once, as sent, at most `FetchLimits.body` and a read; 
 returns is not counted.
 """
 
-from webmill.crawl.fetch.address_rules import WEB_PORTS, AddressRules, is_public
+from webmill.crawl.fetch.address_rules import WEB_PORTS, AddressRules
 from webmill.crawl.fetch.fetcher import HttpFetcher
 from webmill.crawl.fetch.resolver import DnsLimits, DnsResolver, no_lookup, system_lookup
 from webmill.crawl.fetch.types import (
@@ -75,7 +75,6 @@ __all__ = [
     "FetchedResponse",
     "HttpFetcher",
     "SocketAddress",
-    "is_public",
     "no_lookup",
     "system_lookup",
 ]

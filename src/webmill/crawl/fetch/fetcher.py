@@ -13,7 +13,7 @@ from functools import lru_cache
 
 from msgspec import Struct
 
-from webmill.crawl.fetch.address_rules import NAT64_NAME, AddressRules, nat64_prefixes
+from webmill.crawl.fetch.address_rules import AddressRules
 from webmill.crawl.fetch.connect import Connector, ConnectTarget, TlsPolicy
 from webmill.crawl.fetch.connection import FetchConnection, IdleConnections, Key, MemoryBudget
 from webmill.crawl.fetch.resolver import DnsResolver
@@ -30,6 +30,7 @@ from webmill.crawl.fetch.types import (
 from webmill.crawl.page.url_joining import normalise
 from webmill.errors import BadInput
 from webmill.formats.http import ResponseHead, encode_request_head
+from webmill.infra.public_addresses import NAT64_NAME, nat64_prefixes
 from webmill.model import Exchange, Headers
 
 ACCEPT = "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"

@@ -21,6 +21,7 @@ What every backend promises (`tests/contracts/test_frontier.py`)
 - Order: within a domain the lower priority number first, page resources before all; among equals those that came back
   and may be asked now (at their old places), then revisits whose time has come, then new ones, first in, first out.
   Domains: the one that may be asked for longest first.
+- News of a known URL (`Link.modified`) that is younger than its last visit makes its revisit due at once.
 - A revisit that came to nothing (`RetryLater`, `NotTried`, lease over) stays a revisit: it is visited, and due again.
 - Bounded: memory does not grow with URLs nor with domains, nor does what is read when it is opened.
 
@@ -73,6 +74,27 @@ class LastVisit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     sitemap_depth: int = 0  # indexes of sitemaps in a row that led to it
     resource_steps: int = 0  # of a page resource: imports, frames and redirects from its page
     resource_share: int = 0  # of a page resource: how many more it may bring
+    lists_pages: bool = False  # it is a sitemap or a feed
+    gone: bool = False  # it was not found for the second time, or has moved for good
+
+    @property
+    def has_page(self) -> bool:
+        """Tell whether a response is archived that later ones are compared with. A redirect is none."""
+        return bool(self.record_id) and self.status not in (301, 302, 303, 307, 308)
+
+
+class RevisitRule(msgspec.Struct, frozen=True):
+    """When a run looks at visited pages: not before `shortest` seconds since the last visit nor after `longest`,
+    whatever was planned; and `slack` earlier than planned, since runs do not come to the second.
+    """
+
+    shortest: float
+    longest: float
+    slack: float
+
+    def due(self, visited: float, planned: float) -> float:
+        """Return when a page is due that was visited at `visited` and was to be visited again at `planned`."""
+        return visited + max(self.shortest, min(planned - visited, self.longest)) - self.slack
 
 
 class ClaimedUrl(msgspec.Struct, frozen=True):
@@ -172,6 +194,7 @@ class CommitResult(msgspec.Struct, frozen=True):
     excluded: int = 0  # links of excluded domains: not added
     lost: frozenset[int] = frozenset()  # tokens whose lease was over
     imported: int = 0  # visits from elsewhere that were new
+    brought_forward: int = 0  # visited URLs that are due now, since they have changed (`Link.modified`)
 
 
 class FrontierStats(msgspec.Struct, frozen=True, kw_only=True):
@@ -195,6 +218,7 @@ class ClaimRequest(msgspec.Struct, frozen=True, kw_only=True):
     lease: float  # seconds until the turns are over, unless they are extended
     hold: float  # seconds for which their domains are not offered again, whatever becomes of the turns
     revisits: bool = False  # offer visited URLs whose revisit is due, too
+    revisits_first: bool = False  # offer them before all else, whatever their priority
     resources_only: bool = False  # offer only page resources that were never visited
 
 
@@ -210,6 +234,20 @@ class Frontier(Protocol):
     def next_turn(self, *, revisits: bool = False, resources_only: bool = False) -> float | None:
         """Return when the next domain with something to claim is due, maybe long ago; the end of a lease counts, for
         what is in hand may come back. None when nothing waits and nothing is in hand. Flags: as in `ClaimRequest`."""
+        ...
+
+    def bring_forward(self, rule: RevisitRule, *, now: float) -> int:
+        """Make the revisits due that are due by `rule`, and return how many are due now. For the start of a run."""
+        ...
+
+    def retry(self, urls: Sequence[str]) -> int:
+        """Ask for visited URLs again: those without a capture wait again, of others the revisit is due. Return how many
+        are; URLs that wait, are in hand or are not known stay as they are."""
+        ...
+
+    def record(self, visits: Sequence[VisitDone], *, now: float) -> None:
+        """Note visits that were made without a claim. Each has a `revisit_due`. A URL that is not known becomes
+        visited, one that was visited before has this visit from now on; what waits or is in hand stays as it is."""
         ...
 
     def visit(self, url: str) -> LastVisit | None: ...

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-from webmill.crawl.frontier.base import PAGE_RESOURCE, Outcome, RetryLater, TurnOutcomes, VisitDone
+from webmill.crawl.frontier.base import PAGE_RESOURCE, LastVisit, Outcome, RetryLater, TurnOutcomes, VisitDone
 from webmill.crawl.frontier.hops import pack_hops
 from webmill.crawl.frontier.state import (
     DomainState,
@@ -16,6 +16,7 @@ from webmill.crawl.frontier.state import (
     MadeVisit,
     PostponedRevisit,
     RetryEntry,
+    StoredVisit,
     TurnRow,
     UrlRow,
 )
@@ -38,6 +39,8 @@ class FrontierChange:
         self._retries: list[RetryEntry] = []
         self._visits: list[MadeVisit] = []
         self._postponed: list[PostponedRevisit] = []
+        self._advanced: list[StoredVisit] = []
+        self._forgotten: list[StoredVisit] = []
 
     def domains(self, names: Iterable[str]) -> dict[str, DomainState]:
         """Return the domains of these names; those that did not exist are created."""
@@ -108,6 +111,49 @@ class FrontierChange:
         self.counts["visited"] += 1
         self.counts["revisits"] += outcome.revisit_due is not None
         self.counts["pages"] += outcome.is_page
+
+    def advance(self, visits: Sequence[StoredVisit]) -> int:
+        """Make the revisits of these due now, and return how many of them may be claimed."""
+        domains = self.domains(visit.domain for visit in visits)
+        early = [visit for visit in visits if visit.revisit_due is None or visit.revisit_due > self._now]
+        for visit in early:
+            domain = domains[visit.domain]
+            domain.revisits += visit.revisit_due is None
+            self.counts["revisits"] += visit.revisit_due is None
+            self._changed.add(domain.id)
+        self._advanced += early
+        return sum(not domains[visit.domain].excluded for visit in visits)
+
+    def renew(self, visit: StoredVisit, done: VisitDone) -> None:
+        """Give a visited URL a newer visit. If its domain comes up too early now, `claim` notices (`reschedule`)."""
+        domain = self.domains([visit.domain])[visit.domain]
+        row = UrlRow(done.url, done.visit.depth, visit.priority, 1, 0, visit.id, pack_hops(done.visit))
+        self._visits.append(MadeVisit(row, domain.id, done.visit, done.revisit_due))
+        self._changed.add(domain.id)
+        change = (done.revisit_due is not None) - (visit.revisit_due is not None)
+        domain.revisits += change
+        self.counts["revisits"] += change
+        self.counts["pages"] += done.is_page
+
+    def reschedule(self, domain: DomainState) -> None:
+        """Find out anew when a domain comes up that has nothing to offer now."""
+        self._domains[domain.id] = domain
+        self._changed.add(domain.id)
+        self.counts["domains_waiting"] -= domain.due is not None
+        domain.due = domain.revisit_due = domain.resource_due = None
+
+    def requeue(self, visit: StoredVisit, last: LastVisit) -> None:
+        """Let a URL wait again that was visited to no avail. Its old place is not known: it is before all others."""
+        domain = self.domains([visit.domain])[visit.domain]
+        where = (domain.id, visit.priority, -visit.id)
+        self._retries.append(RetryEntry(*where, 0.0, 1, last.depth, last.url, pack_hops(last)))
+        self._forgotten.append(visit)
+        domain.retries += 1
+        domain.revisits -= visit.revisit_due is not None
+        self._changed.add(domain.id)
+        self.counts["revisits"] -= visit.revisit_due is not None
+        self.counts["visited"] -= 1
+        self.counts["waiting"] += 1
 
     def _give_back(self, domain: DomainState, row: UrlRow, *, not_before: float, attempts: int) -> None:
         self.counts["in_hand"] -= 1
@@ -185,6 +231,8 @@ class FrontierChange:
         self._state.add_retries(self._retries)
         self._state.save_visits(self._visits)
         self._state.postpone_revisits(self._postponed)
+        self._state.advance_revisits(self._advanced, now=self._now)
+        self._state.delete_visits(self._forgotten)
         self._state.delete_turns(self._ended)
         self._state.save_turns(self._turns.items())
         for domain in self._domains.values():

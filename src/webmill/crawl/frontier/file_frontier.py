@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from itertools import chain
 from typing import NamedTuple, Self
@@ -25,7 +25,10 @@ from webmill.crawl.frontier.base import (
     CommitResult,
     DomainTurn,
     FrontierStats,
+    FrontierUpdate,
     LastVisit,
+    RevisitRule,
+    VisitDone,
 )
 from webmill.crawl.frontier.change import PRIORITY, FrontierChange
 from webmill.crawl.frontier.hops import unpack_hops
@@ -84,6 +87,7 @@ class AddedUrls(msgspec.Struct):
     hashes: list[bytes]
     imported: int
     excluded: int
+    brought_forward: int = 0
 
     def result(self, new: NewUrls, lost: Iterable[int]) -> CommitResult:
         return CommitResult(
@@ -92,6 +96,7 @@ class AddedUrls(msgspec.Struct):
             excluded=self.excluded,
             lost=frozenset(lost),
             imported=self.imported,
+            brought_forward=self.brought_forward,
         )
 
 
@@ -145,9 +150,13 @@ class FileFrontier(ABC):
                 change = FrontierChange(state, now=now)
                 domains = state.due_domains(request)
                 last = state.counts().get("tokens", 0)
-                for token, domain in enumerate(domains, last + 1):
+                for domain in domains:
                     chosen, read = claim_urls(domain, request, state=state, queues=self._queues)
+                    if not chosen:  # what it came up for was visited meanwhile, without a claim
+                        change.reschedule(domain)
+                        continue
                     consumed += read
+                    token = last + len(turns) + 1
                     turn = TurnRow(domain.id, until, [candidate.row for candidate in chosen])
                     change.start_turn(domain, turn, token=token, not_before=now + request.hold)
                     turns.append(DomainTurn(domain.name, token, until, tuple(map(claimed_url, chosen))))
@@ -164,6 +173,57 @@ class FileFrontier(ABC):
 
     def next_turn(self, *, revisits: bool = False, resources_only: bool = False) -> float | None:
         return self._state.next_resource_turn() if resources_only else self._state.next_turn(revisits=revisits)
+
+    @abstractmethod
+    def commit(self, update: FrontierUpdate, *, now: float) -> CommitResult: ...
+
+    # Revisits
+
+    def bring_forward(self, rule: RevisitRule, *, now: float) -> int:
+        count = 0
+        for some in self._state.due_visits(rule, now=now):
+            with self._lock, self._state.write():
+                change = FrontierChange(self._state, now=now)
+                count += change.advance(some)
+                change.save()
+        return count
+
+    def retry(self, urls: Sequence[str]) -> int:
+        with self._lock, self._state.write():
+            change = FrontierChange(self._state, now=0.0)
+            found = self._state.find_visits(urls)
+            domains = change.domains(visit.domain for visit in found.values())
+            in_hand = {row.url for domain in domains.values() for row in self._state.urls_in_hand(domain)}
+            free = {url: visit for url, visit in found.items() if url not in in_hand}
+            lasts = {url: self._state.visit(url) for url in free}
+            for url, last in lasts.items():
+                if last and not last.has_page:
+                    change.requeue(free[url], last)
+            change.advance([free[url] for url, last in lasts.items() if last and last.has_page])
+            change.save()
+        return len(free)
+
+    def record(self, visits: Sequence[VisitDone], *, now: float) -> None:
+        found = self._state.find_visits([done.url for done in visits])
+        self.commit(FrontierUpdate(visited=[done for done in visits if done.url not in found]), now=now)
+        with self._lock, self._state.write():
+            change = FrontierChange(self._state, now=now)
+            domains = change.domains(visit.domain for visit in found.values())
+            in_hand = {row.url for domain in domains.values() for row in self._state.urls_in_hand(domain)}
+            for done in visits:
+                known = found.get(done.url)
+                if known and known.time < done.visit.time and done.url not in in_hand:
+                    change.renew(known, done)
+            change.save()
+
+    def _apply_news(self, links: Sequence[Link], change: FrontierChange) -> int:
+        """Make known URLs due that have changed since their visit; return how many."""
+        if not links:
+            return 0
+        found = self._state.find_visits(link.url for link in links)
+        outdated = {link.url: found[link.url] for link in links if link.url in found}
+        news = {link.url: link.modified for link in links}
+        return change.advance([visit for url, visit in outdated.items() if visit.time < news[url]])
 
     # New URLs
 
@@ -193,6 +253,7 @@ class FileFrontier(ABC):
                 self._queues.write(UrlQueue(domain.hash, priority), at, data)
                 added.entries.append((domain.id, priority, at, data))
         self._journal.append(added.entries)
+        added.brought_forward = self._apply_news(new.news, change)
         return added
 
     def _remember(self, added: AddedUrls) -> None:
@@ -294,7 +355,8 @@ def claim_urls(
     found = list(find_candidates(domain, request, state=state, queues=queues))
     if request.resources_only:  # they are the first ones, if there are any
         found = [candidate for candidate in found if candidate.priority == PAGE_RESOURCE]
-    chosen = sorted(found, key=lambda candidate: candidate[:3])[: request.urls_per_turn]
+    first = REVISIT if request.revisits_first else None
+    chosen = sorted(found, key=lambda each: (each.kind != first, *each[:3]))[: request.urls_per_turn]
     retries = [(domain.id, each.priority, each.row.position) for each in chosen if each.kind == RETRY]
     state.delete_retries(retries)
     domain.retries -= len(retries)

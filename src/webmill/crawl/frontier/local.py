@@ -31,6 +31,7 @@ from webmill.crawl.frontier.url_queue_files import UrlQueue, UrlQueueFiles, deco
 from webmill.errors import BadInput
 from webmill.infra import atomic
 from webmill.infra.lock import exclusive
+from webmill.infra.sqlite import Database
 
 PAGE = 1000
 STATE_FILE = "state.sqlite"
@@ -107,9 +108,7 @@ class LocalFrontier(FileFrontier):
                 yield visit
 
     def robots(self, origin: str) -> RobotsEntry | None:
-        sql = "SELECT origin, fetched, expires, status, body, failing_since FROM robots WHERE origin = ?"
-        rows = self._database.read(sql, (origin,))
-        return RobotsEntry(**dict(zip(RobotsEntry.__struct_fields__, rows[0], strict=True))) if rows else None
+        return robots_of(self._database, origin)
 
     def notes(self) -> dict[str, str]:
         return dict(self._database.read("SELECT name, value FROM note"))
@@ -147,6 +146,13 @@ class LocalFrontier(FileFrontier):
                     self._queues.remove(UrlQueue(hash_, priority), number)
                 elif number == self._queues.file_numbers(read=read, end=end)[0]:
                     self._queues.compact(UrlQueue(domain.hash, priority), read=read, end=end)
+
+
+def robots_of(database: Database, origin: str) -> RobotsEntry | None:
+    """Return the robots.txt of an origin as it was last asked for."""
+    sql = "SELECT origin, fetched, expires, status, body, failing_since FROM robots WHERE origin = ?"
+    rows = database.read(sql, (origin,))
+    return RobotsEntry(**dict(zip(RobotsEntry.__struct_fields__, rows[0], strict=True))) if rows else None
 
 
 def refuse_lost_state(folder: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import threading
 from collections import Counter
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -23,6 +23,7 @@ from webmill.crawl.frontier.base import (
     LastVisit,
     Outcome,
     RetryLater,
+    RevisitRule,
     RobotsEntry,
     TurnOutcomes,
     VisitDone,
@@ -54,6 +55,11 @@ class KnownUrl(msgspec.Struct, kw_only=True):
         if self.state == "visited" and request.revisits and self.revisit_due is not None and self.revisit_due <= now:
             return (self.link.priority, 1, self.revisit_due, self.place)
         return None
+
+    def is_due(self, rule: RevisitRule, *, now: float) -> bool:
+        """Tell whether it was visited and is due again by `rule`."""
+        due = self.revisit_due
+        return self.last is not None and due is not None and (due <= now or rule.due(self.last.time, due) <= now)
 
 
 class MemoryDomain(msgspec.Struct, kw_only=True):
@@ -133,16 +139,21 @@ class MemoryFrontier:
                 for domain in self._domains.values()
             ]
             ready = sorted((time, domain.number, domain) for time, domain in due if time is not None and time <= now)
-            return [self._start_turn(domain, request) for _, _, domain in ready[: request.turns]]
+            return [turn for _, _, one in ready[: request.turns] if (turn := self._start_turn(one, request))]
 
-    def _start_turn(self, domain: MemoryDomain, request: ClaimRequest) -> DomainTurn:
+    def _start_turn(self, domain: MemoryDomain, request: ClaimRequest) -> DomainTurn | None:
         ranked = [(known.rank(request), known) for known in domain.urls.values()]
-        ordered = sorted((rank, known.link.url) for rank, known in ranked if rank is not None)
+        first = request.revisits_first
+        found = [(first and one.state != "visited", rank, one.link.url) for rank, one in ranked if rank is not None]
+        if not found:  # what it came up for was visited meanwhile, without a claim
+            domain.due = domain.revisit_due = domain.resource_due = None
+            domain.schedule(request.now)
+            return None
         self._counts["tokens"] += 1
         domain.token = self._counts["tokens"]
         self._turns[domain.token] = domain
         items = []
-        for _, url in ordered[: request.urls_per_turn]:
+        for *_, url in sorted(found)[: request.urls_per_turn]:
             known = domain.urls[url]
             known.state = "in hand"
             link = known.link
@@ -175,13 +186,20 @@ class MemoryFrontier:
                 if settled.token in alive and settled.token in self._turns:
                     self._settle(settled, now=now)
             counts = Counter(self._import(done) for done in step.visited)
-            counts.update(self._add(link) for link in step.links)
+            counts.update(self._add(link, now=now) for link in step.links)
             for name in names:
                 self._domains[name].schedule(now)
             self._robots |= {robots.origin: robots for robots in step.robots}
             self._notes |= step.notes
         lost = frozenset(settled.token for settled in step.settled) - alive
-        return CommitResult(counts["added"], counts["known"], counts["excluded"], lost, counts["imported"])
+        return CommitResult(
+            added=counts["added"],
+            known=counts["known"] + counts["news"],
+            excluded=counts["excluded"],
+            lost=lost,
+            imported=counts["imported"],
+            brought_forward=counts["news"],
+        )
 
     def _import(self, done: VisitDone) -> str:
         domain, visit = self._domain(domain_of(done.url)), done.visit
@@ -192,10 +210,11 @@ class MemoryFrontier:
         self._apply(known, done)
         return "imported"
 
-    def _add(self, link: Link) -> str:
+    def _add(self, link: Link, *, now: float) -> str:
         domain = self._domain(domain_of(link.url))
-        if link.url in domain.urls:
-            return "known"
+        if known := domain.urls.get(link.url):
+            is_news = known.state == "visited" and known.last is not None and known.last.time < link.modified
+            return "news" if is_news and self._make_due(known, now=now) else "known"
         if domain.is_excluded:
             return "excluded"
         self._counts["links"] += 1
@@ -221,12 +240,8 @@ class MemoryFrontier:
         if isinstance(outcome, VisitDone):
             if known.last is None:
                 known.place = len(self._visited)
-            known.state, known.last, known.revisit_due, known.attempts = (
-                "visited",
-                outcome.visit,
-                outcome.revisit_due,
-                1,
-            )
+            known.state, known.last = "visited", outcome.visit
+            known.revisit_due, known.attempts = outcome.revisit_due, 1
             self._visited[outcome.url] = outcome.visit
             self._counts["pages"] += outcome.is_page
         else:
@@ -245,6 +260,44 @@ class MemoryFrontier:
         times = [domain.due_time(revisits=revisits, resources_only=resources_only) for domain in self._domains.values()]
         times += [max(domain.until, domain.next) for domain in self._turns.values() if not domain.is_excluded]
         return min((time for time in times if time is not None), default=None)
+
+    def bring_forward(self, rule: RevisitRule, *, now: float) -> int:
+        with self._lock:
+            known = [one for domain in self._domains.values() for one in domain.urls.values()]
+            due = [one for one in known if one.state == "visited" and one.is_due(rule, now=now)]
+            return sum(self._make_due(one, now=now) for one in due)
+
+    def retry(self, urls: Sequence[str]) -> int:
+        with self._lock:
+            found = [self._domain(domain_of(url)).urls.get(url) for url in dict.fromkeys(urls)]
+            visited = [known for known in found if known and known.state == "visited"]
+            for known in visited:
+                self._retry(known)
+        return len(visited)
+
+    def _retry(self, known: KnownUrl) -> None:
+        if known.last and known.last.has_page:
+            self._make_due(known, now=0.0)
+            return
+        del self._visited[known.link.url]
+        known.state, known.not_before, known.attempts = "waiting", 0.0, 1
+        known.last = known.revisit_due = None
+        self._domain(domain_of(known.link.url)).schedule(0.0)
+
+    def _make_due(self, known: KnownUrl, *, now: float) -> bool:
+        """Let a visited URL be visited again now; return whether its domain lets it."""
+        known.revisit_due, known.attempts = min(known.revisit_due or now, now), 1
+        domain = self._domain(domain_of(known.link.url))
+        domain.schedule(now)
+        return not domain.is_excluded
+
+    def record(self, visits: Sequence[VisitDone], *, now: float) -> None:
+        with self._lock:
+            for done in visits:
+                known, last = self._domain(domain_of(done.url)).urls.get(done.url), self._visited.get(done.url)
+                if known and last and known.state == "visited" and last.time < done.visit.time:
+                    self._apply(known, done)
+            self.commit(FrontierUpdate(visited=visits), now=now)
 
     def visit(self, url: str) -> LastVisit | None:
         return self._visited.get(url)

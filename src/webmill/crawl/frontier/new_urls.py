@@ -42,6 +42,7 @@ class NewUrls(msgspec.Struct):
     visits: list[ImportedVisit]  # from elsewhere
     repeats: Counter[str]  # links that came twice in the step
     known: int
+    news: list[Link] = []  # known links that say when they changed
 
 
 def find_new_urls(step: FrontierUpdate, seen: SeenUrls) -> NewUrls:
@@ -60,6 +61,8 @@ def find_new_urls(step: FrontierUpdate, seen: SeenUrls) -> NewUrls:
     for link, url, hops_, hash_, is_new in rows:
         if not is_new or hash_ in imported:
             fresh.known += 1
+            if link.modified:
+                fresh.news.append(link)
             continue
         domain = domain_of(link.url)
         if hash_ in here:

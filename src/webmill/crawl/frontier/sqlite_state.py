@@ -13,7 +13,14 @@ from typing import Any
 
 import msgspec
 
-from webmill.crawl.frontier.base import PAGE_RESOURCE, PRIORITIES, ClaimRequest, FrontierStats, LastVisit
+from webmill.crawl.frontier.base import (
+    PAGE_RESOURCE,
+    PRIORITIES,
+    ClaimRequest,
+    FrontierStats,
+    LastVisit,
+    RevisitRule,
+)
 from webmill.crawl.frontier.hops import pack_hops
 from webmill.crawl.frontier.seen_urls import hash_url
 from webmill.crawl.frontier.state import (
@@ -21,6 +28,7 @@ from webmill.crawl.frontier.state import (
     MadeVisit,
     PostponedRevisit,
     RetryEntry,
+    StoredVisit,
     TurnRow,
     UrlRow,
     earliest,
@@ -111,6 +119,7 @@ SCHEMA = sqlite.Schema(
     ),
 )
 PAGE = 1000
+VISITS_AT_ONCE = 5000
 SELECT_DOMAIN = (
     "SELECT id, name, excluded, token, next, due, again, errand, retries, revisits, lanes FROM domain WHERE "
 )
@@ -269,7 +278,7 @@ class SqliteState:
         self.database.many("INSERT INTO retry VALUES (?, ?, ?, ?, ?, ?, ?, ?)", retries)
 
     def all_retries(self, domain: DomainState) -> Iterator[UrlRow]:
-        after = (PAGE_RESOURCE, -1)
+        after = (PAGE_RESOURCE - 1, 0)
         sql = (
             "SELECT url, depth, priority, attempts, place, 0, hops FROM retry"
             " WHERE domain = ? AND (priority, place) > (?, ?) ORDER BY priority, place LIMIT ?"
@@ -323,6 +332,38 @@ class SqliteState:
         rows = self.database.read("SELECT body FROM visit WHERE key = ?", (key_of(hash_url(url.encode())),))
         visits = (decode_visit(body) for (body,) in rows)
         return next((visit for visit in visits if visit.url == url), None)
+
+    def find_visits(self, urls: Iterable[str]) -> dict[str, StoredVisit]:
+        sql = (
+            "SELECT visit.id, domain.name, priority, time, visit.again, body"
+            " FROM visit JOIN domain ON domain.id = visit.domain WHERE visit.key = ?"
+        )
+        found = {}
+        for url in urls:
+            for id_, domain, priority, time, again, body in self.database.read(sql, (key_of(hash_url(url.encode())),)):
+                if decode_visit(body).url == url:
+                    found[url] = StoredVisit(id_, b"", domain, priority, time, again)
+        return found
+
+    def due_visits(self, rule: RevisitRule, *, now: float) -> Iterator[list[StoredVisit]]:
+        last = 0
+        sql = (
+            "SELECT visit.id, domain.name, priority, time, visit.again"
+            " FROM visit JOIN domain ON domain.id = visit.domain WHERE visit.id > ? AND visit.again IS NOT NULL"
+            " AND (visit.again <= ? OR time + max(?, min(visit.again - time, ?)) - ? <= ?) ORDER BY visit.id LIMIT ?"
+        )
+        values = (now, rule.shortest, rule.longest, rule.slack, now, VISITS_AT_ONCE)
+        while rows := self.database.read(sql, (last, *values)):
+            last = rows[-1][0]
+            yield [StoredVisit(id_, b"", *columns) for id_, *columns in rows]
+
+    def advance_revisits(self, visits: Iterable[StoredVisit], *, now: float) -> None:
+        self.database.many(
+            "UPDATE visit SET again = ?, attempts = 1 WHERE id = ?", ((now, visit.id) for visit in visits)
+        )
+
+    def delete_visits(self, visits: Iterable[StoredVisit]) -> None:
+        self.database.many("DELETE FROM visit WHERE id = ?", ((visit.id,) for visit in visits))
 
     def visits_after(self, time: float, id_: int, *, count: int) -> list[tuple[int, LastVisit]]:
         sql = "SELECT id, body FROM visit WHERE (time, id) > (?, ?) ORDER BY time, id LIMIT ?"

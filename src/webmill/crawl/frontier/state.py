@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
-from webmill.crawl.frontier.base import ClaimRequest, FrontierStats, LastVisit
+from webmill.crawl.frontier.base import ClaimRequest, FrontierStats, LastVisit, RevisitRule
 from webmill.crawl.frontier.url_queue_files import hash_domain
 
 _encode = msgspec.json.Encoder().encode
@@ -88,6 +88,17 @@ class PostponedRevisit(NamedTuple):
     visit_id: int
 
 
+class StoredVisit(NamedTuple):
+    """A visit as far as its next time is concerned."""
+
+    id: int
+    hash: bytes  # of its URL; empty where the id is enough
+    domain: str
+    priority: int
+    time: float
+    revisit_due: float | None
+
+
 class FrontierState(Protocol):
     """All changes are made inside a `write` block, and count together when it ends. Domains that a transaction has not
     met are found by name only; ids are for those that it has."""
@@ -153,6 +164,23 @@ class FrontierState(Protocol):
     def save_visits(self, visits: Iterable[MadeVisit]) -> None: ...
     def postpone_revisits(self, revisits: Iterable[PostponedRevisit]) -> None: ...
     def visit(self, url: str) -> LastVisit | None: ...
+
+    def find_visits(self, urls: Iterable[str]) -> dict[str, StoredVisit]:
+        """Return the visits of those that were visited."""
+        ...
+
+    def due_visits(self, rule: RevisitRule, *, now: float) -> Iterator[list[StoredVisit]]:
+        """Yield the visits that are to be repeated by `rule`, some at a time. What changes meanwhile may be missed."""
+        ...
+
+    def advance_revisits(self, visits: Iterable[StoredVisit], *, now: float) -> None:
+        """Make these due now. Their domains are met already."""
+        ...
+
+    def delete_visits(self, visits: Iterable[StoredVisit]) -> None:
+        """Forget that these were visited: they wait again."""
+        ...
+
     def add_counts(self, changes: Counter[str]) -> None: ...
     def counts(self) -> dict[str, int]: ...
 

@@ -11,6 +11,7 @@ import msgspec
 
 from webmill.crawl.backends import open_cluster
 from webmill.crawl.frontier.base import FrontierStats
+from webmill.crawl.frontier_admin.url_state import UrlState
 from webmill.crawl.layout import CrawlFolder
 
 
@@ -27,6 +28,10 @@ class FrontierBackend(Protocol):
 
     def read_overview(self, folder: Path) -> ShardOverview:
         """Return the overview of a shard, by the path of its folder. NotFound when it has not begun."""
+        ...
+
+    def find_url(self, folder: Path, url: str) -> UrlState:
+        """Return what the shard of that folder knows of a URL, while another process may have it."""
         ...
 
     def read_messages(self, file: Path) -> Iterator[bytes]:

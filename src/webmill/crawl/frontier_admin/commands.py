@@ -12,16 +12,22 @@ from itertools import islice
 
 import msgspec
 
-from webmill.crawl.frontier.base import CommitResult, Frontier, FrontierUpdate
+from webmill.crawl.frontier.base import CommitResult, Frontier, FrontierUpdate, RobotsEntry, VisitDone
 from webmill.crawl.frontier_admin.crawl_frontier import CrawlFrontier, crawl_clock
 from webmill.crawl.scheduler.commands import (
     CompactFrontier,
     ExcludeDomains,
     IncludeDomains,
+    PauseCrawl,
+    RecordVisits,
+    ResumeCrawl,
+    RetryUrls,
     ShardCommand,
     apply_command,
+    retry_urls,
 )
 from webmill.crawl.scheduler.inbox import publish_command, publish_links, shard_of
+from webmill.errors import NotFound
 from webmill.model import Link
 
 AT_ONCE = 5000
@@ -74,6 +80,39 @@ def include_domains(crawl: CrawlFrontier, domains: Iterable[str]) -> bool:
 
 def compact_frontier(crawl: CrawlFrontier) -> bool:
     return _send(crawl, dict.fromkeys(range(crawl.shards()), CompactFrontier()))
+
+
+def retry_failed(crawl: CrawlFrontier, command: RetryUrls) -> int | None:
+    """Ask again for URLs that were visited; return how many there are. None: the running crawl does it next."""
+    with crawl.try_exclusively(doing="changing its frontier") as is_alone:
+        if is_alone and not crawl.backend.is_shared:
+            with crawl.frontiers() as frontiers:
+                return sum(retry_urls(command, frontier) for frontier in frontiers)
+        for shard in range(crawl.shards()):
+            with crawl.inbox(shard) as inbox:
+                publish_command(inbox, command)
+    return None
+
+
+def pause_crawl(crawl: CrawlFrontier, command: PauseCrawl | ResumeCrawl) -> None:
+    """Pause a running crawl, or let it go on. NotFound: none is running."""
+    with crawl.try_exclusively(doing="looking for a crawl") as is_alone:
+        if is_alone:
+            raise NotFound(f"no crawl is running in {crawl.root}")
+        for shard in range(crawl.shards()):
+            with crawl.inbox(shard) as inbox:
+                publish_command(inbox, command)
+
+
+def record_visits(crawl: CrawlFrontier, visits: Iterable[VisitDone], robots: Iterable[RobotsEntry] = ()) -> bool:
+    """Let the crawl take visits as its own. True: it is done already; else the running crawl does it next."""
+    shards = crawl.shards()
+    by_shard: defaultdict[int, tuple[list[VisitDone], list[RobotsEntry]]] = defaultdict(lambda: ([], []))
+    for done in visits:
+        by_shard[shard_of(done.url, shards)][0].append(done)
+    for entry in robots:
+        by_shard[shard_of(f"{entry.origin}/", shards)][1].append(entry)
+    return _send(crawl, {shard: RecordVisits(tuple(own), tuple(files)) for shard, (own, files) in by_shard.items()})
 
 
 def _send(crawl: CrawlFrontier, commands: dict[int, ShardCommand]) -> bool:

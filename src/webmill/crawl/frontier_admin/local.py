@@ -7,12 +7,17 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, closing, nullcontext
 from pathlib import Path
 
-from webmill.crawl.frontier.local import refuse_lost_state, restore
+from webmill.crawl.frontier.base import domain_of
+from webmill.crawl.frontier.file_frontier import QUEUES_FOLDER
+from webmill.crawl.frontier.local import refuse_lost_state, restore, robots_of
 from webmill.crawl.frontier.sqlite_state import SqliteState
+from webmill.crawl.frontier.url_queue_files import UrlQueueFiles
 from webmill.crawl.frontier_admin.backend import ShardOverview
+from webmill.crawl.frontier_admin.url_state import UrlState, find_url
 from webmill.crawl.layout import CrawlFolder, load_or_create_layout
 from webmill.crawl.scheduler import budgets as quota
 from webmill.errors import NotFound
+from webmill.formats.url.normalise import origin_of
 from webmill.infra.host_schedule import sqlite_schedule as gates
 from webmill.infra.queue.sqlite_reader import SCHEMA as INBOX_SCHEMA
 from webmill.infra.sqlite import Database, Schema
@@ -33,6 +38,15 @@ class LocalFrontierBackend:
         with closing(SqliteState(path)) as state:
             excluded = state.database.read("SELECT count(*) FROM domain WHERE excluded")[0][0]
             return ShardOverview(state.stats(), excluded, state.next_turn(revisits=False))
+
+    def find_url(self, folder: Path, url: str) -> UrlState:
+        path = folder / "state.sqlite"
+        if not path.exists():
+            return UrlState(known="unknown", domain=domain_of(url))
+        queues = UrlQueueFiles(folder / QUEUES_FOLDER)
+        with closing(SqliteState(path)) as state, closing(queues):
+            robots = robots_of(state.database, origin_of(url))
+            return find_url(state, url, queues=queues, robots=robots)
 
     def read_messages(self, file: Path) -> Iterator[bytes]:
         if not file.exists():

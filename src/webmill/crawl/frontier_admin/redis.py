@@ -11,14 +11,18 @@ import msgspec
 
 from webmill.crawl.cluster.cluster_state import ClusterState
 from webmill.crawl.cluster.join import load_or_create_cluster_layout, read_folder_id
+from webmill.crawl.frontier.base import domain_of
 from webmill.crawl.frontier.framed_file import read_frames, write_frames
 from webmill.crawl.frontier.redis.backup import restore
+from webmill.crawl.frontier.redis.frontier import decode_robots
 from webmill.crawl.frontier.redis.owner import RESTORING, key_prefix, read_meta
 from webmill.crawl.frontier.redis.server import as_pairs
 from webmill.crawl.frontier.redis.state import RedisState
 from webmill.crawl.frontier_admin.backend import ShardOverview
+from webmill.crawl.frontier_admin.url_state import UrlState, find_url
 from webmill.crawl.layout import CrawlFolder, read_seeds
 from webmill.errors import Conflict, NotFound
+from webmill.formats.url.normalise import origin_of
 from webmill.infra import atomic
 
 MESSAGES_AT_ONCE = 100  # read at once
@@ -44,6 +48,15 @@ class RedisFrontierBackend:
         return ShardOverview(
             state.stats(), self._server.ask("ZCARD", prefix + "excluded"), state.next_turn(revisits=False)
         )
+
+    def find_url(self, folder: Path, url: str) -> UrlState:
+        prefix = key_prefix(f"{self._cluster.name}:{folder.name}")
+        if not read_meta(self._server, prefix):
+            return UrlState(known="unknown", domain=domain_of(url))
+        state = RedisState(self._server, prefix, epoch=0, number=0)  # it only reads
+        robots = decode_robots(self._server.ask("HGET", prefix + "robots", origin_of(url)))
+        # The URLs that were never asked for are in files of the shard's node.
+        return find_url(state, url, queues=None, robots=robots)
 
     def read_messages(self, file: Path) -> Iterator[bytes]:
         start = "-"

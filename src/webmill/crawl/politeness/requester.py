@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from itertools import count
 from typing import Protocol
 from weakref import WeakValueDictionary
@@ -21,6 +22,7 @@ from webmill.crawl.fetch import (
 )
 from webmill.crawl.frontier.base import domain_of
 from webmill.crawl.options import CrawlLimits, NetworkAccess, Politeness
+from webmill.crawl.politeness.pace import HostPace
 from webmill.crawl.progress import CrawlProgress, HostTimings
 from webmill.formats.url.normalise import host_of
 from webmill.infra.clock import SteadyClock
@@ -46,13 +48,6 @@ class RequestPacing(msgspec.Struct, frozen=True):
 
     is_resource: bool = False
     crawl_delay: float = 0.0
-
-    def delay(self, politeness: Politeness) -> float:
-        """Return the delay until the host may be asked for one more of this kind.
-
-        A robots.txt may ask for more than the operator, also where the operator asked for none.
-        """
-        return max(politeness.resource_delay if self.is_resource else politeness.delay, self.crawl_delay)
 
 
 class HostBusy(msgspec.Struct, frozen=True):
@@ -99,6 +94,7 @@ class Requester:
         self._page_resources = page_resources
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()  # of hosts that are asked now
         self._timings = HostTimings()
+        self.pace = HostPace(politeness)
         self._fetched = self._bytes = 0
         self._seconds = 0.0
 
@@ -115,17 +111,28 @@ class Requester:
             if isinstance(reserved, HostBusy):
                 return reserved
             sent = self._clock()
-            answer = await self._fetcher.fetch(FetchRequest(url=url, headers=headers, at_least=at_least), address)
+            request = FetchRequest(url=url, headers=headers, at_least=at_least)
+            with self._kept_reserved(reserved, delays):
+                answer = await self._fetcher.fetch(request, address)
         self._count(url, answer)
         if isinstance(answer, FetchedResponse):  # connecting may have taken long
             sent = max(sent, self._clock() - answer.exchange.seconds)
         elif answer.sent:
             sent = self._clock()
         if reserved:
+            delays = self._delays(url, address.ip, pacing)  # by `auto` it follows the answer
             self._reservations.update(
                 {key: ReservationUpdate(until, sent + delays[key]) for key, until in reserved.items()}
             )
         return RequestResult(answer, sent, sent + max(delays.values(), default=0.0))
+
+    def delay(self, url: str, pacing: RequestPacing) -> float:
+        """Return the delay until the host of a URL may be asked for one more of this kind.
+
+        A robots.txt may ask for more than the operator, also where the operator asked for none.
+        """
+        own = self.politeness.resource_delay if pacing.is_resource else self.pace.delay(host_of(url))
+        return max(own, pacing.crawl_delay)
 
     def hold_host(self, url: str, until: float) -> None:
         """Keep the host of the URL reserved: its server has asked for it."""
@@ -143,10 +150,11 @@ class Requester:
         page resource waits for the last request, whatever that was, and not for the time of the next page.
         """
         politeness, host, domain = self.politeness, host_of(url), domain_of(url)
-        delay = max(politeness.delay, pacing.crawl_delay)
+        own = self.pace.delay(host)
+        delay = max(own, pacing.crawl_delay)
         delays = {f"addr:{ip}": min(delay, politeness.address_delay)}
         if not pacing.is_resource:
-            domain_delay = politeness.delay if politeness.domain_delay is None else politeness.domain_delay
+            domain_delay = own if politeness.domain_delay is None else politeness.domain_delay
             delays |= {f"host:{host}": delay, f"domain:{domain}": domain_delay}
         if self._page_resources:
             soon = politeness.resource_delay
@@ -165,17 +173,40 @@ class Requester:
             until = self._clock()
         return {key: reservation.until(key) for key in delays} if until is None else HostBusy(until)
 
+    @contextmanager
+    def _kept_reserved(self, reserved: dict[str, float], delays: dict[str, float]) -> Iterator[None]:
+        """Extend the reservation, again and again, while a request is under way: a slow response may take longer than
+        the window, and another process must not ask the host meanwhile. `reserved` follows it."""
+        if not reserved:
+            yield
+            return
+        loop, window = asyncio.get_running_loop(), self.politeness.window
+
+        def extend() -> None:
+            until = {key: self._clock() + window + delays[key] for key in reserved}
+            self._reservations.update({key: ReservationUpdate(reserved[key], until[key]) for key in reserved})
+            reserved.update(until)
+            timers[0] = loop.call_later(window / 2, extend)
+
+        timers = [loop.call_later(window / 2, extend)]
+        try:
+            yield
+        finally:
+            timers[0].cancel()
+
     def _count(self, url: str, answer: FetchedResponse | FetchFailure) -> None:
         if isinstance(answer, FetchedResponse):
             self._fetched += 1
             self._bytes += len(answer.exchange.response)
             self._seconds += answer.exchange.seconds
             self._timings.add(host_of(url), answer.exchange.seconds)
+            self.pace.learn(host_of(url), answer.exchange.seconds)
 
     def report(self, progress: CrawlProgress) -> None:
         """Fill in what was fetched."""
         progress.fetched, progress.bytes, progress.seconds = self._fetched, self._bytes, self._seconds
         progress.slowest = self._timings.slowest()
+        progress.pace = self.pace.typical()
 
 
 class BatchedReservations:

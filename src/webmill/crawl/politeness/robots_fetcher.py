@@ -79,7 +79,8 @@ class RobotsFetcher:
         last = results[-1]
         entry = make_entry(origin, last.answer, now=self._clock(), before=known, policy=self._policy)
         verdict = self._cache.add(entry)
-        delay = RequestPacing(pacing.is_resource, verdict.crawl_delay or 0.0).delay(self._requester.politeness)
+        pacing = RequestPacing(pacing.is_resource, verdict.crawl_delay or 0.0)
+        delay = self._requester.delay(origin, pacing)
         free = max(results[0].sent + delay, last.free)
         not_before = left_alone_until(entry, policy=self._policy)
         if not_before:

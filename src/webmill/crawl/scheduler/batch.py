@@ -19,11 +19,17 @@ PayloadRecord = tuple[str, OriginalCapture]  # a payload's digest, and the recor
 
 
 class ClaimLimit(msgspec.Struct, frozen=True):
-    """How many turns to claim, each with how many URLs; only page resources when no page may be fetched."""
+    """How many turns to claim, each with how many URLs. When no more pages may be fetched: only page resources, or
+    only what was visited before."""
 
     turns: int = 0
     urls: int = 1
     resources_only: bool = False
+    visited_only: bool = False
+
+    @property
+    def may_have_pages(self) -> bool:
+        return not (self.resources_only or self.visited_only)
 
 
 class StartedBatch(msgspec.Struct):
@@ -108,5 +114,8 @@ class BatchReply(msgspec.Struct, kw_only=True):
     stats: frontier.FrontierStats | None = None  # now and then
     next_due: float | None = None  # when the next domain is due; None: nothing waits
     resource_due: float | None = None  # when the next page resource is due
+    revisit_due: float | None = None  # when the next page is to be visited again, by a later run
+    revisits_left: int = 0  # pages that this run is still to visit again
     inbox_is_empty: bool = True
     command_error: str = ""  # why the last command that failed did
+    is_paused: bool = False  # nothing is claimed until a person lets it go on

@@ -44,11 +44,15 @@ class PageBudget:
     def in_hand(self) -> int:
         return self._in_hand.total()
 
-    def limit_claim(self, *, free_turns: int, urls_per_turn: int, fetches_resources: bool) -> ClaimLimit:
-        """Return how much may be claimed, so that no limit can be passed."""
+    def limit_claim(
+        self, *, free_turns: int, urls_per_turn: int, fetches_resources: bool, revisits: bool = False
+    ) -> ClaimLimit:
+        """Return how much may be claimed, so that no limit can be passed. Revisits are no new pages."""
         pages = self.granted - self.pages - self.in_hand
         if free_turns <= 0:
             return ClaimLimit()
+        if pages <= 0 and revisits:
+            return ClaimLimit(free_turns, urls_per_turn, visited_only=True)
         if pages <= 0:
             return ClaimLimit(free_turns, urls_per_turn, resources_only=True) if fetches_resources else ClaimLimit()
         if pages < free_turns * urls_per_turn:
@@ -56,7 +60,7 @@ class PageBudget:
         return ClaimLimit(min(free_turns, pages // urls_per_turn), urls_per_turn)
 
     def begin_claim(self, claim: ClaimLimit) -> None:
-        self._claiming = 0 if claim.resources_only else claim.turns * claim.urls
+        self._claiming = claim.turns * claim.urls if claim.may_have_pages else 0
 
     def end_claim(self) -> None:
         self._claiming = 0

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import msgspec
 
-from webmill.crawl.frontier.base import Frontier
+from webmill.crawl.frontier.base import Frontier, FrontierUpdate, LastVisit, RobotsEntry, VisitDone
+from webmill.formats.patterns import compile_pattern
+
+RETRIED_AT_ONCE = 1000
+PAUSED = "paused"  # the note of a frontier whose crawl is paused; empty: it is not
 
 
 class ExcludeDomains(msgspec.Struct, frozen=True, tag="exclude"):
@@ -27,7 +32,45 @@ class BackUpFrontier(msgspec.Struct, frozen=True, tag="back_up"):
     folder: str
 
 
-ShardCommand = ExcludeDomains | IncludeDomains | CompactFrontier | BackUpFrontier
+class RetryUrls(msgspec.Struct, frozen=True, tag="retry"):
+    """Ask again for URLs that were visited: by the kind of their error, and by a pattern (RE2) that is found in them.
+    Without either, for all that failed."""
+
+    errors: tuple[str, ...] = ()
+    pattern: str = ""
+
+    def wants(self, visit: LastVisit) -> bool:
+        kind = error_of(visit)
+        if self.errors:
+            return any(part in self.errors for part in kind.split(": "))
+        return bool(kind or self.pattern)
+
+
+class RecordVisits(msgspec.Struct, frozen=True, tag="record"):
+    """Take these visits, made by `webmill save`, and robots.txt files as the crawl's own."""
+
+    visits: tuple[VisitDone, ...]
+    robots: tuple[RobotsEntry, ...] = ()
+
+
+class PauseCrawl(msgspec.Struct, frozen=True, tag="pause"):
+    """Claim nothing more until `ResumeCrawl`. Requests under way end; the run does not, and waits."""
+
+
+class ResumeCrawl(msgspec.Struct, frozen=True, tag="resume"):
+    """Go on after `PauseCrawl`. Each run begins with it."""
+
+
+ShardCommand = (
+    ExcludeDomains
+    | IncludeDomains
+    | CompactFrontier
+    | BackUpFrontier
+    | RetryUrls
+    | RecordVisits
+    | PauseCrawl
+    | ResumeCrawl
+)
 
 
 def apply_command(command: ShardCommand, frontier: Frontier) -> None:
@@ -42,3 +85,32 @@ def apply_command(command: ShardCommand, frontier: Frontier) -> None:
             copy = Path(folder)
             if copy.parent.is_dir() and not copy.exists():  # still wanted, and not done before a kill
                 frontier.back_up(copy)
+        case RetryUrls():
+            retry_urls(command, frontier)
+        case PauseCrawl() | ResumeCrawl():  # a process that dies and comes back is as it was
+            frontier.commit(FrontierUpdate(notes={PAUSED: "1" if isinstance(command, PauseCrawl) else ""}), now=0.0)
+        case RecordVisits(visits, robots):
+            now = max((done.visit.time for done in visits), default=0.0)
+            frontier.commit(FrontierUpdate(robots=robots), now=now)
+            frontier.record(visits, now=now)
+
+
+def retry_urls(command: RetryUrls, frontier: Frontier) -> int:
+    """Let the URLs be asked for again that `command` wants; return how many there are."""
+    pattern = compile_pattern(command.pattern) if command.pattern else None
+    count, some = 0, list[str]()
+    for visit in frontier.visits():
+        if command.wants(visit) and (pattern is None or pattern.search(visit.url)):
+            some.append(visit.url)
+        if len(some) == RETRIED_AT_ONCE:
+            count += frontier.retry(some)
+            some = []
+    return count + (frontier.retry(some) if some else 0)
+
+
+def error_of(visit: LastVisit) -> str:
+    """Return the kind of error that a visit ended with, such as `connect_refused`, `robots_unreachable: dns_failed` or
+    `http_404`; empty when it went well."""
+    if visit.error:
+        return ": ".join(part for part in visit.error.split(": ")[:2] if re.fullmatch("[a-z0-9_]+", part))
+    return f"http_{visit.status}" if visit.status >= 400 else ""

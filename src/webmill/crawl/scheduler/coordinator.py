@@ -15,8 +15,9 @@ import msgspec
 
 from webmill.crawl.options import CrawlLimits, CrawlOptions
 from webmill.crawl.progress import CrawlProgress
-from webmill.crawl.scheduler.shard_processes import ShardHandle, ShardProcesses, StartProcess, start_process
+from webmill.crawl.scheduler.shard_processes import STOP_GRACE, ShardHandle, ShardProcesses, StartProcess, start_process
 
+TIME_GRACE = 3.0  # seconds for requests under way when the time is over: whoever gives a time wants it kept
 LARGEST_GRANT = 256  # pages handed out at once, at most
 UNLIMITED = 1 << 60
 
@@ -61,7 +62,7 @@ class Coordinator(Protocol):
 
 def run_until_done(coordinator: Coordinator, *, show: Show) -> CrawlEnd:
     """Run a crawl to its end. `show` is called about ten times a second with the progress."""
-    processes = coordinator.processes
+    processes, grace = coordinator.processes, STOP_GRACE
 
     def show_stopping() -> None:
         if coordinator.is_stopping:
@@ -78,10 +79,11 @@ def run_until_done(coordinator: Coordinator, *, show: Show) -> CrawlEnd:
             if coordinator.is_stopping:
                 return "stopped"
             if end := coordinator.find_end():
+                grace = TIME_GRACE if end == "seconds" else STOP_GRACE
                 return end
             coordinator.grant_pages()
     finally:
-        processes.stop(on_tick=show_stopping)
+        processes.stop(grace=grace, on_tick=show_stopping)
         coordinator.close()
 
 
@@ -179,10 +181,9 @@ class CompletionDetector:
             return None
         progress = [shard.progress for shard in shards]
         if limits.pages is not None and sum(one.pages for one in progress) >= limits.pages:
-            is_whole = not self._fetches_resources or self._is_quiet(
-                shards, are_idle=all(one.is_exhausted for one in progress)
-            )
-            return "pages" if is_whole else None
+            has_more = self._fetches_resources or any(one.revisits_left for one in progress)
+            are_idle = all(one.is_exhausted and (one.is_idle or not one.revisits_left) for one in progress)
+            return "pages" if not has_more or self._is_quiet(shards, are_idle=are_idle) else None
         if not self._is_quiet(shards, are_idle=all(one.is_idle for one in progress)):
             return None
         return "finished" if all(one.next_due is None for one in progress) else "waiting"

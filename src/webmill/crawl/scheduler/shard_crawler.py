@@ -26,7 +26,6 @@ GATHER_TIME = 0.02  # seconds in which results come together before they are sto
 POLL_INTERVAL = 0.25  # between looks into the inbox when there is nothing else to do
 URLS_PER_TURN = 16  # when no delay lies between them
 REPORT_INTERVAL = 0.1
-STOP_GRACE = 10.0  # for requests that are under way when we stop
 DISK_RETRY_INTERVAL = 5.0  # when the disk is full
 
 
@@ -50,8 +49,9 @@ class ShardCrawler:
         self._clock, self._wakeup, self._report = store.clock, wakeup, report
         self._results: list[VisitResult] = []
         self._turns: dict[int, asyncio.Task[None]] = {}
-        self._stopping, self._grace = False, STOP_GRACE
+        self._stopping, self._grace = False, 0.0
         self._postponed = PostponedDomains()
+        self._revisits_left = store.revisits_left
         self._next_due: float | None = 0.0
         self._reported: tuple[object, ...] = ()
         self._reported_at = 0.0
@@ -71,7 +71,8 @@ class ShardCrawler:
         self.budget.revoke()
         self._wakeup.set()
 
-    def stop(self, *, grace: float = STOP_GRACE) -> None:
+    def stop(self, *, grace: float) -> None:
+        """End the crawl. `grace`: seconds that are left to requests under way."""
         self._stopping, self._grace = True, grace
         self._reservations.refuse_new()
         self._wakeup.set()
@@ -101,9 +102,10 @@ class ShardCrawler:
         self._count(batch, reply)
         self._results += reply.over_budget
         for turn in reply.turns:
-            self._begin_turn(turn, may_have_pages=not batch.claim.resources_only)
+            self._begin_turn(turn, may_have_pages=batch.claim.may_have_pages)
         self.budget.end_claim()
         self._next_due = reply.resource_due if batch.claim.resources_only else reply.next_due
+        self._revisits_left = reply.revisits_left
         self._update_progress(reply, probe)
         self._report_if_news()
 
@@ -126,6 +128,7 @@ class ShardCrawler:
             free_turns=self._options.settings.concurrency - len(self._turns),
             urls_per_turn=1 if self._options.politeness.delay else URLS_PER_TURN,
             fetches_resources=self._options.rules.page_resources,
+            revisits=bool(self._revisits_left) and self._options.revisits.watches,
         )
 
     async def _store_batch(self, batch: Batch, thread: ThreadPoolExecutor) -> BatchReply:
@@ -175,7 +178,9 @@ class ShardCrawler:
         last = turn.items[-1]
         for item in turn.items:
             result = await self._visit(turn, item)
-            if item is last and result.next is None:
+            if item.last is not None:
+                result = msgspec.structs.replace(result, is_repeated=True)
+            if result.next is None and (item is last or self.progress.is_paused):
                 result = msgspec.structs.replace(result, next=self._clock())
             self._postponed.add(turn.domain, *_due_times(result))
             self._results.append(result)
@@ -228,6 +233,8 @@ class ShardCrawler:
         if stats := reply.stats:
             progress.waiting, progress.visited, progress.expired = stats.waiting, stats.visited, stats.expired
             progress.domains, progress.domains_waiting = stats.domains, stats.domains_waiting
+            progress.revisit_due = reply.revisit_due
+            self._visitor.adapt(domains_waiting=(stats.domains_waiting + stats.domains_in_hand) * self._store.shards)
             self._visitor.report(progress)
 
     def _update_progress(self, reply: BatchReply, probe: int) -> None:
@@ -237,10 +244,13 @@ class ShardCrawler:
         is_busy = bool(self._turns or self._results or not reply.inbox_is_empty)
         progress.has_due_work = reply.next_due is not None and reply.next_due <= now
         progress.queue_age = max(0.0, now - reply.next_due) if reply.next_due is not None else 0.0
-        progress.is_idle = not is_busy and self._is_too_late(reply.next_due, now)
-        progress.is_exhausted = not is_busy and self._is_too_late(reply.resource_due, now)
+        progress.is_paused = reply.is_paused
+        is_free = not is_busy and not reply.is_paused  # what is paused does not end
+        progress.is_idle = is_free and self._is_too_late(reply.next_due, now)
+        progress.is_exhausted = is_free and self._is_too_late(reply.resource_due, now)
         progress.next_due = reply.resource_due if progress.has_due_work else reply.next_due
         progress.resource_due = reply.resource_due
+        progress.revisits_left = reply.revisits_left
         progress.is_waiting = not is_busy and (progress.next_due is None or progress.next_due > now)
         progress.waiting_for = self._postponed.domain_due_at(progress.next_due) if progress.is_waiting else ""
         progress.command_error = reply.command_error

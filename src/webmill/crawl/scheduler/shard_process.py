@@ -20,11 +20,12 @@ import msgspec
 from webmill.crawl.fetch import HttpFetcher
 from webmill.crawl.frontier.base import Frontier
 from webmill.crawl.layout import read_seeds
-from webmill.crawl.options import ROBOTS_NAME, CrawlOptions
+from webmill.crawl.options import ROBOTS_NAME, CrawlOptions, CrawlRules
 from webmill.crawl.politeness.requester import BatchedReservations, Requester, open_fetcher
 from webmill.crawl.politeness.robots import RobotsPolicy
 from webmill.crawl.politeness.robots_fetcher import RobotsCache, RobotsFetcher
 from webmill.crawl.progress import CrawlProgress
+from webmill.crawl.removed_pages import record_removed_pages
 from webmill.crawl.scheduler.capture_archiver import ArchivedPayloads, CaptureArchiver
 from webmill.crawl.scheduler.inbox import ShardMessages
 from webmill.crawl.scheduler.shard_crawler import ShardCrawler
@@ -33,6 +34,7 @@ from webmill.crawl.scope import NO_TEXT, Scope, ScopeRules
 from webmill.crawl.traps import TrapRules
 from webmill.crawl.visit.page_reader import PageReader
 from webmill.crawl.visit.url_visitor import UrlVisitor
+from webmill.crawl.visit_log import VisitLog
 from webmill.errors import Conflict, Unavailable, WebmillError
 from webmill.infra import atomic, interrupts
 from webmill.infra.clock import Anchor
@@ -83,6 +85,7 @@ async def crawl_shard(options: CrawlOptions, shard: int, shards: int, parent: Co
             crawler = make_crawler(options, store, fetcher, report=partial(send_progress, parent))
             loop.add_reader(parent.fileno(), partial(receive_messages, parent, crawler))
             await crawler.run()
+            record_removed_pages(store.frontier, options.archive)
         finally:
             loop.remove_reader(parent.fileno())
             await fetcher.close()
@@ -98,8 +101,11 @@ def make_crawler(
     requester = Requester(fetcher, politeness, reservations, clock=clock, page_resources=rules.page_resources)
     policy = RobotsPolicy(agent=ROBOTS_NAME, max_delay=politeness.max_crawl_delay, first_retry=limits.retry_wait)
     robots = RobotsFetcher(requester, RobotsCache(store.frontier, policy, clock=clock), policy, clock=clock)
-    reader = PageReader(make_scope(options), rules, politeness, page_resources=limits.page_resources)
+    reader = PageReader(
+        make_scope(rules, options.folder.seeds), rules, politeness, page_resources=limits.page_resources
+    )
     visitor = UrlVisitor(requester, robots, reader, options, clock=clock)
+    store.visit_log.find_via = reader.find_via
     return ShardCrawler(store, visitor, reservations, options, wakeup=wakeup, report=report)
 
 
@@ -124,6 +130,8 @@ def open_store(options: CrawlOptions, shard: int, shards: int, stack: ExitStack)
     stem = f"{options.node}-{shard:02d}" if options.node else f"{shard:02d}"
     writer = options.archive.open_writer(stem=stem, now=lambda: datetime.fromtimestamp(clock(), UTC))
     stack.callback(writer.close)
+    visit_log = VisitLog(options.folder.path, stem)
+    stack.callback(visit_log.close)
     return ShardStore(
         ShardParts(
             frontier=frontier,
@@ -132,12 +140,14 @@ def open_store(options: CrawlOptions, shard: int, shards: int, stack: ExitStack)
             domain_budget=budget,
             messages=messages,
             clock=clock,
+            visit_log=visit_log,
         ),
         shard=shard,
         shards=shards,
         politeness=options.politeness,
-        claims_revisits=options.revisits.on,
+        revisits=options.revisits,
         claims_resources=options.rules.page_resources,
+        longest_idle=options.longest_idle,
     )
 
 
@@ -153,16 +163,17 @@ def open_frontier(options: CrawlOptions, folder: Path) -> Frontier:
         time.sleep(0.1)
 
 
-def make_scope(options: CrawlOptions) -> Scope:
-    rules = ScopeRules(
-        kind=options.rules.scope,
-        include=options.rules.include,
-        exclude=options.rules.exclude,
-        max_depth=options.rules.depth,
-        extensions=NO_TEXT if options.rules.skip_binary else frozenset(),
-        traps=TrapRules() if options.rules.traps else None,
+def make_scope(rules: CrawlRules, seeds: Path) -> Scope:
+    """Return the scope of a crawl with these rules; `seeds` is its list."""
+    chosen = ScopeRules(
+        kind=rules.scope,
+        include=rules.include,
+        exclude=rules.exclude,
+        max_depth=rules.depth,
+        extensions=NO_TEXT if rules.skip_binary else frozenset(),
+        traps=TrapRules() if rules.traps else None,
     )
-    return Scope(rules, seeds=read_seeds(options.folder.seeds), year=datetime.now(UTC).year)
+    return Scope(chosen, seeds=read_seeds(seeds), year=datetime.now(UTC).year)
 
 
 def receive_messages(parent: Connection, crawler: ShardCrawler) -> None:
@@ -178,7 +189,7 @@ def receive_messages(parent: Connection, crawler: ShardCrawler) -> None:
                 case "probe":
                     crawler.probe = values[0]
                 case "stop":
-                    crawler.stop()
+                    crawler.stop(grace=values[0])
     except (EOFError, OSError):
         log.warning("the coordinator is gone", extra={"pid": os.getpid()})
         asyncio.get_running_loop().remove_reader(parent.fileno())

@@ -17,6 +17,7 @@ from webmill.infra.supervisor import ProcessGroup, RestartPolicy, Restarts, Spaw
 log = logging.getLogger(__name__)
 
 TICK = 0.1  # seconds
+STOP_GRACE = 10.0  # seconds for requests that are under way when a process is asked to end
 STOP_PATIENCE = 60.0  # seconds for a process to end by itself
 RESTARTS = RestartPolicy(max_deaths=5)  # of one shard in a row, without a page between them
 PAST_COUNTS = ("fetched", "robots", "page_resources", "bytes", "links", "revisits", "seconds")
@@ -68,6 +69,10 @@ class ShardHandle:
     def send(self, *message: object) -> None:
         if self.process:
             self.process.send(message)
+
+    def stop(self, *, grace: float = STOP_GRACE) -> None:
+        """Ask the process to end."""
+        self.send("stop", grace)
 
     def receive(self) -> None:
         """Take the process's messages."""
@@ -170,10 +175,13 @@ class ShardProcesses:
         log.error("a process died", extra={"shard": handle.shard, "deaths": handle.restarts.deaths})
         self.start(handle)
 
-    def stop(self, *, on_tick: Callable[[], None]) -> None:
-        """Ask all processes to stop, wait for them while they report, and kill those that take too long."""
+    def stop(self, *, grace: float, on_tick: Callable[[], None]) -> None:
+        """Ask all processes to stop, wait for them while they report, and kill those that take too long.
+
+        `grace`: seconds that are left to requests under way.
+        """
         for handle in self._handles:
-            handle.send("stop")
+            handle.stop(grace=grace)
         deadline = time.monotonic() + STOP_PATIENCE
         while self._group and time.monotonic() < deadline:
             if self.poll():

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 import msgspec
 
@@ -23,6 +23,7 @@ from webmill.crawl.frontier.base import (
     FrontierUpdate,
     LastVisit,
     NotTried,
+    Outcome,
     TurnOutcomes,
     VisitDone,
     domain_of,
@@ -42,9 +43,18 @@ from webmill.crawl.scheduler.batch import (
 )
 from webmill.crawl.scheduler.budgets import DomainBudget
 from webmill.crawl.scheduler.capture_archiver import CaptureArchiver
-from webmill.crawl.scheduler.commands import BackUpFrontier, ShardCommand, apply_command
+from webmill.crawl.scheduler.commands import (
+    PAUSED,
+    BackUpFrontier,
+    PauseCrawl,
+    ResumeCrawl,
+    ShardCommand,
+    apply_command,
+)
 from webmill.crawl.scheduler.inbox import ShardMessages, group_by_shard
 from webmill.crawl.visit.outcome import VisitResult
+from webmill.crawl.visit.revisit_schedule import RevisitSchedule
+from webmill.crawl.visit_log import VisitLog
 from webmill.errors import Conflict, Unavailable, WebmillError
 from webmill.infra.clock import SteadyClock
 from webmill.infra.host_schedule.fixed_delays import HostSchedule
@@ -55,6 +65,8 @@ log = logging.getLogger(__name__)
 LEASE = 6 * 3600.0  # a frontier has one owner at a time, who ends the leases of the one before: it need not be short
 EXTEND_EVERY = 60.0
 STATS_EVERY = 0.5
+NEW_URLS_REST = 30.0  # for a domain that has only new URLs when no new page may be fetched
+REST_OF_SEEN = 60.0  # for a page that this run has looked at, beyond the time for which it would wait
 
 
 class ShardParts(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,6 +78,7 @@ class ShardParts(msgspec.Struct, frozen=True, kw_only=True):
     domain_budget: DomainBudget
     messages: ShardMessages
     clock: SteadyClock
+    visit_log: VisitLog
 
 
 class ShardStore:
@@ -78,17 +91,28 @@ class ShardStore:
         shard: int,
         shards: int,
         politeness: Politeness,
-        claims_revisits: bool,
+        revisits: RevisitSchedule,
         claims_resources: bool = False,
+        longest_idle: float | None = None,
     ) -> None:
+        """`longest_idle`: the seconds for which a run waits for the next due host before it ends."""
         self.frontier, self.clock = parts.frontier, parts.clock
         self._schedule, self._archiver, self._messages = parts.schedule, parts.archiver, parts.messages
-        self._domain_budget = parts.domain_budget
-        self.shard, self._shards, self._politeness = shard, shards, politeness
-        self._claims_revisits, self._claims_resources = claims_revisits, claims_resources
+        self._domain_budget, self.visit_log = parts.domain_budget, parts.visit_log
+        self.shard, self.shards, self._politeness = shard, shards, politeness
+        self._revisits, self._claims_resources = revisits, claims_resources
+        # A run that watches looks once at what is due when it starts: this many. Else pages that become due while it
+        # runs would keep it from ever ending, or keep it from the others where it takes longer than their interval.
+        self._began, self._rest_of_seen = self.clock(), REST_OF_SEEN + (longest_idle or 0.0)
+        self.revisits_left = parts.frontier.bring_forward(revisits.rule, now=self._began) if revisits.watches else 0
         self._extended_at = self.clock()
         self._stats_at = 0.0
         self._command_error = ""
+        self.is_paused = bool(parts.frontier.notes().get(PAUSED))
+
+    @property
+    def _claims_revisits(self) -> bool:
+        return self._revisits.on and (self.revisits_left > 0 or not self._revisits.watches)
 
     def process_batch(self, batch: Batch) -> BatchReply:
         """Take the batch through the phases that it has not reached yet. When this raises `Unavailable`, call it again
@@ -162,13 +186,16 @@ class ShardStore:
             notes={"clock": msgspec.json.encode(self.clock.anchor()).decode()},
         )
         committed = self.frontier.commit(step, now=self.clock()) if links or results else CommitResult()
+        self.visit_log.write(results, now=self.clock())
+        repeated = sum(result.is_repeated and isinstance(result.outcome, VisitDone) for result in results)
+        self.revisits_left = max(0, self.revisits_left + committed.brought_forward - repeated)
         return CommittedBatch(phase.refused, phase.written, committed, committed.lost)
 
     def _send_links(self, links: Iterable[Link]) -> list[Link]:
         """Send links to the shards that own them, and return this shard's."""
-        if self._shards == 1:
+        if self.shards == 1:
             return list(links)
-        by_shard = group_by_shard(links, self._shards)
+        by_shard = group_by_shard(links, self.shards)
         own = by_shard.pop(self.shard, [])
         for shard, theirs in by_shard.items():
             self._messages.send(shard, theirs)
@@ -178,7 +205,7 @@ class ShardStore:
         self._apply_commands(phase)
         self._messages.acknowledge()
         self._extend_leases(batch.active_turns, phase)
-        turns = self._claim_turns(batch) if batch.claim.turns else []
+        turns = self._claim_turns(batch) if batch.claim.turns and not self.is_paused else []
         return ClaimedBatch(phase.refused, phase.written, phase.committed, phase.lost, turns)
 
     def _apply_commands(self, phase: CommittedBatch) -> None:
@@ -187,6 +214,8 @@ class ShardStore:
         for command in self._messages.received_commands()[phase.applied :]:
             try:
                 apply_command(command, self.frontier)
+                if isinstance(command, PauseCrawl | ResumeCrawl):
+                    self.is_paused = isinstance(command, PauseCrawl)
             except Conflict:
                 raise
             except Unavailable as error:
@@ -217,6 +246,7 @@ class ShardStore:
                 lease=LEASE,
                 hold=politeness.delay + politeness.window if politeness.delay else 0.0,
                 revisits=self._claims_revisits,
+                revisits_first=batch.claim.visited_only,
                 resources_only=batch.claim.resources_only,
             )
         )
@@ -224,7 +254,14 @@ class ShardStore:
     # --- the reply ---
 
     def _reply(self, batch: Batch, phase: ClaimedBatch) -> BatchReply:
-        turns, over_budget = self._apply_domain_budgets(phase.turns)
+        now, put_back = self.clock(), list[VisitResult]()
+        turns = phase.turns
+        if self._revisits.watches:
+            turns, put_back = split_seen(turns, since=self._began, not_before=now + self._rest_of_seen, now=now)
+        if batch.claim.visited_only:
+            turns, new = split_new_urls(turns, now=now)
+            put_back += new
+        turns, over_budget = self._apply_domain_budgets(turns)
         stats = None
         if batch.is_last or self.clock() - self._stats_at > STATS_EVERY:
             stats, self._stats_at = self.frontier.stats(), self.clock()
@@ -241,12 +278,15 @@ class ShardStore:
             added=phase.committed.added,
             excluded=phase.committed.excluded,
             revisits=phase.written.revisits,
-            over_budget=over_budget,
+            over_budget=put_back + over_budget,
             stats=stats,
             next_due=self.frontier.next_turn(revisits=self._claims_revisits),
             resource_due=resource_due,
+            revisit_due=self.frontier.next_turn(revisits=True) if stats and self._revisits.watches else None,
+            revisits_left=self.revisits_left,
             inbox_is_empty=self._messages.is_empty(),
             command_error=self._command_error,
+            is_paused=self.is_paused,
         )
 
     def _apply_domain_budgets(self, turns: list[DomainTurn]) -> tuple[list[DomainTurn], list[VisitResult]]:
@@ -275,3 +315,45 @@ class ShardStore:
     def _refuse(self, item: ClaimedUrl) -> VisitDone:
         visit = LastVisit(url=item.url, time=self.clock(), error="max_pages_per_domain", depth=item.depth)
         return VisitDone(visit, is_page=False)
+
+
+def split_new_urls(turns: list[DomainTurn], *, now: float) -> tuple[list[DomainTurn], list[VisitResult]]:
+    """Return the turns with nothing but revisits and page resources, and the results that put new URLs back: no more
+    pages may be fetched. A domain with nothing but new URLs has no revisit left, for those are first; it rests a while.
+    """
+    return split_turns(
+        turns,
+        lambda item: NotTried(item.url) if item.last is None and item.priority != PAGE_RESOURCE else None,
+        next_=now + NEW_URLS_REST,
+    )
+
+
+def split_seen(
+    turns: list[DomainTurn], *, since: float, not_before: float, now: float
+) -> tuple[list[DomainTurn], list[VisitResult]]:
+    """Return the turns without pages that were visited since the run began, and the results that put those back."""
+    return split_turns(
+        turns,
+        lambda item: NotTried(item.url, not_before) if item.last and item.last.time >= since else None,
+        next_=now,
+    )
+
+
+def split_turns(
+    turns: list[DomainTurn], put_back: Callable[[ClaimedUrl], Outcome | None], *, next_: float
+) -> tuple[list[DomainTurn], list[VisitResult]]:
+    """Return the turns without the URLs that are put back, and the results of those. A turn that has no other URL ends;
+    its domain is due again at `next_`.
+    """
+    kept: list[DomainTurn] = []
+    results: list[VisitResult] = []
+    for turn in turns:
+        outcomes = {item.url: outcome for item in turn.items if (outcome := put_back(item))}
+        rest = tuple(item for item in turn.items if item.url not in outcomes)
+        settled = [VisitResult(token=turn.token, outcome=each, was_handed_out=False) for each in outcomes.values()]
+        if rest:
+            kept.append(msgspec.structs.replace(turn, items=rest) if outcomes else turn)
+        else:
+            settled[-1] = msgspec.structs.replace(settled[-1], next=next_)
+        results += settled
+    return kept, results

@@ -22,3 +22,4 @@ class VisitResult(msgspec.Struct, frozen=True, kw_only=True):
     next: float | None = None
     was_handed_out: bool = True  # it was given to a visitor
     is_revisit: bool = False  # of a page that was archived before
+    is_repeated: bool = False  # of a URL that was visited before, whatever came of it

@@ -25,7 +25,7 @@ from webmill.crawl.politeness.robots import robots_directives
 from webmill.crawl.scope import Scope, extension_of
 from webmill.crawl.visit.recent_links import EmbeddedPage, EmbeddedPages, RecentLinks
 from webmill.errors import BadInput
-from webmill.formats.site.sitemap import looks_like_sitemap, read_sitemap
+from webmill.formats.site.sitemap import Sitemap, looks_like_sitemap, parse_lastmod, read_sitemap
 from webmill.formats.warc.capture import Capture, Subset
 from webmill.formats.warc.record_headers import OriginalCapture
 from webmill.model import Headers, Link
@@ -33,6 +33,8 @@ from webmill.model import Headers, Link
 SEED, REDIRECTED, LINKED = 3, 4, 5  # priorities
 FIRST_SITEMAPS = 5  # of a robots.txt or index that are read before pages: without a limit a site could name thousands
 MOST_SITEMAP_LEVELS = 3  # an index names sitemaps, and at some sites indexes; a chain of them without an end is a trap
+
+DAY = 86400.0  # by which the clocks of servers may be ahead
 
 MOST_ETAG, MOST_MODIFIED = 500, 100  # characters
 
@@ -50,6 +52,7 @@ class PageReading(msgspec.Struct, frozen=True):
     kind: AnswerKind
     links: list[Link]
     refused: Counter[str]  # links that are not followed, by reason
+    lists_pages: bool = False  # it is a sitemap or a feed
 
 
 NOTHING = PageReading("resource", [], Counter())
@@ -83,10 +86,14 @@ class PageReader:
     def is_excluded(self, url: str) -> bool:
         return self._scope.excludes(url)
 
-    def mark_queued(self, links: Iterable[Link]) -> None:
-        """The links go into the frontier: they need not be looked at again."""
+    def find_via(self, url: str) -> str:
+        """Return the page that had a link to this URL, if that was of late; else ""."""
+        return self._recent.find_via(url)
+
+    def mark_queued(self, links: Iterable[Link], *, via: str) -> None:
+        """The links of the page `via` go into the frontier: they need not be looked at again."""
         for link in links:
-            self._recent.add(link.url)
+            self._recent.add(link.url, via)
             if self._rules.page_resources:
                 if link.priority != PAGE_RESOURCE:
                     self._embedded.add_link(link.url)
@@ -112,10 +119,23 @@ class PageReader:
         if kind == "page" and self._politeness.obey_nofollow and self._is_nofollow(headers):
             return PageReading(kind, [], Counter(nofollow=len(entries)))
         pages = self._links_in_scope(kind, entries, item.depth + 1, LINKED)
+        news = self._news_of(sitemap, item)
         newest_first = sorted(sitemap.sitemaps, key=lambda entry: entry.lastmod or "", reverse=True)
         allowed = self.allowed_sitemaps((entry.loc for entry in newest_first), item.url)
         sitemaps = self._sitemap_links(allowed, item, kind=kind)
-        return PageReading(kind, [*sitemaps.links, *pages.links], pages.refused + sitemaps.refused)
+        links = [*sitemaps.links, *(link for link in pages.links if link.url not in news), *news.values()]
+        return PageReading(kind, links, pages.refused + sitemaps.refused, lists_pages=True)
+
+    def _news_of(self, sitemap: Sitemap, item: ClaimedUrl) -> dict[str, Link]:
+        """Return the links of entries that say when they changed, by URL: known ones may be due again."""
+        now, news = datetime.now(UTC).timestamp(), {}
+        for entry in sitemap.urls:
+            modified = parse_lastmod(entry.lastmod)
+            if 0.0 < modified < now + DAY:
+                for url in join_urls(item.url, [entry.loc]):
+                    if self._scope.decide(url, item.depth + 1) is None:
+                        news[url] = Link(url, item.depth + 1, LINKED, modified=modified)
+        return news
 
     def _sitemap_links(self, urls: list[str], item: ClaimedUrl, *, kind: AnswerKind) -> PageReading:
         depth = item.sitemap_depth + item.redirects  # an index may be met as a page, behind redirects

@@ -28,8 +28,8 @@ FREE_PAGES = 100
 class RecentLinks:
     def __init__(self, kept: int = KEPT_URLS) -> None:
         self._kept = kept
-        self._young: set[str] = set()
-        self._old: set[str] = set()
+        self._young: dict[str, str] = {}  # the page that had it, by URL
+        self._old: dict[str, str] = {}
         self._characters = 0  # of the young ones
 
     def __contains__(self, url: str) -> bool:
@@ -40,12 +40,16 @@ class RecentLinks:
         young, old = self._young, self._old
         return [url for url in urls if url not in young and url not in old]
 
-    def add(self, url: str) -> None:
+    def find_via(self, url: str) -> str:
+        """Return the page that had the link, or "" where that is not known any more."""
+        return self._young.get(url) or self._old.get(url, "")
+
+    def add(self, url: str, via: str = "") -> None:
         if url not in self._young:
-            self._young.add(url)
+            self._young[url] = via
             self._characters += len(url)
         if len(self._young) >= self._kept or self._characters >= self._kept * MEAN_URL_LENGTH:
-            self._young, self._old, self._characters = set(), self._young, 0
+            self._young, self._old, self._characters = {}, self._young, 0
 
 
 class EmbeddedPage(msgspec.Struct, frozen=True):

@@ -5,6 +5,10 @@
 A page that had changed is visited after half the last interval, one that had not (also: 304) after one and a half times
 it. That settles where about every third visit finds a change. An error says nothing about the page: it waits longer, as
 if unchanged. A page that is gone (404, 410) is requested once more, after the longest interval, and then never.
+
+`webmill crawl --refresh` goes on for ever. A run that watches a collection (`watching`) looks once at each page that is
+due when it starts: intervals are whole runs, a page that is gone is asked again in the next one, and sitemaps and
+feeds, which tell what is new, in every one.
 """
 
 from __future__ import annotations
@@ -13,10 +17,13 @@ from typing import Self
 
 import msgspec
 
+from webmill.crawl.frontier.base import LastVisit, RevisitRule
 from webmill.settings import CrawlSettings
 
 DAY = 86400.0
+GONE, MOVED = frozenset({404, 410}), frozenset({301, 308})  # statuses
 SHORTER, LONGER = 0.5, 1.5
+SLACK = 0.75  # of the interval of runs: how much sooner than planned a page is looked at
 
 
 class RevisitSchedule(msgspec.Struct, frozen=True, kw_only=True):
@@ -26,6 +33,19 @@ class RevisitSchedule(msgspec.Struct, frozen=True, kw_only=True):
     first: float = DAY
     shortest: float = 3600.0
     longest: float = 30 * DAY
+    watches: bool = False  # a run looks once at what is due when it starts
+
+    @classmethod
+    def watching(cls, every: float, *, longest: float | None = None) -> Self:
+        """Return the schedule of runs that come about every so many seconds, and look at every page each time; at
+        those that do not change less and less often, if `longest` says how seldom they may.
+        """
+        return cls(on=True, first=every, shortest=every, longest=max(every, longest or 0.0), watches=True)
+
+    @property
+    def rule(self) -> RevisitRule:
+        """Return which pages are due when a run starts."""
+        return RevisitRule(self.shortest, self.longest, SLACK * self.first)
 
     @classmethod
     def from_settings(cls, settings: CrawlSettings) -> Self:
@@ -50,4 +70,22 @@ def interval_after_error(previous: float, *, schedule: RevisitSchedule) -> float
 
 def interval_after_gone(*, was_gone: bool, schedule: RevisitSchedule) -> float | None:
     """Return the interval after 404 or 410. `was_gone`: the visit before said so, too. None: never again."""
-    return None if was_gone else schedule.longest
+    if was_gone:
+        return None
+    return schedule.first if schedule.watches else schedule.longest
+
+
+def interval_of_list(previous: float, *, changed: bool, schedule: RevisitSchedule) -> float:
+    """Return the interval of a sitemap or feed: it is in every run, before the pages that are due with it."""
+    if schedule.watches:
+        return schedule.first * (1 - SLACK)
+    return next_interval(previous, changed=changed, schedule=schedule)
+
+
+def is_gone(status: int, last: LastVisit | None) -> bool:
+    """Tell whether a page is no longer there: not found for the second time in a row, or moved for good."""
+    if last is None:
+        return False
+    if status in GONE:
+        return last.status in GONE or last.gone
+    return status in MOVED and (last.gone or last.status not in MOVED)

@@ -25,6 +25,7 @@ from webmill.crawl.frontier.base import (
 )
 from webmill.crawl.frontier.hops import reached_by
 from webmill.crawl.options import CrawlOptions
+from webmill.crawl.page.url_joining import redirect_target
 from webmill.crawl.politeness.requester import HostBusy, Requester, RequestPacing, RequestResult
 from webmill.crawl.politeness.retries import (
     Retry,
@@ -39,6 +40,7 @@ from webmill.crawl.politeness.robots_fetcher import RobotsCheck, RobotsFetcher
 from webmill.crawl.progress import CrawlProgress
 from webmill.crawl.visit.outcome import VisitResult
 from webmill.crawl.visit.page_reader import (
+    SEED,
     PageReader,
     PageReading,
     conditions,
@@ -46,7 +48,14 @@ from webmill.crawl.visit.page_reader import (
     validators_of,
     with_sitemap_priorities,
 )
-from webmill.crawl.visit.revisit_schedule import interval_after_error, interval_after_gone, next_interval
+from webmill.crawl.visit.revisit_schedule import (
+    GONE,
+    interval_after_error,
+    interval_after_gone,
+    interval_of_list,
+    is_gone,
+    next_interval,
+)
 from webmill.formats.http.head import end_of_head
 from webmill.formats.url.normalise import origin_of
 from webmill.formats.warc import digest
@@ -177,7 +186,7 @@ class UrlVisitor:
         self, turn: DomainTurn, item: ClaimedUrl, request: RequestResult, fetched: FetchedResponse, robots: RobotsCheck
     ) -> VisitResult:
         status, free = fetched.head.status, self._domain_free_at(item, request, robots)
-        self._statuses[f"{status // 100}xx"] += 1
+        self._statuses["304" if status == 304 else f"{status // 100}xx"] += 1
         self._resources += is_resource(item)
         decision, wait = self._decide(item, fetched)
         if wait:
@@ -200,13 +209,13 @@ class UrlVisitor:
         result = self._result(
             turn,
             robots,
-            outcome=VisitDone(visit, revisit_due=again, is_page=page.kind != "sitemap" and not is_resource(item)),
+            outcome=VisitDone(visit, revisit_due=again, is_page=is_new_page(item, page)),
             captures=(*robots.captures, make_capture(fetched, item, page.kind)),
             links=links,
             next=free,
             is_revisit=item.was_archived,
         )
-        self._reader.mark_queued(result.links)
+        self._reader.mark_queued(result.links, via=item.url)
         return result
 
     def _read(self, fetched: FetchedResponse, item: ClaimedUrl) -> tuple[PageReading, float]:
@@ -240,7 +249,7 @@ class UrlVisitor:
         pacing = self._pacing(item, robots.verdict)
         if is_resource_next:
             pacing = msgspec.structs.replace(pacing, is_resource=True)
-        delay = pacing.delay(self._options.politeness)
+        delay = self._requester.delay(item.url, pacing)
         return request.sent + delay if delay else None
 
     def _pacing(self, item: ClaimedUrl, verdict: RobotsVerdict) -> RequestPacing:
@@ -257,7 +266,11 @@ class UrlVisitor:
         self, item: ClaimedUrl, request: RequestResult, fetched: FetchedResponse, page: PageReading
     ) -> tuple[LastVisit, float | None]:
         """Return the visit as the frontier keeps it, and when to visit again."""
-        status, interval = fetched.head.status, self._revisit_interval(fetched, item.last)
+        status, lists_pages = fetched.head.status, page.lists_pages
+        if item.last and page.kind == "not_modified":
+            lists_pages = item.last.lists_pages
+        gone = is_gone(status, item.last)
+        interval = self._revisit_interval(fetched, item, lists_pages=lists_pages)
         visit = LastVisit(
             url=item.url,
             time=request.sent,
@@ -265,6 +278,9 @@ class UrlVisitor:
             depth=item.depth,
             **reached_by(item),
             interval=interval or 0.0,
+            lists_pages=lists_pages,
+            gone=gone,
+            error=self._redirect_error(item, fetched, page),
         )
         if item.last and (page.kind == "not_modified" or is_server_error(status)):
             visit = msgspec.structs.replace(visit, **archived_fields(item.last))
@@ -272,13 +288,23 @@ class UrlVisitor:
             visit = msgspec.structs.replace(visit, **next_validators(fetched, visit))
         return visit, None if interval is None else request.sent + interval
 
-    def _revisit_interval(self, fetched: FetchedResponse, last: LastVisit | None) -> float | None:
-        status, previous, schedule = fetched.head.status, last.interval if last else 0.0, self._options.revisits
-        if status in (404, 410):
-            return interval_after_gone(was_gone=bool(last and last.status in (404, 410)), schedule=schedule)
+    def _redirect_error(self, item: ClaimedUrl, fetched: FetchedResponse, page: PageReading) -> str:
+        """Return that and where a URL is redirected out of the scope: a seed may give no page for that reason."""
+        if page.kind != "redirect" or not page.refused["out_of_scope"]:
+            return ""
+        return f"redirect_out_of_scope: {redirect_target(item.url, fetched.head)}"[:500]
+
+    def _revisit_interval(self, fetched: FetchedResponse, item: ClaimedUrl, *, lists_pages: bool) -> float | None:
+        last, status, schedule = item.last, fetched.head.status, self._options.revisits
+        previous = last.interval if last else 0.0
+        if status in GONE:
+            interval = interval_after_gone(was_gone=bool(last and last.status in GONE), schedule=schedule)
+            is_seed = item.depth == 0 and item.priority == SEED
+            return schedule.longest if interval is None and is_seed and schedule.watches else interval
         if is_server_error(status):
             return interval_after_error(previous, schedule=schedule)
-        return next_interval(previous, changed=_is_changed(fetched, last), schedule=schedule)
+        next_ = interval_of_list if lists_pages else next_interval
+        return next_(previous, changed=_is_changed(fetched, last), schedule=schedule)
 
     def handle_crash(self, turn: DomainTurn, item: ClaimedUrl, error: Exception) -> VisitResult:
         """Return the outcome of a visit that failed by our own fault: it is tried again as if the server had failed."""
@@ -300,12 +326,21 @@ class UrlVisitor:
         fields = {"captures": robots.captures, "robots": robots.fetched, **fields}
         return VisitResult(token=turn.token, links=links, **fields)
 
+    def adapt(self, *, domains_waiting: int) -> None:
+        """Note how many domains wait in the whole crawl: the pace may follow it."""
+        self._requester.pace.domains_waiting = domains_waiting
+
     def report(self, progress: CrawlProgress) -> None:
         """Fill in what was visited."""
         self._requester.report(progress)
         progress.robots, progress.page_resources = self._robots.requests, self._resources
         progress.errors, progress.refused = dict(self._errors), dict(self.refused)
         progress.statuses, progress.endings = dict(self._statuses), dict(self._reader.skipped_endings)
+
+
+def is_new_page(item: ClaimedUrl, page: PageReading) -> bool:
+    """Tell whether a response counts as a page: once for each URL, however often it is visited."""
+    return page.kind != "sitemap" and not is_resource(item) and not item.was_archived
 
 
 def is_resource(item: ClaimedUrl) -> bool:
@@ -318,7 +353,7 @@ def is_allowed(verdict: RobotsVerdict, item: ClaimedUrl) -> bool:
 
 def is_server_error(status: int) -> bool:
     """Tell whether a response says nothing of the page: the server could not, or would not, answer."""
-    return status >= 400 and status not in (404, 410)
+    return status >= 400 and status not in GONE
 
 
 def is_whole_page(fetched: FetchedResponse) -> bool:

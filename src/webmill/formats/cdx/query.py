@@ -58,6 +58,12 @@ def key_range(url: str, match_type: MatchType = "exact") -> KeyRange:
     return _between(host + start, host + "-")  # "-" is next after ","
 
 
+def site_range(pattern: str) -> KeyRange:
+    """Return the keys of `example.org` (a host), `*.example.org` (a domain), `example.org/news/*`, or of one URL."""
+    url, kind = split_url_pattern(pattern)
+    return key_range(url, kind or ("exact" if "/" in (url.partition("://")[2] or url) else "host"))
+
+
 def _between(start: str, end: str) -> KeyRange:
     return KeyRange(start.encode(), end.encode())
 

@@ -180,7 +180,7 @@ def _once(flaws: list[str]) -> tuple[str, ...]:
 def _encode(start_line: str, headers: Headers) -> bytes:
     """Encode a head. White space around a value is not part of it (RFC 9110, 5.5) and not written."""
     lines = [start_line]
-    for name, value in headers:
+    for name, value in headers.pairs:
         if not _TOKEN.fullmatch(name):
             raise BadInput(f"not a field name: {name[:60]!r}", reason="header_injection")
         lines.append(f"{name}: {_checked(value).strip(OWS)}")

@@ -16,6 +16,8 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
 
 import msgspec
 
@@ -45,6 +47,7 @@ _START = re.compile(
     re.IGNORECASE,
 ).match
 _FREQUENCIES = frozenset(("always", "hourly", "daily", "weekly", "monthly", "yearly", "never"))
+_DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}").fullmatch
 _NUMBER = re.compile(r"[0-9]{1,3}(?:\.[0-9]{0,9})?|\.[0-9]{1,9}").fullmatch
 
 
@@ -94,6 +97,20 @@ def read_sitemap(data: bytes, *, limits: SitemapLimits = DEFAULT_LIMITS) -> Site
     if flaw:
         flaws[flaw] += 1
     return Sitemap(entries.urls, entries.sitemaps, dict(flaws))
+
+
+def parse_lastmod(text: str | None) -> float:
+    """Return the seconds since 1970 of a `lastmod`, or 0.0 when it is none. A date without a time is its end: the page
+    may have changed on that day since it was visited.
+    """
+    written = (text or "").strip()
+    try:
+        if _DAY(written):
+            return (datetime.fromisoformat(written).replace(tzinfo=UTC) + timedelta(days=1)).timestamp()
+        time = datetime.fromisoformat(written) if written[:4].isdigit() else parsedate_to_datetime(written)
+        return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, TypeError, IndexError, OverflowError):  # what the parsers raise for nonsense of all kinds
+        return 0.0
 
 
 def looks_like_sitemap(data: bytes) -> bool:

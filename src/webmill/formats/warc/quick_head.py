@@ -36,7 +36,7 @@ _TYPE = re.compile(rb"[a-z_-]{1,20}")
 def known_fields(headers: Headers) -> RawFields:
     """Return the first value of each field that is needed."""
     fields: RawFields = {}
-    for name, value in headers:
+    for name, value in headers.pairs:
         spelled = _SPELLED.get(name.lower())
         if spelled:
             fields.setdefault(spelled, value.encode("utf-8", "surrogateescape"))

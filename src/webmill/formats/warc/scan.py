@@ -326,7 +326,7 @@ ARC_NAMES = (b"WARC-Target-URI", b"WARC-IP-Address", b"WARC-Date", b"Content-Typ
 def _fields_of(record: Record) -> RawFields:
     if not record.is_arc:
         return known_fields(record.headers)
-    values = (value.encode("utf-8", "surrogateescape") for _, value in record.headers)
+    values = (value.encode("utf-8", "surrogateescape") for _, value in record.headers.pairs)
     kind = b"arc_header" if record.type == "arc_header" else b"response"
     return {b"WARC-Type": kind, **dict(zip(ARC_NAMES, values, strict=True))}
 

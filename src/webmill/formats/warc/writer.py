@@ -86,7 +86,7 @@ def compress_stream(pieces: Iterable[bytes]) -> Iterator[bytes]:
 def encode_header(headers: Headers, *, version: str = WARC_1_0) -> bytes:
     """Return version line, fields and empty line. White space around a value is not part of it and not written."""
     lines = [version]
-    for name, value in headers:
+    for name, value in headers.pairs:
         if not _is_name(name):
             raise BadInput(f"not a field name: {name[:60]!r}", reason="header_injection")
         lines.append(f"{name}: {value.strip(_OWS)}")

@@ -15,6 +15,7 @@ from webmill.index.zipnum.writer import SUMMARY
 from webmill.model import CaptureRef
 
 MAX_CAPTURES = 1000  # of one page that are considered, the newest ones
+UNCHANGED = ("304", "-", "")  # statuses of revisits: what the server sent, or nothing
 _AFTER_ALL = 10**14  # later than any timestamp
 
 
@@ -31,8 +32,9 @@ def open_collection_index(root: Path) -> CaptureIndex:
 def newest_captures(index: CaptureIndex, urlkeys: Iterable[str]) -> dict[str, CaptureRef]:
     """Return, by urlkey, the newest capture with a status of 2xx (200 first) that holds the page itself.
 
-    Not a revisit, which holds no page: what is published and searched was read from the capture it repeats. Keys
-    without such a capture are left out. Only the last 1000 captures of a page are considered.
+    A revisit holds no page: what is published and searched was read from the capture it repeats. One is returned only
+    where no other capture is found: its original is of another URL, or older than the last 1000 captures of the page,
+    which are all that are considered. Keys without either are left out.
     """
     found: dict[str, CaptureRef] = {}
     for urlkey in sorted(set(urlkeys)):  # neighbours are in one block
@@ -61,12 +63,13 @@ def _since(index: CaptureIndex, urlkey: str, moment: int, *, most: int) -> list[
     return list(islice(index.lines(wanted), most + 1))
 
 
-def _grade(raw: bytes) -> tuple[tuple[bool, str], CaptureRef] | None:
-    """Return the rank of a capture, and the capture; None if it holds no page or cannot be read."""
+def _grade(raw: bytes) -> tuple[tuple[bool, bool, str], CaptureRef] | None:
+    """Return the rank of a capture, and the capture; None if it leads to no page or cannot be read."""
     try:
         line = read_index_line(raw)
     except BadInput:
         return None
-    if len(line.status) != 3 or line.status[0] != "2" or line.is_revisit:
+    is_good = len(line.status) == 3 and line.status[0] == "2"
+    if not is_good and not (line.is_revisit and line.status in UNCHANGED):
         return None
-    return (line.status == "200", line.capture.timestamp), line.capture
+    return (not line.is_revisit, line.status == "200", line.capture.timestamp), line.capture

@@ -6,9 +6,11 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Protocol
 
+from webmill.errors import BadInput
 from webmill.infra.storage.base import Readable, Stat
 
 PAGE = 16 << 10
+FOR_LINES = 16  # times the longest line that is compared whole: how far the next one is looked for
 CACHED_PAGES = 256  # the upper levels of the search stay cached between queries
 
 
@@ -93,7 +95,7 @@ def partition_point(
     below, high = low, len(view) if high is None else high
     while low < high:
         middle = (low + high) // 2
-        start = line_start(view, middle)
+        start = line_start(view, middle, most=FOR_LINES * max_line)
         if start >= high:
             high = middle
             continue
@@ -105,11 +107,19 @@ def partition_point(
     return below, low
 
 
-def line_start(view: SortedBytes, position: int) -> int:
-    """Return the start of the first line at `position` or later; the end if there is none."""
+def line_start(view: SortedBytes, position: int, *, most: int | None = None) -> int:
+    """Return the start of the first line at `position` or later; the end if there is none.
+
+    BadInput: there is none in the next `most` bytes. A server may call a petabyte of anything an index.
+    """
     if position == 0:
         return 0
-    return view.find(b"\n", position - 1, len(view)) + 1 or len(view)
+    end = len(view) if most is None else min(len(view), position - 1 + most)
+    found = view.find(b"\n", position - 1, end) + 1
+    if not found and end < len(view):
+        source = view.stat.key if isinstance(view, Pages) else None
+        raise BadInput(f"no line ends within {most:,} bytes", reason="line_too_long", source=source, offset=position)
+    return found or len(view)
 
 
 def line_at(view: SortedBytes, start: int, *, max_line: int) -> bytes:

@@ -8,6 +8,7 @@ else has made meanwhile is never made shorter.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from typing import Protocol
 
@@ -93,7 +94,14 @@ def reserve(
 
 
 def update(states: KeyStates[ReservedTime], key: str, update: ReservationUpdate) -> None:
-    """Record when a key is free, unless somebody else has reserved it for longer meanwhile."""
+    """Record when a key is free, unless somebody else has reserved it for longer meanwhile.
+
+    What two have reserved is a time that neither has named: else the next update of one would take it for its own, and
+    make it shorter than the other's.
+    """
     state = states.get(key)
-    free = update.free if state is None or state.until == update.reserved else max(state.until, update.free)
-    states.put(key, ReservedTime(free, free))
+    until = free = update.free
+    if state is not None and state.until != update.reserved:
+        free = max(state.until, update.free)
+        until = math.nextafter(free, math.inf)
+    states.put(key, ReservedTime(until, free))

@@ -4,7 +4,11 @@ A duplicate id is suppressed while its message is in the queue, buried ones incl
 work published again later is handed out again; or, in a queue that remembers (`remember=True`), it stays as done with
 its result, and publishing it again changes nothing: such a queue is the list of all tasks of a job, and `entries` shows
 them. `publish` is one transaction: all or none. A lease ends by the wall clock, `lease` seconds after it was taken or
-extended; a clock that jumps can end it early, and the token then keeps the old holder from settling.
+extended; a clock that is set forward can end it early, and the token then keeps the old holder from settling. When the
+clock is set back, leases and delays of before keep their length, counted from the moment when that is noticed.
+
+A queue that is opened `in_order` hands out a message only when all before it are done or buried: one that waits for its
+next attempt holds the others back. It is for one consumer at a time.
 
 Publishing and settling are synced to the disk. Taking a lease is not: after a power cut no holder is alive, and the
 message is simply ready again.
@@ -12,6 +16,7 @@ message is simply ready again.
 
 from __future__ import annotations
 
+import math
 import secrets
 import time
 from collections import deque
@@ -44,6 +49,8 @@ from webmill.infra.queue.sqlite_reader import (
     file_of,
     read_dead_letters,
     read_entries,
+    read_mark,
+    read_next_due,
     stats_of,
 )
 from webmill.infra.sqlite import Database, Run
@@ -51,6 +58,13 @@ from webmill.infra.sqlite import Database, Run
 REMEMBERS = "remembers"  # a mark of the queue itself
 POLL = (0.002, 0.05)  # seconds between polls of an empty queue: from, to
 
+CLAIM = (
+    "UPDATE message SET state = 1, token = ?, due = ?, changed = ?, attempts = attempts + 1 WHERE seq IN"
+    " (SELECT seq FROM message WHERE state = 0 ORDER BY seq LIMIT ?) RETURNING seq, id, attempts"
+)
+CLAIM_IN_ORDER = CLAIM.replace(
+    "state = 0 ", "state = 0 AND seq < ifnull((SELECT min(seq) FROM message WHERE state IN (1, 2)), 9e18) "
+)
 FORGOTTEN = "UPDATE message SET state = 4, due = NULL"  # where it would be planned again, if nothing were known of it
 REQUEUE = (
     "UPDATE message SET state = 0, due = NULL, attempts = 0, expired = 0, first_error = '', last_error = ''"
@@ -73,12 +87,15 @@ class SqliteQueue:
         max_bytes: int = MAX_BYTES,
         lease: float = LEASE,
         remember: bool = False,
+        in_order: bool = False,
         clock: Callable[[], float] = time.time,
     ) -> None:
         self._max_attempts = max_attempts
         self._max_bytes = max_bytes
         self._lease = lease
+        self._claim = CLAIM_IN_ORDER if in_order else CLAIM
         self._clock = clock
+        self._last_time = math.inf  # of the clock; nothing is known of the time before this process
         self._database = Database(path, schema=SCHEMA)
         self._remember = self.mark(REMEMBERS) is not None
         if remember and not self._remember:  # whoever opens the file later must not forget what is done
@@ -99,8 +116,7 @@ class SqliteQueue:
         return new
 
     def mark(self, name: str) -> bytes | None:
-        rows = self._database.read("SELECT value FROM mark WHERE name = ?", (name,))
-        return rows[0][0] if rows else None
+        return read_mark(self._database.read, name)
 
     def entries(self) -> Iterator[TaskEntry]:
         """Yield the state of every message, in the order of publishing."""
@@ -117,6 +133,21 @@ class SqliteQueue:
                 "UPDATE message SET due = NULL, token = NULL, attempts = max(0, attempts - (state = 1)), state = 0"
                 " WHERE state IN (1, 2)"
             )
+
+    def release_leased(self) -> None:
+        """Make leased messages ready again; the attempt is counted. For a caller who knows that no process works on the
+        queue: one that was killed has left them."""
+        with self._database.write() as run:
+            run("UPDATE message SET state = 0, due = NULL, token = NULL WHERE state = 1")
+
+    def end_delays(self) -> None:
+        """Make messages that wait for their next attempt ready now."""
+        with self._database.write() as run:
+            run("UPDATE message SET state = 0, due = NULL WHERE state = 2")
+
+    def next_due(self) -> float | None:
+        """Return when the first message that is not done or buried may be handed out; None if there is none."""
+        return read_next_due(self._database.read)
 
     def consume(self, *, prefetch: int = 1) -> SqliteConsumer:
         return SqliteConsumer(self, prefetch=prefetch)
@@ -163,11 +194,7 @@ class SqliteQueue:
         lease = SqliteLease(secrets.randbits(62), until=self._clock() + self._lease)
         with self._database.write_relaxed() as run:
             self._sweep(run)
-            rows = run(
-                "UPDATE message SET state = 1, token = ?, due = ?, changed = ?, attempts = attempts + 1 WHERE seq IN"
-                " (SELECT seq FROM message WHERE state = 0 ORDER BY seq LIMIT ?) RETURNING seq, id, attempts",
-                (lease.token, lease.until, self._clock(), count),
-            )
+            rows = run(self._claim, (lease.token, lease.until, self._clock(), count))
             bodies = {seq: run("SELECT body FROM body WHERE seq = ?", (seq,))[0][0] for seq, _, _ in rows}
         return [SqliteDelivery(self, lease, seq, id_, bodies[seq], attempts) for seq, id_, attempts in sorted(rows)]
 
@@ -217,8 +244,9 @@ class SqliteQueue:
         lease.until = now + self._lease
 
     def is_still_leased(self, delivery: SqliteDelivery) -> bool:
-        """Return whether a prefetched message is still leased, extending a lease that is more than half over."""
-        if delivery.lease.until - self._clock() > self._lease / 2:
+        """Return whether a prefetched message is still leased, extending a lease that is more than half over, or that
+        cannot be judged since the clock was set back."""
+        if self._lease / 2 < delivery.lease.until - self._clock() <= self._lease:
             return True
         try:
             self.extend(delivery)
@@ -242,8 +270,23 @@ class SqliteQueue:
         return bool(self._database.read(ready)) or self._is_due()
 
     def _is_due(self) -> bool:
+        now = self._clock()
+        if now < self._last_time:
+            self._keep_lengths(now)
+        self._last_time = now
         due = "SELECT 1 FROM message WHERE state IN (1, 2) AND due <= ? LIMIT 1"
-        return bool(self._database.read(due, (self._clock(),)))
+        return bool(self._database.read(due, (now,)))
+
+    def _keep_lengths(self, now: float) -> None:
+        """Let leases and delays that began in the future, by a clock that was set back since, begin now. Else what a
+        dead worker had would wait until the clock is there again."""
+        ahead = "FROM message WHERE state IN (1, 2) AND changed > ?"
+        if self._database.read(f"SELECT 1 {ahead} LIMIT 1", (now,)):
+            with self._database.write() as run:
+                run(
+                    "UPDATE message SET due = due - changed + ?, changed = ? WHERE state IN (1, 2) AND changed > ?",
+                    (now, now, now),
+                )
 
     def _sweep_if_due(self) -> None:
         if self._is_due():

@@ -49,6 +49,7 @@ FIRST_DEAD_LETTER = (
     "SELECT seq, id, body, last_error, attempts, first_error, last_error, due"
     " FROM message JOIN body USING (seq) WHERE state = 3 AND seq > ? ORDER BY seq LIMIT 1"
 )
+NEXT_DUE = "SELECT due FROM message WHERE state IN (0, 1, 2) ORDER BY seq LIMIT 1"
 ENTRIES = "SELECT seq, id, state, attempts, last_error, changed, result FROM message WHERE seq > ? ORDER BY seq LIMIT ?"
 AT_ONCE = 500  # entries in memory, twice
 
@@ -101,6 +102,24 @@ class SqliteQueueReader:
     def entries(self) -> Iterator[TaskEntry]:
         """Yield the state of every message, in the order of publishing."""
         return read_entries(self._read)
+
+    def mark(self, name: str) -> bytes | None:
+        return read_mark(self._read, name)
+
+    def next_due(self) -> float | None:
+        return read_next_due(self._read)
+
+
+def read_mark(read: Run, name: str) -> bytes | None:
+    """Return the value last published under this name."""
+    rows = read("SELECT value FROM mark WHERE name = ?", (name,))
+    return rows[0][0] if rows else None
+
+
+def read_next_due(read: Run) -> float | None:
+    """Return when the first message that is not done or buried may be handed out; None if there is none."""
+    rows = read(NEXT_DUE)
+    return (rows[0][0] or 0.0) if rows else None
 
 
 def read_entries(read: Run) -> Iterator[TaskEntry]:

@@ -38,6 +38,7 @@ from webmill.infra.storage.http_answers import (
     parse_number,
     resolve_redirect,
 )
+from webmill.infra.storage.http_deadline import deadline, open_pool
 from webmill.infra.storage.retrying import RetryingReads
 from webmill.infra.user_agent import user_agent
 from webmill.masking import hide_secrets
@@ -81,10 +82,7 @@ class HttpStorage:
         self._limits = limits or HttpReadLimits()
         self._on_redirect = on_redirect or (lambda: None)
         self._clock = clock
-        # urllib3 reads neither proxy variables nor .netrc by itself.
-        self._pool = (
-            urllib3.ProxyManager(proxy, maxsize=connections) if proxy else urllib3.PoolManager(maxsize=connections)
-        )
+        self._pool = open_pool(proxy=proxy, connections=connections)
 
     def close(self) -> None:
         self._pool.clear()
@@ -140,16 +138,17 @@ class HttpStorage:
 
     def _request(self, method: str, url: str, headers: dict[str, str]) -> urllib3.BaseHTTPResponse:
         try:
-            return self._pool.request(
-                method,
-                url,
-                headers={**self._headers, **headers},
-                timeout=urllib3.Timeout(connect=self._limits.connect, read=self._limits.silence),
-                preload_content=False,
-                decode_content=False,
-                redirect=False,
-                retries=False,
-            )
+            with deadline(self._limits.total):
+                return self._pool.request(
+                    method,
+                    url,
+                    headers={**self._headers, **headers},
+                    timeout=urllib3.Timeout(connect=self._limits.connect, read=self._limits.silence),
+                    preload_content=False,
+                    decode_content=False,
+                    redirect=False,
+                    retries=False,
+                )
         except HTTPError as error:
             raise Unavailable(f"{url}: the server does not answer: {describe_failure(error)}") from error
 
@@ -182,7 +181,8 @@ class _Body(RawStream):
     def _read(self, most: int) -> bytes:
         began = self._clock()
         try:
-            data = self._answer.read1(most)  # one read of the socket: the deadline is checked after each
+            with deadline(self._patience):  # the length of a chunk may drip
+                data = self._answer.read1(most)  # one read of the socket: the deadline is checked after each
         except HTTPError as error:
             raise Unavailable(f"{self._key}: the answer broke off: {describe_failure(error)}") from error
         self._patience += len(data) / self._limits.slowest - (self._clock() - began)

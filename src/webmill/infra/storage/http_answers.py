@@ -36,6 +36,7 @@ from urllib3.exceptions import (
 from webmill.errors import BadInput, Conflict, Misconfigured, NotFound, Unavailable, WebmillError
 from webmill.infra.request_outcome import AccessRefused, SlowDown
 from webmill.infra.storage.base import Stat, end_of_range
+from webmill.masking import hide_secrets
 
 LONGEST_RETRY_AFTER = 3600.0
 _CONTENT_RANGE = re.compile(r"bytes (?:(\d+)-(\d+)|\*)/(?:(\d+)|\*)", re.ASCII | re.IGNORECASE)
@@ -143,13 +144,20 @@ def _system_message(error: BaseException) -> str:
 
 
 def resolve_redirect(url: str, location: str) -> str:
-    """Return where a redirect leads: to HTTP only, and from HTTPS never back to plain HTTP."""
+    """Return where a redirect leads: to the same server only, or from its HTTP to its HTTPS.
+
+    Another server is one that the user did not name. It may be one that only this machine reaches.
+    """
     try:
         target = urljoin(url, location)
+        here, there = urlsplit(url), urlsplit(target)
+        is_same = bool(location) and (here.scheme, here.netloc) == (there.scheme, there.netloc)
+        is_secured = (here.scheme, there.scheme) == ("http", "https") and here.port is there.port is None
     except ValueError:
-        target = ""
-    if not location or not is_http(target) or (url.startswith("https:") and not target.startswith("https:")):
-        raise Misconfigured(f"{url}: a redirect to {location!r} is not followed")
+        raise Misconfigured(f"{url}: a redirect to {location!r} is not followed") from None
+    if not (is_same or (is_secured and here.hostname == there.hostname)):
+        message = f"{url}: a redirect to {location!r} is not followed: give that address yourself, if you mean it"
+        raise Misconfigured(hide_secrets(message))
     return target
 
 

@@ -79,6 +79,10 @@ class LocalStorage:
                 return stat
         return self._stat(key)
 
+    def _path(self, key: str) -> str:
+        """Return the name of a file for whoever must repair what keeps us from writing it."""
+        return f"{self.root}/{key}"
+
     def _may_be_link(self, key: str) -> bool:
         return bool(self._links) and key.lower().endswith(self._links)
 
@@ -116,7 +120,7 @@ class LocalStorage:
     def write(self, key: str, data: Data, *, condition: Condition | None = None) -> Stat:
         with self._folder(check_key(key), create=True) as (folder, name):
             _check_condition(folder, _stat_in(folder, name, key=key), key=key, condition=condition)  # saves the copy
-            with drafting(folder, what=key) as draft:
+            with drafting(folder, what=self._path(key)) as draft:
                 with open_data(data) as source:
                     draft.file.writelines(chunks_of(source))
                 draft.file.flush()
@@ -138,7 +142,7 @@ class LocalStorage:
     def delete(self, key: str) -> None:
         try:
             self._stat(key)  # links and folders are not ours to remove
-            with self._folder(key) as (folder, name), self._locked(key), os_errors(key):
+            with self._folder(key) as (folder, name), self._locked(key), os_errors(self._path(key)):
                 os.unlink(name, dir_fd=folder)
                 sync_folder(folder)
         except NotFound:
@@ -208,7 +212,7 @@ class LocalStorage:
 
         The kernel frees the lock when its holder dies. 256 locks serve all keys.
         """
-        with self._open_folder(LOCKS, create=True) as folder, os_errors(key):
+        with self._open_folder(LOCKS, create=True) as folder, os_errors(self._path(key)):
             name = hashlib.sha256(key.encode()).hexdigest()[:2]
             fd = os.open(name, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666, dir_fd=folder)
         try:

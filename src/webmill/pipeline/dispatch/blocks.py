@@ -21,7 +21,7 @@ from webmill.formats.cdx.cdxj import prefix_of
 from webmill.formats.cdx.query import KeyRange
 from webmill.formats.cdx.zipnum import MAX_BLOCK, MAX_SUMMARY_LINE, ZipnumBlock, parse_summary_line
 from webmill.index.lookup.indexes import decode_checked_block
-from webmill.index.lookup.sorted_file import Pages, bracket_key, line_at, line_start, lower_bound
+from webmill.index.lookup.sorted_file import FOR_LINES, Pages, bracket_key, line_at, line_start, lower_bound
 from webmill.infra.storage.base import Readable, Stat
 
 SUMMARY_PIECE = 1 << 20
@@ -126,7 +126,7 @@ def _count(pages: Pages, extent: SummaryRange) -> int:
     first = line_at(pages, extent.low, max_line=MAX_SUMMARY_LINE)
     last = first
     for back in (512, 4096, MAX_SUMMARY_LINE):
-        start = line_start(pages, max(extent.low, extent.high - back))
+        start = line_start(pages, max(extent.low, extent.high - back), most=FOR_LINES * MAX_SUMMARY_LINE)
         if start < extent.high:
             last = pages[start : extent.high].removesuffix(b"\n").rpartition(b"\n")[2]
             break

@@ -25,6 +25,7 @@ from webmill.infra.tree import Refuse, files_below, warn
 from webmill.model import Damage
 from webmill.pipeline.doctor.findings import DoctorFinding
 from webmill.pipeline.doctor.references import check_documents, check_frontier, check_indexed
+from webmill.pipeline.problems import collect_problems, count_problems
 from webmill.pipeline.progress import format_count
 from webmill.publish.verify import verify as verify_versions
 from webmill.search.embedded.engine import EmbeddedEngine
@@ -48,6 +49,19 @@ def check_collection(root: Path, *, read_data: bool) -> Iterator[DoctorFinding]:
     yield from check_frontier(root, crawl_of_frontier(root), read_data=read_data)
     yield from check_documents(root, read_data=read_data)
     yield from check_versions(root, read_data=read_data)
+    yield check_problems(root)
+
+
+def check_problems(root: Path) -> DoctorFinding:
+    """Return what went wrong in any stage: it breaks no promise, but somebody should look at it."""
+    report = collect_problems(root)
+    found = count_problems(report)
+    return DoctorFinding(
+        part="problems",
+        state="doubt" if report.errors else "good",
+        found=found or "no stage has reported an error",
+        repair=f"webmill problems {root}" if report.errors else "",
+    )
 
 
 def crawl_of_frontier(root: Path) -> Collection:
@@ -68,6 +82,12 @@ def check_disk(root: Path) -> Iterator[DoctorFinding]:
         skew = probe.stat().st_mtime - time.time()
         probe.unlink()
     except (WebmillError, OSError) as error:
+        if os.statvfs(root).f_flag & os.ST_RDONLY:
+            found = "is mounted read-only: it can be read, searched and served"
+            yield DoctorFinding(
+                part="disk", state="doubt", found=found, repair=f"to write to it: mount {root} for that"
+            )
+            return
         yield DoctorFinding(
             part="disk", state="bad", found=f"cannot be written to: {error}", repair=f"chown or mount {root}"
         )

@@ -25,6 +25,7 @@ from webmill.pipeline.extract.output import SETTINGS, read_shape
 from webmill.pipeline.extract.receipts import FOLDER
 from webmill.pipeline.index_publishing import PATH_LISTS, digest_of_file
 from webmill.pipeline.progress import format_count
+from webmill.pipeline.removed_files import find_removed_faults
 
 MAX_NAMED = 5  # faults of one part that are named
 
@@ -126,10 +127,12 @@ def check_documents(root: Path, *, read_data: bool) -> Iterator[DoctorFinding]:
         return
     yield from describe_faults("documents", extract_state_faults(root), repair=f"webmill extract {root} --from-scratch")
     yield from describe_faults("documents", lost, repair=f"webmill extract {root}")
+    removed = [f"{one.file} {one.fault}" for one in find_removed_faults(root)]
+    yield from describe_faults("removed pages", removed, repair=f"webmill crawl {root}")
     if damaged:
-        removed = " ".join(sorted({str(root / part.file) for part in damaged}))
+        rotten = " ".join(sorted({str(root / part.file) for part in damaged}))
         faults = [f"{part.file} {part.fault}" for part in damaged]
-        yield from describe_faults("documents", faults, repair=f"rm {removed} && webmill extract {root}")
+        yield from describe_faults("documents", faults, repair=f"rm {rotten} && webmill extract {root}")
 
 
 def extract_state_faults(root: Path) -> Iterator[str]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import uuid
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from datetime import datetime
 from itertools import chain, groupby, islice
 from typing import IO, BinaryIO
@@ -31,6 +32,7 @@ from webmill.infra.storage.base import Readable, chunks_of
 from webmill.model import CaptureRef
 from webmill.pipeline.capture_reader import open_capture
 from webmill.pipeline.export.records import find_attached, read_as_gzip, record_id
+from webmill.pipeline.export.wacz_pages import WaczPageList, listing_pages
 from webmill.pipeline.export.wacz_writer import WaczWriter
 from webmill.pipeline.progress import ProgressBar, ProgressReporter
 
@@ -42,7 +44,7 @@ BATCH = 1000
 
 class ExportReport(msgspec.Struct):
     """`missing`: revisits whose original is not in the collection. `unreadable`: captures that cannot be taken out of
-    their archive.
+    their archive. `main_page`: the URL that players open first.
     """
 
     captures: int = 0
@@ -50,16 +52,31 @@ class ExportReport(msgspec.Struct):
     archives: int = 0
     missing: int = 0
     unreadable: int = 0
+    main_page: str = ""
 
 
 class WaczExport:
-    """`files` has the archives under the names that the index says. `NotFound` when there is nothing to pack."""
+    """`files` has the archives under the names that the index says. `NotFound` when there is nothing to pack.
+
+    `main_url` is the page that players open first; without it, the one with the shortest URL. `texts`: read the titles
+    and texts of pages, by which players list and search them; without them, the main page has `main_title`.
+    """
 
     def __init__(
-        self, out: BinaryIO, *, files: Readable, title: str, created: datetime, progress: ProgressReporter
+        self,
+        out: BinaryIO,
+        *,
+        files: Readable,
+        title: str,
+        created: datetime,
+        progress: ProgressReporter,
+        main_url: str | None = None,
+        main_title: str | None = None,
+        texts: bool = True,
     ) -> None:
-        self._package = WaczWriter(out, title=title, created=created)
-        self._files, self._created, self._progress = files, created, progress
+        self._package = WaczWriter(out, created=created)
+        self._files, self._title, self._created, self._progress = files, title, created, progress
+        self._main_url, self._main_title, self._texts = main_url, main_title, texts
         self._fetched: set[tuple[str, int]] = set()  # places
         self.done = ExportReport()
 
@@ -72,24 +89,38 @@ class WaczExport:
                 with self._progress(f"Packing {name}", total=size, unit="bytes") as bar:
                     self._package.add(wacz.ARCHIVES + name, self._chunks(key, bar), size=size)
                 self.done.archives += 1
-            self._write_lists(rename_files(index.lines(EVERYTHING), names))
-            self._package.finish()
+            with self._listing_pages() as pages:
+                self._write_index(rename_files(index.lines(EVERYTHING), names, pages))
+            self._finish(pages)
         return self.done
 
-    def found(self, index: CaptureIndex, query: Query) -> ExportReport:
-        """Pack the records of these captures, what belongs to them, and the originals of revisits."""
+    def found(self, index: CaptureIndex, *queries: Query) -> ExportReport:
+        """Pack the records that queries find, what belongs to them, and the originals of revisits."""
         with self._package:
             with (
+                self._listing_pages() as pages,
                 self._package.adding(wacz.ARCHIVES + ARCHIVE) as out,
                 self._progress("Packing", unit="captures") as bar,
             ):
                 out.write(warcinfo(self._created))
-                ordered = sort_lines(batch_lines(self._packed(index, query, out, bar)))
+                packed = (self._packed(index, query, out, bar, pages) for query in queries)
+                ordered = sort_lines(batch_lines(chain.from_iterable(packed)))
                 first = next(ordered, [])  # takes all of them in: from here on the archive is whole
             self.done.archives = 1
-            self._write_lists(line for batch in chain([first], ordered) for line in batch)
-            self._package.finish()
+            self._write_index(line for batch in chain([first], ordered) for line in batch)
+            self._finish(pages)
         return self.done
+
+    def _listing_pages(self) -> AbstractContextManager[WaczPageList]:
+        return listing_pages(
+            self._package, self._files, main_url=self._main_url, main_title=self._main_title, texts=self._texts
+        )
+
+    def _finish(self, pages: WaczPageList) -> None:
+        about = pages.describe(self._title)
+        self._package.finish(about)
+        self.done.captures, self.done.pages = pages.captures, pages.pages
+        self.done.main_page = about.main.url if about.main else ""
 
     def _chunks(self, key: str, bar: ProgressBar) -> Iterator[bytes]:
         with self._files.open(key) as source:
@@ -97,8 +128,10 @@ class WaczExport:
                 yield chunk
                 bar.advance(len(chunk))
 
-    def _packed(self, index: CaptureIndex, query: Query, out: IO[bytes], bar: ProgressBar) -> Iterator[bytes]:
-        """Write each record to the archive, and yield its index line."""
+    def _packed(
+        self, index: CaptureIndex, query: Query, out: IO[bytes], bar: ProgressBar, pages: WaczPageList
+    ) -> Iterator[bytes]:
+        """Write each record to the archive and its page to the list, and yield its index line."""
         for key, lines in groupby(run_query(index, query), key_of):
             there: set[str] = set()
             revisits: dict[str, CdxjLine] = {}  # by digest: one is enough
@@ -107,14 +140,14 @@ class WaczExport:
                     revisits[line.text("digest")] = line
                 else:
                     there.add(line.text("digest"))
-                yield from self._copied(line, out)
+                yield from self._copied(line, out, pages)
                 bar.advance()
             wanted = {digest: line for digest, line in revisits.items() if digest not in there}
             for line in chain(self._originals(index, key, wanted), self._originals_elsewhere(index, query, wanted)):
-                yield from self._copied(line, out)
+                yield from self._copied(line, out, pages)
                 bar.advance()
 
-    def _copied(self, line: CdxjLine, out: IO[bytes]) -> Iterator[bytes]:
+    def _copied(self, line: CdxjLine, out: IO[bytes], pages: WaczPageList) -> Iterator[bytes]:
         """Copy a record and what belongs to it; yield its index line unless that failed."""
         capture = capture_of(line)
         start = out.tell()
@@ -133,6 +166,7 @@ class WaczExport:
                 write_or_undo(out, read_as_gzip(self._files, other))
         except BadInput as error:
             log.warning("what belongs to a capture is left out: %s", error)
+        pages.add(line, capture)
         yield format_line(msgspec.structs.replace(line, fields=line.fields | new))
 
     def _originals(self, index: CaptureIndex, key: bytes, wanted: dict[str, CdxjLine]) -> Iterator[CdxjLine]:
@@ -169,32 +203,21 @@ class WaczExport:
                 self._fetched.add(place)
                 yield line
 
-    def _write_lists(self, lines: Iterable[bytes]) -> None:
-        """Write the index and the list of pages."""
+    def _write_index(self, lines: Iterable[bytes]) -> None:
         with (
-            self._package.adding(wacz.PAGES, compressed=True) as pages,
             self._package.adding(wacz.SUMMARY, compressed=True) as summary,
             self._package.adding(wacz.INDEX) as out,
             self._progress("Indexing", unit="captures") as bar,
         ):
-            pages.write(wacz.PAGES_HEAD)
             summary.write(wacz.SUMMARY_HEAD)
             rest = iter(lines)
             while block := list(islice(rest, LINES_PER_BLOCK)):
                 data = encode_block(block)
                 summary.write(wacz.encode_summary_line(block[0], offset=out.tell(), block=data))
                 out.write(data)
-                pages.writelines(self._pages(block))
                 bar.advance(len(block))
-            if not self.done.captures:
+            if not out.tell():
                 raise NotFound("no captures match this query, so no file was written")
-
-    def _pages(self, block: Batch) -> Iterator[bytes]:
-        for line in map(parse, block):
-            self.done.captures += 1
-            if wacz.is_page(line):
-                self.done.pages += 1
-                yield wacz.encode_page_line(line, number=self.done.pages)
 
 
 def write_or_undo(out: IO[bytes], pieces: Iterable[bytes]) -> None:
@@ -220,11 +243,13 @@ def unique_names(keys: Iterable[str]) -> dict[str, str]:
     return names
 
 
-def rename_files(lines: Iterable[bytes], names: Mapping[str, str]) -> Iterator[bytes]:
+def rename_files(lines: Iterable[bytes], names: Mapping[str, str], pages: WaczPageList) -> Iterator[bytes]:
+    """Yield the lines with the names that archives have in the package; add them to the page list."""
     for line in map(parse, lines):
         file = line.text("filename")
         if file not in names:
             raise BadInput(f"the index speaks of {file}, which is not there: `webmill index`", reason="bad_index")
+        pages.add(line, capture_of(line))
         yield format_line(msgspec.structs.replace(line, fields=line.fields | {"filename": names[file]}))
 
 

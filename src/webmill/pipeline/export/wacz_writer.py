@@ -17,9 +17,9 @@ from webmill.infra.storage.base import chunks_of
 
 
 class WaczWriter:
-    def __init__(self, out: BinaryIO, *, title: str, created: datetime) -> None:
+    def __init__(self, out: BinaryIO, *, created: datetime) -> None:
         self._zip = zipfile.ZipFile(out, "w", zipfile.ZIP_STORED, allowZip64=True)
-        self._title, self._created = title, created.astimezone(UTC)
+        self._created = created.astimezone(UTC)
         self._resources: list[wacz.WaczResource] = []
 
     def add(self, path: str, chunks: Iterable[bytes], *, size: int, compressed: bool = False) -> None:
@@ -48,10 +48,10 @@ class WaczWriter:
             waiting.seek(0)
             self.add(path, chunks_of(waiting), size=size, compressed=compressed)
 
-    def finish(self) -> None:
+    def finish(self, about: wacz.PackageSummary) -> None:
         """Write the list of contents, without which it is not a package."""
         software = f"webmill/{__version__}"
-        package = wacz.encode_package(self._resources, title=self._title, created=self._created, software=software)
+        package = wacz.encode_package(self._resources, about, created=self._created, software=software)
         self._zip.writestr(self._info(wacz.PACKAGE, compressed=True), package)
         self._zip.writestr(self._info(wacz.DIGEST, compressed=True), wacz.encode_package_digest(package))
 

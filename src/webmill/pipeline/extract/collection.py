@@ -36,6 +36,7 @@ from webmill.pipeline.extract.plan import ArchiveFetching, DocumentFilter, Extra
 from webmill.pipeline.extract.receipts import FOLDER, list_output_files
 from webmill.pipeline.extract.tasks import Task, task_id
 from webmill.pipeline.extract.totals import ExtractReport
+from webmill.pipeline.ignore_rules import ignored_elements
 from webmill.pipeline.progress import ProgressReporter
 from webmill.settings import ExtractSettings, Settings
 
@@ -95,6 +96,7 @@ def extract_plan(root: Path, settings: Settings, shape: OutputShape) -> ExtractP
         errors=OutputTarget(to=str(place.extract_state / "errors"), compression="none"),
         state=str(place.extract_state),
         recipe=shape.recipe,
+        ignored=ignored_elements(settings.changes),
         keep=shape.keep,
         function=shape.function,
         fetching=ArchiveFetching(http=settings.http),

@@ -9,6 +9,7 @@ import msgspec
 from webmill.errors import Misconfigured
 from webmill.extract.custom import CustomFunction
 from webmill.extract.extractors import default_extractor
+from webmill.extract.ignored_elements import IgnoredElements
 from webmill.extract.kinds import ContentKind
 from webmill.extract.outcomes import TEXT
 from webmill.extract.recipe import Recipe
@@ -115,6 +116,7 @@ class ExtractPlan(msgspec.Struct, frozen=True, kw_only=True):
     recipe: Recipe
     otherwise: str = ""  # the extractor of files that come without a WET file, where the recipe's is wet
     keep: DocumentFilter = DocumentFilter()
+    ignored: tuple[IgnoredElements, ...] = ()  # left out of texts
     function: CustomFunction | None = None  # in place of the recipe
     reader: CustomFunction | None = None  # a class that reads files or messages, in place of all of ours
     stream: StreamReading = StreamReading()

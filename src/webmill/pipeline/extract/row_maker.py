@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
 
 import msgspec
@@ -11,6 +12,7 @@ from webmill.commoncrawl.page import Page
 from webmill.errors import BadInput, NotFound
 from webmill.extract import custom
 from webmill.extract.capture import SANDBOX_FUNCTION, SANDBOX_LIMITS
+from webmill.extract.ignored_elements import IgnoredElements, SelectorRules
 from webmill.extract.kinds import ContentKind
 from webmill.extract.outcomes import failed_document, unread_document
 from webmill.extract.recipe import CaptureInput, ExtractResult, Recipe, capture_input
@@ -41,7 +43,9 @@ class RowMaker(Protocol):
 
 
 def open_row_maker(plan: ExtractPlan) -> RowMaker:
-    return FunctionRowMaker(plan.function) if plan.function else DocumentRowMaker(plan.recipe, otherwise=plan.otherwise)
+    if plan.function:
+        return FunctionRowMaker(plan.function)
+    return DocumentRowMaker(plan.recipe, otherwise=plan.otherwise, ignored=plan.ignored)
 
 
 class DocumentRowMaker:
@@ -49,8 +53,9 @@ class DocumentRowMaker:
 
     type = Document
 
-    def __init__(self, recipe: Recipe, *, otherwise: str) -> None:
+    def __init__(self, recipe: Recipe, *, otherwise: str, ignored: Sequence[IgnoredElements] = ()) -> None:
         self._recipe = self._without_texts = recipe
+        self._selectors = SelectorRules(ignored)
         if recipe.extractor == "wet" and otherwise:
             self._without_texts = msgspec.structs.replace(recipe, extractor=otherwise)
         self._sandbox = Sandbox(SANDBOX_FUNCTION, returns=ExtractResult, limits=SANDBOX_LIMITS)
@@ -76,6 +81,8 @@ class DocumentRowMaker:
         self._sandbox.close()
 
     def _made(self, given: CaptureInput, data: bytes) -> MadeRow:
+        if selectors := self._selectors.of(given.ref.url):
+            given = msgspec.structs.replace(given, ignored=selectors)
         try:
             made = self._sandbox.call(data, capture=given)
         except BadInput as error:

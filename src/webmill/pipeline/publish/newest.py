@@ -15,29 +15,38 @@ from collections.abc import Iterable, Iterator
 from hashlib import blake2b
 from itertools import groupby
 from pathlib import Path
-from typing import NamedTuple
 
 import msgspec
 
 from webmill.formats.timestamps import to_datetime
 from webmill.formats.url.surt import surt
 from webmill.model import CAPTURE_COLUMNS, CaptureRef, Document
+from webmill.pipeline.publish.page_state import (
+    REMOVAL,
+    REPEAT,
+    TEXT,
+    PageCapture,
+    PageChoice,
+    PageState,
+    choose_capture,
+    state_of,
+)
 from webmill.publish.rows import Row, SortedRows
 
-_ROW = struct.Struct(">QQ12s?")  # time, number of the row, digest, whether it repeats another
+_ROW = struct.Struct(">QQ12sB")  # time, number of the row, digest, kind
 _ORDINAL = struct.Struct(">Q")
+_pages = msgspec.msgpack.Encoder()
 NO_DIGEST = bytes(12)
-NO_ROW = (1 << 64) - 1
 BEFORE_TIME = 1 << 40  # seconds: years before the first year
 # What rows are chosen by. Their text is read only where nothing else tells that they have some.
-HEADS = ("url", "urlkey", "date", "text_chars", "status", "type", "mime", "digest", *CAPTURE_COLUMNS)
+HEADS = ("url", "urlkey", "date", "text_chars", "outcome", "status", "type", "mime", "digest", *CAPTURE_COLUMNS)
 
 
 def reason_to_skip(document: Document) -> str | None:
     """Return why there is nothing to publish of it."""
     if not document.url:
         return "no_url"
-    if repeats_another(document):
+    if repeats_another(document) or is_removal(document):
         return None
     if document.status is not None and not 200 <= document.status < 300:
         return "not_ok"
@@ -53,6 +62,11 @@ def repeats_another(document: Document) -> bool:
     return is_good and not (document.text or document.text_chars) and bool(document.digest)
 
 
+def is_removal(document: Document) -> bool:
+    """Return whether this says that the page is not there any more: it is not published unless it comes back."""
+    return document.outcome == "removed"
+
+
 def urlkey_of(document: Document) -> str:
     return document.urlkey or surt(document.url)
 
@@ -62,19 +76,29 @@ def time_order(document: Document) -> int:
     return BEFORE_TIME + int(document.date.timestamp()) if document.date else 0
 
 
-class PackedCapture(NamedTuple):
-    """One row of the documents. `head` is what is published besides its content, if it repeats another row."""
+def kind_of(document: Document) -> int:
+    return REPEAT if repeats_another(document) else REMOVAL if is_removal(document) else TEXT
 
-    order: int
-    ordinal: int
-    digest: bytes
-    repeats: bool
-    head: bytes
 
-    @classmethod
-    def read(cls, line: bytes) -> PackedCapture:
-        order, ordinal, digest, repeats = _ROW.unpack_from(line)
-        return cls(order, ordinal, digest, repeats, line[_ROW.size :])
+def to_capture(document: Document, place: int) -> PageCapture:
+    kind = kind_of(document)
+    head = pack_head(document) if kind == REPEAT else b""
+    return PageCapture(time_order(document), place, pack_digest(document), kind, head)
+
+
+def pack_capture(capture: PageCapture) -> bytes:
+    """Return a line that sorts as captures do."""
+    return _ROW.pack(capture.order, capture.place, capture.digest, capture.kind) + capture.head
+
+
+def unpack_capture(line: bytes) -> PageCapture:
+    order, place, digest, kind = _ROW.unpack_from(line)
+    return PageCapture(order, place, digest, kind, line[_ROW.size :])
+
+
+def unpack_ordinal(packed: bytes) -> int:
+    ordinal: int = _ORDINAL.unpack(packed)[0]
+    return ordinal
 
 
 class RowNumbers:
@@ -97,73 +121,61 @@ class NewestCaptures:
 
     def __init__(self, folder: Path) -> None:
         self._rows = SortedRows(folder, "captures")
-        self._repeats = SortedRows(folder, "repeats")  # by digest: the row to fall back on, and the head
+        self._repeats = SortedRows(folder, "repeats")  # by digest: pages whose text another row has
         self._texts = SortedRows(folder, "texts")  # by digest; only when it is asked for
+        self._has_texts = False
         self._echoes = SortedRows(folder, "echoes")  # by the row that has their text
         self._rows_with_text = RowNumbers()
         self.counts = {"older": 0}
 
     def add(self, document: Document, ordinal: int) -> None:
-        repeats = repeats_another(document)
-        line = _ROW.pack(time_order(document), ordinal, pack_digest(document), repeats)
-        head = pack_head(document) if repeats else b""
-        self._rows.add(urlkey_of(document).encode(errors="replace"), line + head)
+        line = pack_capture(to_capture(document, ordinal))
+        self._rows.add(urlkey_of(document).encode(errors="replace"), line)
 
     def choose(self) -> None:
         """Choose the newest rows. Of two captures of one second the later one in the files is newer."""
         has_repeats = False
-        for _, captures in groupby(self._rows, key=lambda row: row[0]):
-            has_repeats |= self._choose_one(PackedCapture.read(line) for _, line in captures)
+        for _, page in self.pages():
+            if page.wants_digest:
+                has_repeats = True
+                self._repeats.add(page.last.digest, _pages.encode(page))
+            else:
+                self._take(choose_capture(page, None))
         if has_repeats:
-            self._join()
+            for (_, line), original in join_sorted(self._repeats, self.texts()):
+                page = msgspec.msgpack.decode(line, type=PageState)
+                self._take(choose_capture(page, unpack_ordinal(original) if original else None))
 
     def __contains__(self, ordinal: int) -> bool:
         return ordinal in self._rows_with_text
 
+    def pages(self) -> Iterator[tuple[bytes, PageState]]:
+        """Yield all pages by their urlkey, in its order."""
+        for urlkey, captures in groupby(self._rows, key=lambda row: row[0]):
+            yield urlkey, state_of(unpack_capture(line) for _, line in captures)
+
+    def texts(self) -> Iterable[Row]:
+        """Return the digest and the packed number of each row that has text, in their order."""
+        if not self._has_texts:
+            for _, line in self._rows:
+                capture = unpack_capture(line)
+                if capture.kind == TEXT and capture.digest != NO_DIGEST:
+                    self._texts.add(capture.digest, _ORDINAL.pack(capture.place))
+            self._has_texts = True
+        return self._texts
+
     def echoes(self) -> Iterator[tuple[int, CaptureRef]]:
         """Yield the captures that are given the text of another row, in the order of those rows."""
-        return ((_ORDINAL.unpack(key)[0], read_head(line)) for key, line in self._echoes)
+        return ((unpack_ordinal(key), read_head(line)) for key, line in self._echoes)
 
-    def _choose_one(self, captures: Iterable[PackedCapture]) -> bool:
-        """Choose the newest capture of a URL. Return whether its text must be looked up in another capture."""
-        last = text = None
-        texts = repeats = 0
-        for capture in captures:
-            last = capture
-            if capture.repeats:
-                repeats += 1
-            else:
-                text, texts = capture, texts + 1
-        assert last
-        if text and (not last.repeats or last.digest == text.digest):
-            self._rows_with_text.add(text.ordinal)
-            self._count("older", texts - 1)
-            self._count("repeated", repeats)
-            return False
-        self._repeats.add(last.digest, _ORDINAL.pack(text.ordinal if text else NO_ROW) + last.head)
-        self._count("older", texts - bool(text))
-        self._count("repeated", repeats - 1)
-        return True
-
-    def _join(self) -> None:
-        for _, line in self._rows:
-            capture = PackedCapture.read(line)
-            if not capture.repeats and capture.digest != NO_DIGEST:
-                self._texts.add(capture.digest, _ORDINAL.pack(capture.ordinal))
-        for (_, line), original in join_sorted(self._repeats, self._texts):
-            (fallback,) = _ORDINAL.unpack_from(line)
-            if original:
-                self._echoes.add(original, line[_ORDINAL.size :])
-                self._count("older", fallback != NO_ROW)
-            elif fallback != NO_ROW:
-                self._rows_with_text.add(fallback)
-                self._count("repeated", 1)
-            else:
-                self._count("no_text", 1)
-
-    def _count(self, reason: str, count: int) -> None:
-        if count:
-            self.counts[reason] = self.counts.get(reason, 0) + count
+    def _take(self, choice: PageChoice) -> None:
+        if choice.place is not None and choice.head:
+            self._echoes.add(_ORDINAL.pack(choice.place), choice.head)
+        elif choice.place is not None:
+            self._rows_with_text.add(choice.place)
+        for reason, count in choice.counts.items():
+            if count:
+                self.counts[reason] = self.counts.get(reason, 0) + count
 
 
 def join_sorted(wanted: Iterable[Row], there: Iterable[Row]) -> Iterator[tuple[Row, bytes | None]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -14,9 +15,12 @@ from webmill.infra.address import scheme_of
 from webmill.infra.storage.backends import open_versions
 from webmill.pipeline.documents import open_documents
 from webmill.pipeline.extract.lost_parts import refuse_lost_parts
+from webmill.pipeline.ignore_rules import change_rules
 from webmill.pipeline.progress import ProgressReporter
-from webmill.pipeline.publish.documents import WRITERS, DocumentsRead, publish_documents
+from webmill.pipeline.publish.documents import FACET_INLINE, WRITERS, DocumentsRead, publish_documents
 from webmill.pipeline.publish.due import record_check
+from webmill.pipeline.publish.redirects import find_redirects
+from webmill.pipeline.removed_files import refuse_lost_removals
 from webmill.pipeline.search.collection import update_existing_index
 from webmill.pipeline.search.feed import FeedReport
 from webmill.publish.guard import VersionShrunk
@@ -54,6 +58,7 @@ def publish_collection(
     started, began = time.monotonic(), datetime.now(UTC)
     if not (origin or force):
         refuse_lost_parts(root)
+        refuse_lost_removals(root)
     documents = open_documents(origin or str(PublishFolders(root).documents))
     versions = open_versions(storage or str(root))
     readers = 1 if scheme_of(storage or "")[0] == "file" else WRITERS
@@ -65,11 +70,15 @@ def publish_collection(
         layout=chosen.layout,
         writers=WRITERS,
         readers=readers,
+        rules=change_rules(settings.changes),
+        find_redirects=partial(find_redirects, root),
+        facet_inline=FACET_INLINE,
     )
+    state = PublishFolders(root).publish_state if not origin and not storage else None
     refusal: VersionShrunk | None = None
     with progress("Publishing", unit="pages") as bar:
         try:
-            published, read = publish_documents(versions, documents, options=options, bar=bar)
+            published, read = publish_documents(versions, documents, options=options, bar=bar, state=state)
         except VersionShrunk as error:  # which is no failure of the step
             refusal = error
     if refusal:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -12,6 +13,7 @@ from typing import TypeVar
 from webmill.crawl.status_file import CrawlStatus, node_slots, read_status
 from webmill.errors import NotFound, WebmillError
 from webmill.infra.lock import is_locked
+from webmill.pipeline.alerts.inspect import read_outboxes
 from webmill.pipeline.progress import format_count
 from webmill.pipeline.publish.due import reason_not_to_publish
 from webmill.pipeline.status.files import MAX_FILES, count_rejects, read_disk_status
@@ -27,6 +29,7 @@ from webmill.pipeline.status.stages import (
 )
 from webmill.pipeline.status.tasks import read_datasets_status, read_extract_status, read_queue_statuses
 from webmill.pipeline.status.types import (
+    AlertStatus,
     CollectionStatus,
     DueStage,
     ExtractStatus,
@@ -78,6 +81,7 @@ def read_collection_status(
     extract = reader.read("extract", lambda: read_extract_status(root, together))
     publish = reader.read("publish", lambda: read_publish_status(root))
     search = reader.read("search", lambda: read_search_status(open_engine, live=publish.live if publish else None))
+    alerts = reader.read("alert", lambda: read_alert_statuses(root)) or []
     dues = _DueStages(root, wishes)
     return CollectionStatus(
         root=str(root),
@@ -92,10 +96,11 @@ def read_collection_status(
         queues=reader.read("queue", lambda: [*read_queue_statuses(root)]) or [],
         publish=publish,
         search=search,
+        alerts=alerts,
         rejects=reader.read("rejects", lambda: [*count_rejects(root)]) or [],
         disk=reader.read("disk", lambda: read_disk_status(root, refuse=partial(reader.refuse, "disk"))),
         due=reader.read(
-            "run", lambda: dues.of(crawls, together, [one for one in indexes if one], extract, publish, search)
+            "run", lambda: dues.of(crawls, together, [one for one in indexes if one], extract, publish, search, alerts)
         )
         or [],
         problems=reader.problems,
@@ -124,6 +129,7 @@ class _DueStages:
         extract: ExtractStatus | None,
         publish: PublishStatus | None,
         search: SearchStatus | None,
+        alerts: list[AlertStatus],
     ) -> list[DueStage]:
         reasons = {
             "crawl": self._crawl(crawls),
@@ -131,6 +137,7 @@ class _DueStages:
             "extract": f"archives to read: {extract.waiting:,}" if extract and extract.waiting else "",
             "publish": "" if reason_not_to_publish(self._root, most=MAX_FILES) else "documents that no version has",
             "search": self._search(publish, search),
+            "alert": self._alert(publish, alerts) if self._wishes.alerts else "",
         }
         if not archives:
             reasons["index"] = reasons["extract"] = ""
@@ -143,14 +150,29 @@ class _DueStages:
             return "not begun"
         if any(crawl.is_running for crawl in crawls):
             return ""
-        return describe_unfinished(crawls, now=time.time()) or (
-            "pages are visited again" if self._wishes.refresh else ""
-        )
+        now = time.time()
+        if left := describe_unfinished(crawls, now=now):
+            return left
+        due = [crawl.total.revisit_due for crawl in crawls if crawl.total.revisit_due is not None]
+        return "pages are to be visited again" if self._wishes.watches and min(due, default=math.inf) <= now else ""
 
     def _search(self, publish: PublishStatus | None, search: SearchStatus | None) -> str:
         if not publish:
             return ""
         return "nothing is indexed yet" if not search else "a newer version is live" if search.is_behind else ""
+
+    def _alert(self, publish: PublishStatus | None, alerts: list[AlertStatus]) -> str:
+        now = time.time()
+        if any(one.next_due is not None and one.next_due <= now for one in alerts):
+            return "messages wait to be sent"
+        return "changes to be told" if publish and any(one.version != publish.live for one in alerts) else ""
+
+
+def read_alert_statuses(root: Path) -> list[AlertStatus]:
+    return [
+        AlertStatus(**{name: getattr(one, name) for name in AlertStatus.__struct_fields__})
+        for one in read_outboxes(root)
+    ]
 
 
 def describe_unfinished(crawls: list[CrawlStatus], *, now: float) -> str:
@@ -186,4 +208,9 @@ def describe_index_lag(index: IndexStatus) -> Iterator[str]:
 def run_wishes(settings: Settings, root: Path) -> RunWishes:
     """Return what the settings of a collection want of it."""
     seeds = root / settings.crawl.seeds
-    return RunWishes(stages=settings.run.in_order(), seeds=seeds, refresh=settings.crawl.refresh)
+    return RunWishes(
+        stages=settings.run.in_order(),
+        seeds=seeds,
+        watches=settings.watch.every is not None,
+        alerts=bool(settings.alerts.rules),
+    )

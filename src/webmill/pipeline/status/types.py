@@ -85,6 +85,18 @@ class SearchStatus(msgspec.Struct, frozen=True):
     is_behind: bool
 
 
+class AlertStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """Messages to a target that wait, or were given up; `pending` changes wait for their digest."""
+
+    target: str
+    version: str | None = None  # the last one that it was told of
+    waiting: int = 0
+    dead: int = 0
+    pending: int = 0
+    next_due: float | None = None
+    reason: str = ""
+
+
 class RejectCount(msgspec.Struct, frozen=True, kw_only=True):
     stage: str
     file: str
@@ -114,7 +126,8 @@ class RunWishes(msgspec.Struct, frozen=True, kw_only=True):
 
     stages: tuple[str, ...]
     seeds: Path | None
-    refresh: bool
+    watches: bool
+    alerts: bool = False  # there are rules
 
 
 class CollectionStatus(msgspec.Struct, frozen=True, kw_only=True):
@@ -132,6 +145,7 @@ class CollectionStatus(msgspec.Struct, frozen=True, kw_only=True):
     queues: list[QueueStatus]
     publish: PublishStatus | None
     search: SearchStatus | None
+    alerts: list[AlertStatus]
     rejects: list[RejectCount]
     disk: DiskStatus | None
     due: list[DueStage]

@@ -10,7 +10,11 @@ Its files are compared with their checksums (`checksums.py`) when it is opened; 
 from __future__ import annotations
 
 import errno
+import os
 import re
+import shutil
+import tempfile
+import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from itertools import islice
@@ -91,9 +95,22 @@ class EmbeddedEngine:
                 raise NotFound(f"no search index in {folder}")
             refuse_foreign(folder, is_index_file)
         with self._guarded():
-            self._index = tantivy.Index(self._schema, path=str(folder))
+            self._index = tantivy.Index(self._schema, path=str(self._place()))
             register_analyzers(self._index)
         self.cursor()
+
+    def _place(self) -> Path:
+        """Return where tantivy opens the index. It writes a lock file to read: if the folder takes none, in a folder of
+        links to its files, which is there as long as this object. What is written later is not seen there.
+        """
+        if os.access(self._folder, os.W_OK):
+            return self._folder
+        links = Path(tempfile.mkdtemp(prefix="webmill-search-"))
+        weakref.finalize(self, shutil.rmtree, links, ignore_errors=True)
+        for file in self._folder.resolve().iterdir():
+            if is_index_file(file.name) and not file.name.endswith(".lock"):
+                (links / file.name).symlink_to(file)
+        return links
 
     @contextmanager
     def _guarded(self) -> Iterator[None]:

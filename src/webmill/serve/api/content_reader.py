@@ -30,10 +30,10 @@ class ContentReader:
     def __init__(self, site: Site, threads: BoundedThreads, *, search_threads: BoundedThreads) -> None:
         self.site = site
         self.published = PublishedVersions(site.versions)
-        engine = SharedEngine(site.open_engine, site.publishing.search / "meta.json")
-        self.search = DocumentSearch(site, engine, self.published)
+        self.engine = SharedEngine(site.open_engine, site.publishing.search / "meta.json")
+        self.search = DocumentSearch(site, self.engine, self.published)
         self._threads, self._search_threads = threads, search_threads
-        weakref.finalize(self, engine.close)  # with the application, or at the end of the process
+        weakref.finalize(self, self.engine.close)  # with the application, or at the end of the process
 
     def endpoint(self, answer: Answer) -> Callable[[Request], Awaitable[Response]]:
         """Return an endpoint that runs `answer` in a thread: it blocks or computes."""

@@ -10,6 +10,7 @@ import msgspec
 
 from webmill.errors import NotFound
 from webmill.infra.storage.base import Readable
+from webmill.publish.changes import ChangeKind
 from webmill.publish.diff import CHANGES, Change, diff_items, pair_up, unshared_items
 from webmill.publish.shards import find_item
 from webmill.publish.types import ItemIndex, PublishedItem, Version
@@ -20,9 +21,9 @@ MOST_ITEMS = 20_000  # read for one request
 
 
 class ItemPair(msgspec.Struct, frozen=True):
-    """An item in the old and in the new version."""
+    """An item in the old and in the new version; of one that moved, two items."""
 
-    change: Change
+    change: Change | ChangeKind
     old: PublishedItem | None
     new: PublishedItem | None
 
@@ -80,10 +81,15 @@ def find_differences(
     return Differences(old=before, new=now, pairs=pairs, after=following, counts=counts)
 
 
-def find_difference(published: PublishedVersions, old: str, new: str, id_: str) -> ItemPair | None:
-    """Return the change of one item, or None if it is the same in both versions."""
-    was, now = (find_item(published.storage, published.index(published.find(name)), id_) for name in (old, new))
-    return _pair(was, now)
+def find_difference(
+    published: PublishedVersions, old: str, new: str, id_: str, *, moved_to: str = ""
+) -> ItemPair | None:
+    """Return the change of one item, or None if it is the same in both versions. `moved_to`: its id in the new one."""
+    was, now = (
+        find_item(published.storage, published.index(published.find(name)), one)
+        for name, one in ((old, id_), (new, moved_to or id_))
+    )
+    return ItemPair("moved", was, now) if moved_to and was and now else _pair(was, now)
 
 
 def _pairs(storage: Readable, old: ItemIndex, new: ItemIndex, *, after: str) -> Iterator[tuple[str, ItemPair | None]]:

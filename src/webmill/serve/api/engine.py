@@ -30,6 +30,11 @@ class SharedEngine:
         with self._borrow() as engine:
             return engine.search(request), engine.cursor()
 
+    def state(self) -> tuple[int, str | None]:
+        """Return how many documents are indexed, and the version that the index is up to. `NotFound`: none yet."""
+        with self._borrow() as engine:
+            return engine.count(), engine.cursor()
+
     def close(self) -> None:
         with self._lock:
             kept, self._kept = self._kept, None

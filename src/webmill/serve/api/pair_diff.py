@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 
@@ -13,8 +13,10 @@ from webmill.publish.types import PublishedItem
 from webmill.serve.api.differences import ItemPair
 from webmill.serve.api.documents import content_of
 from webmill.serve.api.published import PublishedVersions
-from webmill.serve.api.text_diff import DiffPiece, compare_texts
+from webmill.serve.api.text_diff import DiffPiece, DiffRow, compare_sides, compare_texts
 
+DiffView: TypeAlias = Literal["inline", "side"]
+VIEWS: tuple[DiffView, ...] = ("inline", "side")
 ON_A_PAGE = 200_000  # characters compared for a list of items
 SHOWN = 20_000  # characters shown of texts too large to compare
 BEGINNING = 400  # characters shown of an added or removed text
@@ -24,10 +26,12 @@ TOO_MANY = "not compared here, to keep the page short"
 
 
 class FieldDiff(msgspec.Struct, frozen=True, kw_only=True):
-    """The change of one field. `pieces` is None if too large to compare; `old` and `new` are then the beginnings."""
+    """The change of one field: `pieces` in a line of text, or `rows` of two columns. Neither if it is too large to
+    compare; `old` and `new` are then the beginnings."""
 
     name: str
-    pieces: list[DiffPiece] | None
+    pieces: list[DiffPiece] | None = None
+    rows: list[DiffRow] | None = None
     old: str = ""
     new: str = ""
 
@@ -40,12 +44,26 @@ class PairDiff(msgspec.Struct, frozen=True, kw_only=True):
     problem: str = ""
 
 
+def diff_field(name: str, old: str, new: str, *, view: DiffView) -> FieldDiff:
+    """Compare two values of a field."""
+    if view == "side" and (rows := compare_sides(old, new)) is not None:
+        return FieldDiff(name=name, rows=rows)
+    if view == "inline" and (pieces := compare_texts(old, new)) is not None:
+        return FieldDiff(name=name, pieces=pieces)
+    return _beginnings(name, old, new)
+
+
+def _beginnings(name: str, old: str, new: str) -> FieldDiff:
+    return FieldDiff(name=name, old=old[:SHOWN], new=new[:SHOWN])
+
+
 class PairComparer:
     """Compares items; all together may cost `budget` characters."""
 
-    def __init__(self, published: PublishedVersions, *, budget: int) -> None:
+    def __init__(self, published: PublishedVersions, *, budget: int, view: DiffView = "inline") -> None:
         self._published = published
         self._budget = budget
+        self._view = view
 
     def compare(self, pair: ItemPair) -> PairDiff:
         if self._budget <= 0:
@@ -66,10 +84,7 @@ class PairComparer:
     def _field(self, name: str, old: str, new: str) -> FieldDiff:
         is_affordable = len(old) + len(new) <= self._budget
         self._budget -= len(old) + len(new)
-        pieces = compare_texts(old, new) if is_affordable else None
-        if pieces is None:
-            return FieldDiff(name=name, pieces=None, old=old[:SHOWN], new=new[:SHOWN])
-        return FieldDiff(name=name, pieces=pieces)
+        return diff_field(name, old, new, view=self._view) if is_affordable else _beginnings(name, old, new)
 
     def _values(self, item: PublishedItem | None) -> dict[str, str] | None:
         """Return content, facets and metadata by name, as text; None if the content is too large.

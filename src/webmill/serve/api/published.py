@@ -10,6 +10,7 @@ from typing import TypeVar, cast
 from webmill.errors import NotFound
 from webmill.infra.storage.base import Storage
 from webmill.publish import history
+from webmill.publish.changes import SUMMARY, ChangeSummary, PageChange, part_key
 from webmill.publish.facets import FacetValue
 from webmill.publish.keys import check_version
 from webmill.publish.manifest import read_file, read_manifest, read_version_index
@@ -77,6 +78,16 @@ class PublishedVersions:
 
     def problems(self, version: Version) -> list[PublishProblem]:
         return self._read_json(version, "aux/errors.json", list[PublishProblem])
+
+    def change_summary(self, version: Version) -> ChangeSummary | None:
+        """Return how many changes by text a version has; None if an earlier webmill published it."""
+        if not any(entry.key == SUMMARY for entry in self.manifest(version).files):
+            return None
+        return self._read_json(version, SUMMARY, ChangeSummary)
+
+    def changes(self, version: Version, part: int) -> list[PageChange]:
+        """Return a part of the changes by text (`ChangeSummary.parts`)."""
+        return self._read_json(version, part_key(part), list[PageChange])
 
     def _read_json(self, version: Version, key: str, type_: type[T]) -> T:
         def read() -> T:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
+from itertools import groupby, zip_longest
 from typing import Literal
 
 import msgspec
@@ -29,6 +30,65 @@ class DiffPiece(msgspec.Struct, frozen=True):
 
     kind: Kind
     text: str
+
+
+class DiffRow(msgspec.Struct, frozen=True):
+    """A line of both texts, side by side; None where one of them has no such line. `left_out` stands for unchanged
+    lines, and says how many."""
+
+    old: list[DiffPiece] | None = None
+    new: list[DiffPiece] | None = None
+    left_out: str = ""
+
+    @property
+    def is_same(self) -> bool:
+        return self.old is not None and self.old is self.new
+
+
+def compare_sides(old: str, new: str) -> list[DiffRow] | None:
+    """Return the diff line by line, for two columns; None if the texts are too large."""
+    if len(old) + len(new) > LONGEST:
+        return None
+    was, now = old.splitlines(), new.splitlines()
+    head, tail = _common(was, now)
+    was_middle, now_middle = was[head : len(was) - tail], now[head : len(now) - tail]
+    if max(len(was_middle), len(now_middle)) > MOST_LINES:
+        return None
+    rows = [*_same_rows(was[:head]), *_rows(was_middle, now_middle), *_same_rows(was[len(was) - tail :])]
+    return _collapse_rows(rows)
+
+
+def _rows(old: Sequence[str], new: Sequence[str]) -> Iterator[DiffRow]:
+    for tag, a, b, c, d in SequenceMatcher(None, old, new).get_opcodes():
+        if tag == "equal":
+            yield from _same_rows(old[a:b])
+            continue
+        for was, now in zip_longest(old[a:b], new[c:d]):
+            pieces = merge_neighbours([*_words(was or "", now or "")])
+            yield DiffRow(
+                None if was is None else [piece for piece in pieces if piece.kind != "new"],
+                None if now is None else [piece for piece in pieces if piece.kind != "gone"],
+            )
+
+
+def _same_rows(lines: Sequence[str]) -> Iterator[DiffRow]:
+    for line in lines:
+        pieces = [DiffPiece("same", line)]
+        yield DiffRow(pieces, pieces)
+
+
+def _collapse_rows(rows: Sequence[DiffRow]) -> list[DiffRow]:
+    """Return the rows with long unchanged stretches reduced to those next to a change."""
+    found: list[DiffRow] = []
+    for is_same, group in groupby(rows, key=lambda row: row.is_same):
+        some = [*group]
+        before = CONTEXT if found else 0
+        after = CONTEXT if some[-1] is not rows[-1] else 0
+        left_out = len(some) - before - after
+        if is_same and left_out > 2 * CONTEXT:
+            some[before : len(some) - after] = [DiffRow(left_out=f"{left_out:,} unchanged lines")]
+        found += some
+    return found
 
 
 def compare_texts(old: str, new: str) -> list[DiffPiece] | None:

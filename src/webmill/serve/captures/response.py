@@ -42,7 +42,7 @@ def original_headers(headers: Headers, *, passed: Iterable[str] = ()) -> HeaderP
     """Return all headers but `passed` with a prefix, so that no browser acts on them."""
     pairs: HeaderPairs = []
     left = MOST_BYTES
-    for name, value in headers:
+    for name, value in headers.pairs:
         if name.lower() in passed or not _TOKEN.fullmatch(name):
             continue
         pair = (ORIGINAL + name, clean_header(value))

@@ -24,12 +24,11 @@ from webmill.serve.cdx.limits import HeavyQuerySlots, QueryLimits, Stopwatch, Ti
 from webmill.serve.cdx.output import MEDIA_TYPES, format_blocks, format_lines, format_links
 from webmill.serve.cdx.params import CdxRequest, Output, read_params
 from webmill.serve.cdx.stream import LineChunks, stream_response
-from webmill.serve.guard.client_address import client_of
 from webmill.serve.http.codings import accepts_coding
 from webmill.serve.http.responses import json_message
 from webmill.serve.processes.metrics import BAD_LINES
 from webmill.serve.processes.shared_counters import SharedCounters
-from webmill.serve.processes.threads import BoundedThreads, ClientDisconnected
+from webmill.serve.processes.threads import BoundedThreads
 from webmill.serve.site import Site
 
 log = logging.getLogger(__name__)
@@ -83,9 +82,7 @@ class CdxApi:
         begin = partial(self._begin, cdx_request, name, form, gzip=gzip)
         with ExitStack() as held:
             if cdx_request.heavy:
-                held.enter_context(await self._slots.acquire(client_of(request.scope)))
-                if await request.is_disconnected():
-                    raise ClientDisconnected
+                held.enter_context(await self._slots.acquire(request.scope, request.receive))
             try:
                 first, chunks = await self._threads.run(request.scope, request.receive, begin)
             except WebmillError as error:

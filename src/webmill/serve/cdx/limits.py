@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import chain
 
-import anyio
+from starlette.types import Receive, Scope
 
-from webmill.errors import BadInput, Unavailable
+from webmill.errors import BadInput
 from webmill.formats.cdx.query import KeyRange
 from webmill.index.lines import Batch
 from webmill.index.lookup.indexes import CaptureIndex
+from webmill.serve.guard.client_address import client_of
+from webmill.serve.http.pause import pause_client
+from webmill.serve.processes.fair_slots import FairSlots, Overloaded
+from webmill.serve.processes.threads import REFUSAL_PAUSE
 
 
 @dataclass(frozen=True, kw_only=True)
 class QueryLimits:
     seconds: float = 30.0  # of reading and filtering per query, without waiting for the client
     heavy: int = 16  # concurrent queries for more than one URL, also while a slow client reads
-    heavy_each: int = 8  # of these per client
+    heavy_each: int = 4  # of these per client
+    waiting: int = 128  # for a slot
+    waiting_each: int = 16
     patience: float = 5.0  # seconds that a query waits for a slot before it is refused
 
 
@@ -62,31 +67,32 @@ class TimedIndex:
             yield batch
 
 
-@dataclass
 class HeavyQuerySlots:
-    """Slots for heavy queries. Used by the event loop's thread alone, so it needs no lock."""
+    """Slots for heavy queries, which are held until the client has read the answer."""
 
-    limits: QueryLimits
-    taken: Counter[str] = field(default_factory=Counter)  # by client
+    def __init__(self, limits: QueryLimits) -> None:
+        self._slots = FairSlots(
+            most=limits.heavy,
+            per_client=limits.heavy_each,
+            max_waiting=limits.waiting,
+            waiting_per_client=limits.waiting_each,
+            patience=limits.patience,
+        )
 
-    def _is_free(self, client: str) -> bool:
-        return self.taken.total() < self.limits.heavy and self.taken[client] < self.limits.heavy_each
-
-    async def acquire(self, client: str) -> AbstractContextManager[None]:
-        """Return a slot as a context manager. Unavailable: none was free in time."""
-        end = time.monotonic() + self.limits.patience
-        while not self._is_free(client):
-            if time.monotonic() >= end:
-                raise Unavailable("too many long queries at once; try again later", retry_after=self.limits.patience)
-            await anyio.sleep(0.02)
-        self.taken[client] += 1
+    async def acquire(self, scope: Scope, receive: Receive) -> AbstractContextManager[None]:
+        """Return a slot as a context manager. `Overloaded`: none was free in time; or `ClientDisconnected`."""
+        client = client_of(scope)
+        try:
+            await self._slots.acquire(client, receive)
+        except Overloaded:
+            pause_client(scope, REFUSAL_PAUSE)
+            raise
         return self._hold(client)
 
     @contextmanager
     def _hold(self, client: str) -> Iterator[None]:
+        began = time.monotonic()
         try:
             yield
         finally:
-            self.taken[client] -= 1
-            if not self.taken[client]:
-                del self.taken[client]
+            self._slots.release(client, time.monotonic() - began)

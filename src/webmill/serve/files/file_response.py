@@ -19,12 +19,13 @@ from webmill.serve.http.conditional_requests import (
     precondition_fails,
 )
 from webmill.serve.http.responses import Header, send_refusal
-from webmill.serve.processes.threads import BoundedThreads, wait_for_disconnect
+from webmill.serve.processes.fair_slots import wait_for_disconnect
+from webmill.serve.processes.threads import BoundedThreads
 
 CHANGED = "the file has changed since; request it again"
 PIECE = 64 << 10  # bytes sent at once: a client must read them within `send_seconds`
-PIECES = 8  # read at once
-MAX_RUNNING, PER_CLIENT = 16, 8  # threads that read
+PIECES = 8  # read at once, after as many: a client that does not read keeps one piece in memory
+MAX_RUNNING, PER_CLIENT = 8, 4  # threads that read
 MAX_WAITING = 1000  # in total and per client: bounded by connections anyway
 
 
@@ -87,10 +88,12 @@ async def _send_pieces(
 ) -> None:
     """Send to the end, or until the client disconnects, which `send` does not report."""
     gone = asyncio.ensure_future(wait_for_disconnect(receive))
+    pieces = 1
     try:
         while left and not gone.done():
-            read = partial(stream.read, min(PIECE * PIECES, left))
+            read = partial(stream.read, min(PIECE * pieces, left))
             data = await threads.run_more(scope, read)
+            pieces = min(2 * pieces, PIECES)
             left -= len(data)
             for start in range(0, len(data), PIECE):
                 piece = data[start : start + PIECE]

@@ -16,10 +16,11 @@ from webmill.serve.guard.access_log import AccessLog
 from webmill.serve.guard.authorization import CHALLENGES, has_token
 from webmill.serve.guard.client_address import CLIENT_KEY, TrustedProxies, client_network, parse_ip
 from webmill.serve.guard.rate_limit import RateLimiter, RateTable
+from webmill.serve.http.pause import pause_client
 from webmill.serve.http.responses import HEADERS_KEY, READ_ONLY_REFUSAL, Header, send_refusal
+from webmill.serve.processes.fair_slots import ClientDisconnected
 from webmill.serve.processes.metrics import BYTES, KINDS, REFUSED, REQUESTS, SECONDS, STATUSES, status_class
 from webmill.serve.processes.shared_counters import SharedCounters
-from webmill.serve.processes.threads import ClientDisconnected
 from webmill.serve.site import Site
 
 log = logging.getLogger(__name__)
@@ -36,6 +37,7 @@ KIND_OF: dict[str, str] = {
 }
 CRAWL_PATHS = (["cdx"], ["timemap"], ["timegate"])  # behind the name of a crawl
 MOST_HOSTS = 1024
+LEAST_PAUSE = 1.0  # seconds without reading after a request too many
 _HOST = re.compile(
     rb"(?:([A-Za-z0-9._-]+)|\[([0-9A-Fa-f:.]+)\])(?::[0-9]{0,5})?"
 )  # no character that would end a host in a URL
@@ -93,7 +95,7 @@ class RequestGuard:
             elif message["type"] == "http.response.body":
                 size += len(message.get("body", b""))
                 is_complete = not message.get("more_body", False)
-            await send(message)
+            await send_unless_closed(send, message)
 
         try:
             with suppress(ClientDisconnected):
@@ -135,8 +137,9 @@ class RequestGuard:
             name = host[:200].decode("utf-8", "replace")
             message = f"this server does not answer to the host name {name}: allow it with --allow-host or serve.hosts"
             return await self._refuse(answer, headers, 421, "host", message)
-        wait = self._rate_limiter.seconds_to_wait(address, time.monotonic())
+        wait = self._rate_limiter.seconds_to_wait(address, time.monotonic(), strictness=self._site.load.strictness)
         if wait:
+            pause_client(scope, max(wait, LEAST_PAUSE))
             more = [(b"retry-after", str(int(wait) + 1).encode())]
             return await self._refuse(answer, headers, 429, "rate", "too many requests; slow down", more)
         if method in ("GET", "HEAD"):
@@ -183,6 +186,15 @@ class RequestGuard:
         if not self._site.proxies:
             return address
         return self._proxies.client(address, headers.get(b"x-forwarded-for", b"").decode("latin-1"))
+
+
+async def send_unless_closed(send: Send, message: Message) -> None:
+    """Send it, or nothing if the client has closed the connection and uvicorn does not know it yet."""
+    try:
+        await send(message)
+    except RuntimeError as error:
+        if "the handler is closed" not in str(error):  # uvloop's words
+            raise
 
 
 class RequestCounters:

@@ -5,8 +5,8 @@ not read. Here
 
 - a request is complete within `head_seconds`, its head within `head_bytes`, its body within `body_bytes`;
 - a client that reads nothing for `send_seconds` is disconnected;
-- open connections are limited per client and in total; a new one over the limit replaces the one that has been idle
-  longest, so that clients which only hold connections lose them first;
+- open connections are limited per client and in total (`ConnectionLimiter`);
+- from a client that was refused nothing is read for a while: it can send as much as it wants, and costs nothing;
 - invalid HTTP is answered once and the connection closed; so are a Transfer-Encoding that is more than `chunked`, a
   target that names another host than the Host field, and chunk extensions and trailers beyond `head_bytes`.
 
@@ -17,18 +17,20 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import httptools
+from starlette.types import Scope
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
-from webmill.serve.guard.client_address import TrustedProxies, client_network
-from webmill.serve.site import ClientLimits
+from webmill.serve.http.connection_limiter import ConnectionLimiter
+from webmill.serve.http.pause import pause_of
 
 Fields = list[tuple[bytes, bytes]]
 MOST_PIPELINED = 16
+SLICE = 8 << 10  # bytes parsed before the limits are checked again
 LINGER = 2.0  # seconds to keep reading after a refusal; an immediate close would discard the answer
+LINGER_BYTES = 256 << 10
 REASONS = {
     400: "this is not an HTTP request",
     408: "the request took too long to arrive",
@@ -55,57 +57,6 @@ class RefusedRequest(Exception):
         self.status = status
 
 
-class ConnectionLimiter:
-    """All connections of this process. `on_refused` is called with the reason of each refusal."""
-
-    def __init__(self, limits: ClientLimits, *, exempt: TrustedProxies, on_refused: Callable[[str], None]) -> None:
-        self.limits = limits
-        self.on_refused = on_refused
-        self._exempt = exempt  # proxies hold the connections of many clients
-        self._by_network: dict[str, dict[ClientConnection, None]] = {}
-        self.count = 0
-        self._waiting: dict[ClientConnection, None] = {}  # idle connections, longest first
-
-    def admit(self, one: ClientConnection, address: str) -> bool:
-        """Add a connection; return False if it must be refused."""
-        here = self._by_network.setdefault(client_network(address), {})
-        here[one] = None
-        self.count += 1
-        self._waiting[one] = None
-        if len(here) > self.limits.connections_each and address not in self._exempt:
-            return self._make_room(one, here, "too_many_of_one")
-        return self.count <= self.limits.connections or self._make_room(one, self._waiting, "too_many")
-
-    def _make_room(self, one: ClientConnection, among: dict[ClientConnection, None], reason: str) -> bool:
-        self.on_refused(reason)
-        for other in self._waiting:
-            if other is not one and other in among and not other.is_closing:
-                other.close_idle()
-                return True
-        return False
-
-    def release(self, one: ClientConnection, address: str) -> None:
-        network = client_network(address)
-        here = self._by_network.get(network, {})
-        if one in here:
-            del here[one]
-            self.count -= 1
-            if not here:
-                del self._by_network[network]
-        self._waiting.pop(one, None)
-
-    def mark_busy(self, one: ClientConnection) -> None:
-        self._waiting.pop(one, None)
-
-    def mark_idle(self, one: ClientConnection) -> None:
-        self._waiting[one] = None
-
-    def close_slow(self) -> None:
-        for connections in list(self._by_network.values()):
-            for one in list(connections):
-                one.check_timeouts()
-
-
 class ClientConnection(HttpToolsProtocol):
     def __init__(self, *, limiter: ConnectionLimiter, **uvicorns: Any) -> None:
         super().__init__(**uvicorns)
@@ -116,11 +67,13 @@ class ClientConnection(HttpToolsProtocol):
         self._messages = 0  # complete requests
         self._body = 0
         self._stopped_reading = False
+        self._discarded = 0  # bytes, since then
         self._final_status = 0  # to send after the answers that are due before it
         self._is_request_complete = True
         self._since = self.loop.time()  # start of the incomplete request, or of the connection
         self._idle_since = self._since
         self._blocked_since: float | None = None  # when the client stopped reading
+        self._paused_until: float | None = None  # after a refusal
         self._abort_at: float | None = None
         self.is_closing = False
 
@@ -135,14 +88,32 @@ class ClientConnection(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._limiter.release(self, self._address)
+        if not self._messages:
+            self._limiter.add_fault(self._address)
         super().connection_lost(exc)
         self.pipeline.clear()
 
     def data_received(self, data: bytes) -> None:
         if self._stopped_reading:
+            self._discard(len(data))
             return
         if self._is_request_complete:
             self._is_request_complete, self._since = False, self.loop.time()
+        for start in range(0, len(data), SLICE):
+            if not self._feed(data[start : start + SLICE]):
+                return
+
+    def _discard(self, size: int) -> None:
+        """Read a little of what a refused client still sends, so that it gets the refusal; then no more."""
+        self._discarded += size
+        if self._discarded > LINGER_BYTES:
+            if self._abort_at is not None:
+                self._abort()
+            else:
+                self.flow.pause_reading()
+
+    def _feed(self, data: bytes) -> bool:
+        """Parse a slice; return whether to read on. What is too large is refused before all of it has cost CPU."""
         before, was_complete = self._accounted, self._messages
         try:
             self.parser.feed_data(data)
@@ -158,6 +129,7 @@ class ClientConnection(HttpToolsProtocol):
                 self._refuse(431)
             elif self._messages != was_complete:
                 self._framing = 0
+        return not self._stopped_reading
 
     def eof_received(self) -> bool:  # type: ignore[override]
         """Keep the connection open for an answer: a client may close its sending half early."""
@@ -206,7 +178,10 @@ class ClientConnection(HttpToolsProtocol):
     def on_response_complete(self) -> None:
         """Do what uvicorn does, without a timer per response."""
         self.server_state.total_requests += 1
-        if self.transport.is_closing():
+        pause = pause_of(cast("Scope", self.cycle.scope))
+        if pause:
+            self._limiter.add_fault(self._address)
+        if self.transport.is_closing() or (pause and self._pause(pause)):
             return
         self.flow.resume_reading()
         if self.pipeline:
@@ -216,6 +191,18 @@ class ClientConnection(HttpToolsProtocol):
         else:
             self._idle_since = self.loop.time()
             self._limiter.mark_idle(self)
+
+    def _pause(self, seconds: float) -> bool:
+        """Read nothing for a while after a refusal; not from a proxy, which speaks for many."""
+        if self._limiter.is_exempt(self._address):
+            return False
+        if self.pipeline:  # it has not waited for the refusal
+            self.close_idle()
+            return True
+        self._paused_until = self.loop.time() + seconds
+        self.flow.pause_reading()
+        self._limiter.mark_idle(self)
+        return True
 
     def _head_size(self) -> int:
         return len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
@@ -227,10 +214,14 @@ class ClientConnection(HttpToolsProtocol):
         now = self.loop.time()
         if self._abort_at is not None:
             if now >= self._abort_at:
-                self.transport.abort()
+                self._abort()
+        elif self._paused_until is not None:
+            if now >= self._paused_until:
+                self._paused_until, self._since, self._idle_since = None, now, now
+                self.flow.resume_reading()
         elif self._is_blocked(now):
             self._limiter.on_refused("slow_reader")
-            self.transport.abort()
+            self._abort()
         elif self.flow.read_paused:
             self._since = now  # we are the slow side
         elif (
@@ -259,10 +250,27 @@ class ClientConnection(HttpToolsProtocol):
         self.is_closing = self._stopped_reading = True
         self.transport.close()
 
+    def cut(self) -> None:
+        """Break this connection off, in the middle of an answer, to make room for another client."""
+        self.is_closing = self._stopped_reading = True
+        self._abort()
+
+    def _abort(self) -> None:
+        """Break off. The answer must know at once: uvloop does not forgive writing to a connection that is gone."""
+        if self.cycle is not None:
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
+        self.transport.abort()
+
+    @property
+    def peer(self) -> str:
+        return self._address
+
     def _refuse(self, status: int) -> None:
         """Refuse the request, after the answers that are due before it."""
         self._stopped_reading = True
         self._limiter.on_refused(REFUSAL_REASONS[status])
+        self._limiter.add_fault(self._address)
         if self._is_answering(self.cycle) and not (status in (408, 413) and self._cancel_unanswered()):
             self._final_status = status
         else:

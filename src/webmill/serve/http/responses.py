@@ -16,7 +16,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from webmill.errors import BadInput, Conflict, Misconfigured, NotFound, Unavailable, WebmillError
-from webmill.serve.processes.threads import ClientDisconnected
+from webmill.serve.processes.fair_slots import ClientDisconnected, Overloaded
 from webmill.serve.site import Site
 
 log = logging.getLogger(__name__)
@@ -161,7 +161,7 @@ def exception_handlers(site: Site) -> dict[type[Exception], Callable[[Request, E
 
 def log_server_error(error: WebmillError) -> None:
     """Log an error that is not the client's fault, with the details that clients do not get."""
-    if status_of(error) >= 500:
+    if status_of(error) >= 500 and not isinstance(error, Overloaded):
         log.warning("request failed", extra={"why": str(error)})
 
 

@@ -20,7 +20,7 @@ from webmill.serve.api.documents import PAGE, DocumentEntry, ItemChange, find_en
 from webmill.serve.api.parameters import read_number, read_text
 from webmill.serve.captures.address import web_address
 from webmill.serve.pages.filters import format_second
-from webmill.serve.pages.language import lang_of
+from webmill.serve.pages.language import facet_label, lang_of
 from webmill.serve.pages.paging import make_pager, page_count
 from webmill.serve.pages.render import render
 
@@ -97,8 +97,7 @@ def documents(reader: ContentReader, request: Request) -> Response:
 
 
 def _choice(name: str, value: FacetValue, address: str, chosen: str) -> FacetChoice:
-    shown = links.readable_host(value.value) if name == "domain" else value.value
-    return FacetChoice(shown, value.count, address, chosen == f"{name}={value.value}")
+    return FacetChoice(facet_label(value.value, name), value.count, address, chosen == f"{name}={value.value}")
 
 
 def top_values(values: list[FacetValue]) -> list[FacetValue]:

@@ -61,6 +61,11 @@ def pluralize(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 'es' if noun.endswith('ch') else 's'}"
 
 
+def format_share(share: float) -> str:
+    """Return 12 %, or under 1 %."""
+    return f"{share:.0%}".replace("%", " %") if share >= 0.01 else "under 1 %"
+
+
 def safe_link(url: str) -> str:
     """Return the URL if it may be linked: only http and https."""
     try:
@@ -87,6 +92,7 @@ def mark_code(text: str) -> Markup:
 
 FILTERS: dict[str, Callable[..., str]] = {
     "count": format_count,
+    "share": format_share,
     "size": format_size,
     "moment": format_minute,
     "second": format_second,

@@ -20,7 +20,7 @@ from webmill.serve.api.captures import newest_captures
 from webmill.serve.api.content_reader import ContentReader
 from webmill.serve.api.parameters import read_choice, read_number, read_text
 from webmill.serve.captures.address import raw_address, web_address
-from webmill.serve.pages.history_calendar import calendar_of, period_name
+from webmill.serve.pages.history_calendar import calendar_of, empty_months, period_name
 from webmill.serve.pages.paging import make_pager, page_count
 from webmill.serve.pages.render import render
 
@@ -74,11 +74,14 @@ def _captures(reader: ContentReader, request: Request, index: CaptureIndex, url:
     period = period_of(read_text(request, "period"))
     page = read_number(request, "page", default=1, low=1, high=MOST_LINES // PAGE)
     found = read_history(index, url, period=period, start=(page - 1) * PAGE, count=PAGE)
-    if not period and len(found.years) > 1:  # show the last year by default
+    if not period and len(found.years) > 1 and found.total > PAGE:  # show the last year by default
         period = max(found.years)
         found = read_history(index, url, period=period, start=(page - 1) * PAGE, count=PAGE)
     year = period[:4] or max(found.years, default="")
+    months = calendar_of(year, found.days, lambda day: address_of(url, period=day) + "#captures") if year else []
     newest = newest_captures(reader.site, [url]).get(url)
+
+    rows = [_row(capture) for capture in found.captures]
 
     def page_address(number: int) -> str:
         return address_of(url, period=period, page=number) + "#captures"
@@ -97,10 +100,12 @@ def _captures(reader: ContentReader, request: Request, index: CaptureIndex, url:
         period=period,
         period_name=period_name(period),
         years=[(each, count, address_of(url, period=each), each == year) for each, count in found.years.items()],
-        months=calendar_of(year, found.days, lambda day: address_of(url, period=day) + "#captures") if year else [],
+        months=months,
+        empty_months=empty_months(months),
         calendar_year=year,
         year=address_of(url, period=year) if len(period) > 4 else "",
-        rows=[_row(capture) for capture in found.captures],
+        rows=rows,
+        chosen=_last_two(rows),
         first=(page - 1) * PAGE + 1,
         pager=make_pager(page, page_count(found.total, PAGE), page_address),
         newest=web_address(newest.timestamp, newest.url) if newest else "",
@@ -115,6 +120,12 @@ def period_of(text: str) -> str:
     if digits and not _PERIOD.fullmatch(digits):
         raise BadInput("period must be a year, a month or a day: 2024, 2024-01, 2024-01-31", reason="bad_timestamp")
     return digits
+
+
+def _last_two(rows: list[CaptureRow]) -> dict[str, str] | None:
+    """Return which captures are chosen to be compared, before somebody chooses; None if there are not two."""
+    times = [row.capture.timestamp for row in rows if row.replay]
+    return {"old": times[-2], "new": times[-1]} if len(times) > 1 else None
 
 
 def _row(capture: HistoryLine) -> CaptureRow:

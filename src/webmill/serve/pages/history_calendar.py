@@ -50,6 +50,18 @@ def calendar_of(year: str, days: Mapping[str, int], address_of: Callable[[str], 
     return months
 
 
+def empty_months(months: list[CalendarMonth]) -> str:
+    """Return the months without captures: `January to March, June`."""
+    numbers = [number for number, month in enumerate(months) if not month.count]
+    runs: list[list[int]] = []
+    for number in numbers:
+        if runs and runs[-1][-1] == number - 1:
+            runs[-1].append(number)
+        else:
+            runs.append([number])
+    return ", ".join(f"{MONTHS[run[0]]} to {MONTHS[run[-1]]}" if run[1:] else MONTHS[run[0]] for run in runs)
+
+
 def heat_of(count: int) -> int:
     """Return 1 for one capture, 2 for 2 or 3, 3 for 4 to 7, 4 for more."""
     return min(HEATS, count.bit_length())

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from contextlib import closing
 from datetime import UTC, datetime
 
 import msgspec
 
 from webmill.errors import NotFound
 from webmill.publish.types import Version
+from webmill.serve.api.engine import SharedEngine
 from webmill.serve.api.published import PublishedVersions
-from webmill.serve.site import Site
 
 
 class SearchState(msgspec.Struct, frozen=True):
@@ -31,10 +30,9 @@ def age_of(version: Version) -> float:
     return max(0.0, (datetime.now(UTC) - version.published_at).total_seconds())
 
 
-def search_state(site: Site) -> SearchState | None:
+def search_state(engine: SharedEngine) -> SearchState | None:
     """Return the state of the search index, or None without one."""
     try:
-        with closing(site.open_engine()) as engine:
-            return SearchState(engine.count(), engine.cursor())
+        return SearchState(*engine.state())
     except NotFound:
         return None

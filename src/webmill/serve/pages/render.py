@@ -7,7 +7,9 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse
 
 from webmill import __version__
+from webmill.formats.language_names import language_name
 from webmill.serve.pages.filters import FILTERS
+from webmill.serve.pages.language import facet_label
 from webmill.serve.pages.static_files import asset
 from webmill.serve.site import Site
 
@@ -25,6 +27,7 @@ NAVIGATION = (
     ("/history", "Captures"),
     ("/crawl", "Crawl"),
     ("/tasks", "Tasks"),
+    ("/problems", "Problems"),
     ("/settings", "Settings"),
 )
 
@@ -35,7 +38,7 @@ environment = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
-environment.filters.update(FILTERS)
+environment.filters.update(FILTERS, facet=facet_label, language=language_name)
 environment.globals.update(asset=asset, webmill_version=__version__, navigation=NAVIGATION)
 
 

@@ -16,7 +16,7 @@ from webmill.serve.api.content_reader import ContentReader
 from webmill.serve.api.search import FoundHits
 from webmill.serve.api.search_params import SORTS, SearchParams, read_search_params
 from webmill.serve.captures.address import web_address
-from webmill.serve.pages.language import lang_of
+from webmill.serve.pages.language import facet_label, lang_of
 from webmill.serve.pages.paging import make_pager, page_count
 from webmill.serve.pages.render import render
 
@@ -69,6 +69,7 @@ def search(reader: ContentReader, request: Request) -> Response:
         request,
         "search.html",
         params=params,
+        feed=feed_address(params),
         sorts=SORTS,
         fields=QUERY_FIELDS,
         hits=[view_of(hit, found.capture_of(hit)) for hit in found.answer.hits],
@@ -84,6 +85,15 @@ def search(reader: ContentReader, request: Request) -> Response:
         first=params.offset + 1,
         pager=make_pager(page, page_count(found.reachable, DEFAULT_LIMIT), lambda number: params.address(page=number)),
     )
+
+
+def feed_address(params: SearchParams) -> str:
+    """Return the feed of what changes on the pages that this search finds; none for a search without words. What the
+    form has chosen beside the words is written into the query."""
+    chosen = {"site": params.sites, "lang": params.languages}
+    terms = [" OR ".join(f"{name}:{value}" for value in values) for name, values in chosen.items()]
+    query = " ".join(filter(None, [params.q, *terms]))
+    return links.with_query("/feeds/search.atom", [("q", query)]) if query else ""
 
 
 def view_of(hit: Hit, capture: CaptureRef | None) -> HitView:
@@ -125,7 +135,7 @@ def facets_of(found: FoundHits) -> list[tuple[str, list[FilterChoice]]]:
 
 
 def _choice(params: SearchParams, field: str, value: str, *, count: int) -> FilterChoice:
-    shown = value.partition("=")[2] if field == "facet" else links.readable_host(value)
+    shown = value.partition("=")[2] if field == "facet" else facet_label(value, field)
     is_chosen = (field, value) in params.chosen()
     return FilterChoice(shown, params.toggle_filter(field, value).address(), count, is_chosen)
 
@@ -133,7 +143,7 @@ def _choice(params: SearchParams, field: str, value: str, *, count: int) -> Filt
 def chips_of(params: SearchParams) -> list[FilterChoice]:
     chips = []
     for field, value in params.chosen():
-        name, _, shown = value.partition("=") if field == "facet" else (NAMES[field], "", links.readable_host(value))
+        name, _, shown = value.partition("=") if field == "facet" else (NAMES[field], "", facet_label(value, field))
         chips.append(FilterChoice(shown, params.toggle_filter(field, value).address(), name=name))
     for name, label in (("since", "From"), ("until", "Before")):
         if day := getattr(params, name):

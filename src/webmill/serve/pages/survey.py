@@ -1,4 +1,7 @@
-"""Surveys a collection in the background, one survey at a time; the last result is shown until the next is done."""
+"""Surveys a collection in the background, one survey at a time; the last result is shown until the next is done.
+
+A large index is counted twice: a few of its blocks at once, so that the first page has figures, then many of them.
+"""
 
 from __future__ import annotations
 
@@ -23,6 +26,8 @@ from webmill.serve.pages.index_figures import IndexFigures, count_index
 from webmill.serve.site import Site
 
 MOST_BLOCKS = 300  # of all indexes; a block has 3000 lines
+FIRST_BLOCKS = 6  # counted before those: in a twentieth of a second
+PAUSE = 0.5  # seconds between the two counts, in which the page is sent to those who wait for it
 MOST_CRAWLS = 100
 MOST_FILES = 100_000
 FRESH_SECONDS = 30.0  # until archives are listed again; an index is counted when it changes
@@ -37,6 +42,12 @@ class CrawlView(msgspec.Struct, frozen=True, kw_only=True):
     figures: IndexFigures | None = None
     problem: str = ""
     archives: dict[str, int] = {}  # path and size; at most MOST_FILES
+
+    def has_counted(self, blocks: int) -> bool:
+        """Return whether so many blocks were counted, or all there are."""
+        if self.problem or self.figures is None:
+            return not self.problem
+        return self.figures.counted_blocks >= min(blocks, self.figures.blocks)
 
 
 class CollectionSurvey(msgspec.Struct, frozen=True, kw_only=True):
@@ -66,23 +77,32 @@ class Surveyor:
                 self._next = self._begin()
             running = self._next
         try:
-            return running.result(timeout=patience) if running else self._last
+            if running:
+                running.result(timeout=patience)
         except NotYet:
-            return self._last
+            pass
+        return self._last
 
     def _begin(self) -> Future[CollectionSurvey]:
-        """Start a survey in a daemon thread, so that the server does not wait for it when it stops."""
+        """Start a survey in a daemon thread, so that the server does not wait for it when it stops. The future ends
+        with the first of the two counts.
+        """
         future: Future[CollectionSurvey] = Future()
 
         def work() -> None:
             try:
-                self._last = made = survey_collection(self._site, before=self._last)
+                blocks = min(FIRST_BLOCKS, MOST_BLOCKS)
+                self._last = first = survey_collection(self._site, before=self._last, most=blocks)
+                future.set_result(first)
+                if not has_counted_enough(first):
+                    time.sleep(PAUSE)
+                    self._last = refine_survey(self._site, first)
             except Exception as error:  # noqa: BLE001 - raised to those who wait; later callers try again
                 self._end()
-                future.set_exception(error)
+                if not future.done():
+                    future.set_exception(error)
             else:
                 self._end()
-                future.set_result(made)
 
         threading.Thread(target=work, name="webmill-survey", daemon=True).start()
         return future
@@ -100,21 +120,44 @@ class Surveyor:
         ]
 
 
-def survey_collection(site: Site, *, before: CollectionSurvey | None) -> CollectionSurvey:
-    """Return a new survey; what has not changed since `before` is not counted again."""
+def survey_collection(site: Site, *, before: CollectionSurvey | None, most: int = MOST_BLOCKS) -> CollectionSurvey:
+    """Return a new survey that counts at most so many blocks; what has not changed since `before` is not counted."""
     known = {crawl.name: crawl for crawl in before.crawls} if before else {}
     crawls = site.crawls()
-    most = max(3, MOST_BLOCKS // max(1, len(crawls)))
-    views = [
-        view_of(crawl, site.index_of(crawl), most=most, before=known.get(crawl.name)) for crawl in crawls[:MOST_CRAWLS]
-    ]
+    share = max(3, most // max(1, len(crawls)))
+    views = []
+    for crawl in crawls[:MOST_CRAWLS]:
+        archives = dict(islice(archives_of(crawl), MOST_FILES))
+        views.append(view_of(crawl, site.index_of(crawl), archives, most=share, before=known.get(crawl.name)))
     return CollectionSurvey(crawls=views, left_out=max(0, len(crawls) - MOST_CRAWLS), made=time.monotonic())
 
 
-def view_of(crawl: Collection, index: ServedIndex, *, most: int, before: CrawlView | None) -> CrawlView:
+def blocks_of_each(survey: CollectionSurvey) -> int:
+    """Return how many blocks of each index are counted in the end."""
+    return max(3, MOST_BLOCKS // max(1, len(survey.crawls) + survey.left_out))
+
+
+def has_counted_enough(survey: CollectionSurvey) -> bool:
+    return all(crawl.has_counted(blocks_of_each(survey)) for crawl in survey.crawls)
+
+
+def refine_survey(site: Site, first: CollectionSurvey) -> CollectionSurvey:
+    """Return the survey with more blocks counted of indexes that have more."""
+    known = {crawl.name: crawl for crawl in first.crawls}
+    share = blocks_of_each(first)
+    views = [
+        view_of(crawl, site.index_of(crawl), before.archives, most=share, before=before)
+        for crawl in site.crawls()
+        if (before := known.get(crawl.name))
+    ]
+    return msgspec.structs.replace(first, crawls=views)
+
+
+def view_of(
+    crawl: Collection, index: ServedIndex, archives: dict[str, int], *, most: int, before: CrawlView | None
+) -> CrawlView:
     etag = etag_of(crawl)
-    archives = dict(islice(archives_of(crawl), MOST_FILES))
-    if before and before.etag == etag and not before.problem:
+    if before and before.etag == etag and before.has_counted(most):
         return msgspec.structs.replace(before, archives=archives)
     view = CrawlView(name=crawl.name, etag=etag, archives=archives)
     if not etag:

@@ -23,6 +23,7 @@ from webmill.serve.guard.authorization import is_authorized
 from webmill.serve.http.responses import message_of
 from webmill.serve.pages import live
 from webmill.serve.pages.errors import error_page
+from webmill.serve.pages.problem_survey import ProblemSurvey
 from webmill.serve.pages.render import render
 from webmill.serve.processes.threads import BoundedThreads
 from webmill.serve.site import Site
@@ -31,6 +32,7 @@ MOST_TASKS = 200  # shown per queue
 FAILED = 50  # tasks shown per dataset
 DATASETS = 50
 PROBLEMS = 200
+PROBLEM_PATIENCE = 0.3  # seconds to wait for the problems of other stages
 LONGEST_BODY = 400
 ALL = "*"  # instead of an id: every failed task of a queue
 ACTIONS = ("retry", "drop")
@@ -61,7 +63,7 @@ class DatasetView(msgspec.Struct, frozen=True):
     problem: str = ""
 
 
-def routes(site: Site, threads: BoundedThreads) -> list[BaseRoute]:
+def routes(site: Site, threads: BoundedThreads, wrong: ProblemSurvey) -> list[BaseRoute]:
     published = PublishedVersions(site.versions)
 
     def tasks(request: Request) -> Response:
@@ -80,6 +82,7 @@ def routes(site: Site, threads: BoundedThreads) -> list[BaseRoute]:
             stale=[source for source in sources if source.status != "fresh"][:PROBLEMS],
             most=MOST_TASKS,
             done=done_text(request),
+            wrong=wrong.latest(patience=PROBLEM_PATIENCE),
         )
 
     def confirm(request: Request) -> Response:
@@ -122,18 +125,6 @@ def view_of(site: Site, name: str) -> QueueView:
         return QueueView(name=name)
     except WebmillError as error:
         return QueueView(name=name, problem=message_of(error, site.root))
-
-
-def count_failed_tasks(site: Site) -> int:
-    """Return the number of failed tasks in all queues."""
-    count = 0
-    for door in site.queues.values():
-        try:
-            with door.view() as queue:
-                count += queue.stats().buried
-        except NotFound:
-            continue
-    return count
 
 
 def failed_task(site: Site, name: str, buried: DeadLetter) -> FailedTask:

@@ -8,7 +8,7 @@ KINDS = ("delivery", "files", "cdx", "capture", "replay", "search", "page", "con
 STATUSES = ("2xx", "3xx", "4xx", "429", "5xx")
 REFUSALS = (
     *("junk", "slow_request", "slow_reader", "large_head", "large_body", "pipelined"),  # malformed or slow
-    *("too_many", "too_many_of_one", "rate"),  # over a limit
+    *("too_many", "too_many_of_one", "rate", "ignored"),  # over a limit
     *("host", "origin", "method", "token"),  # not allowed
 )
 

@@ -28,6 +28,7 @@ ABSENT = "nothing yet"
 
 def routes(site: Site) -> list[BaseRoute]:
     threads = BoundedThreads(max_running=1, per_client=1)
+    rendering = BoundedThreads(max_running=1, per_client=1, max_waiting=16, waiting_per_client=4)
 
     async def healthz(_: Request) -> Response:
         return JSONResponse({"ok": True}, headers=NO_STORE)
@@ -40,8 +41,9 @@ def routes(site: Site) -> list[BaseRoute]:
         report = {"ready": not wrong, **{part: found for part, (_, found) in parts.items()}}
         return JSONResponse(report, status_code=503 if wrong else 200, headers=NO_STORE)
 
-    async def metrics(_: Request) -> Response:
-        return Response(site.metrics.render(), media_type=CONTENT_TYPE, headers=NO_STORE)
+    async def metrics(request: Request) -> Response:
+        rendered = await rendering.run(request.scope, request.receive, site.metrics.render)
+        return Response(rendered, media_type=CONTENT_TYPE, headers=NO_STORE)
 
     async def version(_: Request) -> Response:
         return JSONResponse({"webmill": __version__}, headers=NO_STORE)

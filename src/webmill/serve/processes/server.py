@@ -9,21 +9,27 @@ import resource
 import signal
 import socket
 import ssl
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from multiprocessing.connection import Connection as Pipe
 from pathlib import Path
+from typing import cast
 
 import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from webmill.errors import Misconfigured
-from webmill.serve.http.connection import ClientConnection, ConnectionLimiter
+from webmill.serve.http.connection import ClientConnection
+from webmill.serve.http.connection_limiter import ConnectionLimiter
+from webmill.serve.processes.listener import Listener
+from webmill.serve.processes.server_load import ServerLoad
 from webmill.serve.site import ClientLimits
 
 GRACE = 30  # seconds for running responses when the server is stopped
 SWEEP_INTERVAL = 0.5  # seconds between two checks for slow clients
-BACKLOG = 2048
+TICKS = 5  # in which the lag of the event loop is measured
+SWITCH_INTERVAL = 0.0005  # seconds that a thread computes before the event loop may run; Python's is 0.005
 
 
 class OriginRouter:
@@ -45,6 +51,7 @@ class WorkerServer(uvicorn.Server):
         *,
         limits: ClientLimits,
         limiter: ConnectionLimiter,
+        load: ServerLoad,
         tls: ssl.SSLContext | None,
         parent: Pipe,
         on_tick: Callable[[], None],
@@ -61,7 +68,8 @@ class WorkerServer(uvicorn.Server):
             timeout_graceful_shutdown=GRACE,
         )
         super().__init__(config)
-        self._limits, self._limiter, self._tls, self._parent, self._on_tick = limits, limiter, tls, parent, on_tick
+        self._limits, self._limiter, self._load = limits, limiter, load
+        self._tls, self._parent, self._on_tick = tls, parent, on_tick
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -77,16 +85,12 @@ class WorkerServer(uvicorn.Server):
         await self.lifespan.startup()
         loop = asyncio.get_running_loop()
         loop.add_reader(self._parent.fileno(), self.stop)
-        self.servers = [
-            await loop.create_server(
-                self._connection,
-                sock=one,
-                ssl=self._tls,
-                backlog=BACKLOG,
-                ssl_handshake_timeout=self._limits.head_seconds if self._tls else None,
-            )
+        timeout = self._limits.head_seconds if self._tls else None
+        listeners = [
+            Listener(one, self._connection, ignores=self._limiter.ignores, tls=self._tls, handshake_timeout=timeout)
             for one in sockets or []
         ]
+        self.servers = cast("list[asyncio.Server]", listeners)  # uvicorn closes them and waits for their end
         self._sweeping = loop.create_task(self._sweep())
         self.started = True
         with contextlib.suppress(OSError):  # the reader notices that the parent is gone
@@ -100,8 +104,13 @@ class WorkerServer(uvicorn.Server):
         return ClientConnection(config=self.config, server_state=self.server_state, app_state={}, limiter=self._limiter)
 
     async def _sweep(self) -> None:
+        """Measure how late the event loop is, ten times a second, and check all connections twice a second."""
+        loop = asyncio.get_running_loop()
         while True:
-            await asyncio.sleep(SWEEP_INTERVAL)
+            for _ in range(TICKS):
+                due = loop.time() + SWEEP_INTERVAL / TICKS
+                await asyncio.sleep(SWEEP_INTERVAL / TICKS)
+                self._load.observe(loop.time() - due)
             self._limiter.close_slow()
             self._on_tick()
 
@@ -111,6 +120,7 @@ def serve(
     *,
     limits: ClientLimits,
     limiter: ConnectionLimiter,
+    load: ServerLoad,
     tls: ssl.SSLContext | None,
     parent: Pipe,
     on_tick: Callable[[], None],
@@ -119,9 +129,10 @@ def serve(
     second.
     """
     _allow_files(limits.connections)
+    sys.setswitchinterval(SWITCH_INTERVAL)
     logging.getLogger("uvicorn").setLevel(logging.CRITICAL)  # it logs every client error
     app = OriginRouter({one.getsockname()[1]: app for one, app in sockets.items()})
-    server = WorkerServer(app, limits=limits, limiter=limiter, tls=tls, parent=parent, on_tick=on_tick)
+    server = WorkerServer(app, limits=limits, limiter=limiter, load=load, tls=tls, parent=parent, on_tick=on_tick)
     server.run(sockets=list(sockets))
 
 

@@ -10,12 +10,12 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
 
 from webmill.errors import BadInput, NotFound
-from webmill.formats.html.charset import decode_page
-from webmill.formats.html.entities import decode_text
+from webmill.formats.url.normalise import normalise
 from webmill.model import CaptureRef
 from webmill.pipeline.capture_reader import CaptureReader
 from webmill.pipeline.captures import capture_after, capture_before
 from webmill.serve.api.links import readable_url
+from webmill.serve.api.parameters import read_text
 from webmill.serve.captures.address import (
     CaptureAddress,
     parse_address,
@@ -25,22 +25,20 @@ from webmill.serve.captures.address import (
     web_address,
 )
 from webmill.serve.captures.raw import RECORD_MODIFIER
-from webmill.serve.captures.response import add_headers, memento_headers, parse_content_type, read_up_to
+from webmill.serve.captures.response import add_headers, memento_headers, read_up_to
 from webmill.serve.http.responses import NO_STORE, message_of
 from webmill.serve.pages.history import address_of
 from webmill.serve.pages.render import render
 from webmill.serve.processes.threads import BoundedThreads
-from webmill.serve.replay.content import HTML, shown_action
+from webmill.serve.replay.content import shown_action
+from webmill.serve.replay.download import wacz_address
 from webmill.serve.replay.nearest_capture import open_nearest, redirect_target
+from webmill.serve.replay.page_title import TITLE_WITHIN, title_of
 from webmill.serve.replay.replay_policy import replay_pass
 from webmill.serve.site import Site
 
-TITLE_WITHIN = 64 << 10  # bytes
-MOST_OF_TITLE = 500
 LATEST = b"29991231235959"
 _URL = re.compile(rb"https?(?::|%3A)", re.IGNORECASE)
-_TITLE = re.compile(r"<title(?:\s[^<>]*+)?>", re.IGNORECASE)
-_TITLE_END = re.compile(r"</title(?=[\s/>])", re.IGNORECASE)
 
 
 class Banner(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,6 +52,7 @@ class Banner(msgspec.Struct, frozen=True, kw_only=True):
     here: str
     raw: str
     record: str
+    wacz: str
     earlier: CaptureRef | None
     later: CaptureRef | None
 
@@ -94,7 +93,19 @@ def routes(site: Site, threads: BoundedThreads) -> list[BaseRoute]:
         finally:
             archived.close()
 
-    return [Route("/web/{rest:archived}", threads.endpoint(frame)), Route("/web-banner", threads.endpoint(banner))]
+    def go(request: Request) -> Response:
+        """Lead from the address field of the banner to the capture nearest to the one shown."""
+        typed = read_text(request, "url").strip()
+        at = read_text(request, "at")
+        when = at if at.isascii() and at.isdigit() and len(at) <= len(LATEST) else LATEST.decode()
+        address = parse_address(f"/web/{when}/{typed}".encode())
+        return RedirectResponse(web_address(when, address.url) if address else "/history", 302, headers=NO_STORE)
+
+    return [
+        Route("/web", threads.endpoint(go)),
+        Route("/web/{rest:archived}", threads.endpoint(frame)),
+        Route("/web-banner", threads.endpoint(banner)),
+    ]
 
 
 # Address forms that people know from other archives.
@@ -112,31 +123,28 @@ def _newest(path: bytes) -> CaptureAddress | None:
     return parse_address(b"/web/%b/%b" % (LATEST, rest)) if _URL.match(rest) else None
 
 
+def _readable(url: str) -> str:
+    """Return the URL for people, if what they would send with it is the same URL."""
+    readable = readable_url(url)
+    try:
+        return readable if normalise(readable) == url else url
+    except BadInput:
+        return url
+
+
 def _banner(site: Site, archived: CaptureReader, url: str) -> Banner:
     index = site.index()
     timestamp = archived.capture.timestamp
     return Banner(
-        title=_title(archived),
+        title=title_of(archived.content_type, read_up_to(archived.content(), TITLE_WITHIN)[0]),
         url=url,
-        readable=readable_url(url),
+        readable=_readable(url),
         timestamp=timestamp,
         status=archived.status,
         here=web_address(timestamp, url),
         raw=raw_address(timestamp, url),
         record=raw_address(timestamp, url, modifier=RECORD_MODIFIER),
+        wacz=wacz_address(timestamp, url),
         earlier=capture_before(index, url, timestamp),
         later=capture_after(index, url, timestamp),
     )
-
-
-def _title(archived: CaptureReader) -> str:
-    """Return the title as a browser would show it."""
-    if parse_content_type(archived.content_type)[0] not in HTML:
-        return ""
-    held, _ = read_up_to(archived.content(), TITLE_WITHIN)
-    page = decode_page(held[:TITLE_WITHIN], content_type=archived.content_type).text
-    start = _TITLE.search(page)
-    end = _TITLE_END.search(page, start.end()) if start else None
-    if not start or not end:
-        return ""
-    return " ".join(decode_text(page[start.end() : end.start()]).split())[:MOST_OF_TITLE]

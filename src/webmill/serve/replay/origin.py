@@ -18,14 +18,11 @@ from webmill.serve.replay.nearest_capture import open_nearest
 from webmill.serve.site import Site
 
 FRAMES = ("iframe", "frame")
-MAX_RUNNING, MAX_WAITING = 8, 128  # rewriting a page takes memory and CPU
-PER_CLIENT, WAITING_PER_CLIENT = 6, 64  # browsers open six connections
+MAX_WAITING, WAITING_PER_CLIENT = 128, 64  # a page has many resources
 
 
 def routes(site: Site) -> list[BaseRoute]:
-    threads = BoundedThreads(
-        max_running=MAX_RUNNING, per_client=PER_CLIENT, max_waiting=MAX_WAITING, waiting_per_client=WAITING_PER_CLIENT
-    )
+    threads = BoundedThreads(max_waiting=MAX_WAITING, waiting_per_client=WAITING_PER_CLIENT, share=site.heavy)
 
     def answer(request: Request) -> Response:
         address = parse_address(sent_path(request))

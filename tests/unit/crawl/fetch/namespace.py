@@ -57,8 +57,8 @@ def names(name: str, turn: int) -> Any:
 class Servers:
     """One on port 80 of every address; counts the connections of each."""
 
-    def __init__(self) -> None:
-        self.connected = dict.fromkeys((PUBLIC, PUBLIC_V6, *PRIVATE), 0)
+    def __init__(self, *more: str) -> None:
+        self.connected = dict.fromkeys((PUBLIC, PUBLIC_V6, *PRIVATE, *more), 0)
         self.half_sent, self.body = threading.Event(), b"x" * 20_000
         for ip in self.connected:
             family = socket.AF_INET6 if ":" in ip else socket.AF_INET
@@ -87,9 +87,9 @@ def ip_command(*words: str) -> None:
     subprocess.run(["ip", *words], check=True)
 
 
-def make_network() -> None:
+def make_network(*more: str) -> None:
     ip_command("link", "set", "lo", "up")
-    for ip in (PUBLIC, PUBLIC_V6, *PRIVATE):
+    for ip in (PUBLIC, PUBLIC_V6, *PRIVATE, *more):
         if ip not in ("127.0.0.1", "::1"):
             ip_command(
                 "addr", "add", f"{ip}/{128 if ':' in ip else 32}", "dev", "lo", *(["nodad"] if ":" in ip else [])

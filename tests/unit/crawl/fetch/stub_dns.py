@@ -17,8 +17,8 @@ _TRUNCATED = 0x0200
 
 
 class StubDns:
-    def __init__(self, answers: Answers) -> None:
-        self._answers = answers
+    def __init__(self, answers: Answers, *, ttl: int = 60) -> None:
+        self._answers, self._ttl = answers, ttl
         self.asked: dict[str, int] = {}  # lookups of A by name; AAAA is asked beside it
         self._udp = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self._udp.bind(("127.0.0.1", 53))
@@ -61,7 +61,7 @@ class StubDns:
             wanted = [ip_address(each).packed for each in answers]
             fitting = [each for each in wanted if len(each) == (4 if kind == _A else 16)]
             count = len(fitting)
-            records = b"".join(struct.pack("!HHHIH", 0xC00C, kind, 1, 60, len(each)) + each for each in fitting)
+            records = b"".join(struct.pack("!HHHIH", 0xC00C, kind, 1, self._ttl, len(each)) + each for each in fitting)
         return query[:2] + struct.pack("!HHHHH", 0x8180 | code, 1, count, 0, 0) + question + records
 
 

@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.crawl.fetch.fetching import Listener, failed, fetching, wait_for_end
-from webmill.crawl.fetch import AddressRules, FetchRequest, SocketAddress, is_public
+from webmill.crawl.fetch import AddressRules, FetchRequest, SocketAddress
+from webmill.infra.public_addresses import is_public
 
 PRIVATE = [
     "0.0.0.0", "0.1.2.3", "10.0.0.1", "10.255.255.255", "100.64.0.1", "100.100.100.200", "100.127.255.255",

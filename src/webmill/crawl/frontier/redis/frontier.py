@@ -191,8 +191,7 @@ class RedisFrontier(FileFrontier):
         return self._redis.visits.between(since, float("inf") if until is None else until)
 
     def robots(self, origin: str) -> RobotsEntry | None:
-        blob = self._server.ask("HGET", self._redis.key("robots"), origin)
-        return _robots.decode(zlib.decompress(blob)) if blob else None
+        return decode_robots(self._server.ask("HGET", self._redis.key("robots"), origin))
 
     def notes(self) -> dict[str, str]:
         found = self._server.ask("HGETALL", self._redis.key("notes"))
@@ -303,3 +302,7 @@ class RedisFrontier(FileFrontier):
             self._queues.remove(queue, number)
             number -= 1
         self._queues.compact(queue, read=read, end=end)
+
+
+def decode_robots(blob: bytes | None) -> RobotsEntry | None:
+    return _robots.decode(zlib.decompress(blob)) if blob else None

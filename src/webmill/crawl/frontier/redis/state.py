@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from webmill.crawl.frontier.base import PAGE_RESOURCE, ClaimRequest, FrontierStats, LastVisit
+from webmill.crawl.frontier.base import PAGE_RESOURCE, ClaimRequest, FrontierStats, LastVisit, RevisitRule
 from webmill.crawl.frontier.redis.changes import ChangeSender, OnApplied
 from webmill.crawl.frontier.redis.rows import (
     RetryRow,
@@ -30,6 +30,7 @@ from webmill.crawl.frontier.state import (
     MadeVisit,
     PostponedRevisit,
     RetryEntry,
+    StoredVisit,
     TurnRow,
     UrlRow,
     earliest,
@@ -318,6 +319,18 @@ class RedisState:
 
     def visit(self, url: str) -> LastVisit | None:
         return self.visits.of(url)
+
+    def find_visits(self, urls: Iterable[str]) -> dict[str, StoredVisit]:
+        return self.visits.find_stored(list(urls))
+
+    def due_visits(self, rule: RevisitRule, *, now: float) -> Iterator[list[StoredVisit]]:
+        return self.visits.due_by(rule, now=now)
+
+    def advance_revisits(self, visits: Iterable[StoredVisit], *, now: float) -> None:
+        self.visits.advance(list(visits), {domain.name: domain for domain in self._known.values()}, now=now)
+
+    def delete_visits(self, visits: Iterable[StoredVisit]) -> None:
+        self.visits.delete(visits)
 
     # All rows, for listings and backups
 

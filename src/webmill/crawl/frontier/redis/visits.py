@@ -9,11 +9,12 @@ from typing import Any
 
 import msgspec
 
-from webmill.crawl.frontier.base import PAGE_RESOURCE, PRIORITIES, LastVisit
+from webmill.crawl.frontier.base import PAGE_RESOURCE, PRIORITIES, LastVisit, RevisitRule, domain_of
 from webmill.crawl.frontier.hops import pack_hops
 from webmill.crawl.frontier.redis.server import RedisServer
 from webmill.crawl.frontier.seen_urls import hash_url
-from webmill.crawl.frontier.state import DomainState, MadeVisit, PostponedRevisit, UrlRow
+from webmill.crawl.frontier.state import DomainState, MadeVisit, PostponedRevisit, StoredVisit, UrlRow
+from webmill.infra.batches import batches
 
 SPAN = 10  # seconds of visits that lie in one string
 AT_ONCE = 1000
@@ -117,6 +118,37 @@ class RedisVisits:
                 found.setdefault(row.id, []).append((held, last))
         return found
 
+    def find_stored(self, urls: Sequence[str]) -> dict[str, StoredVisit]:
+        found, hashes = {}, [hash_url(url.encode()) for url in urls]
+        for at in range(0, len(hashes), AT_ONCE):
+            some = hashes[at : at + AT_ONCE]
+            for hash_, blob in zip(some, self._server.ask("HMGET", self._key("visited"), *some), strict=True):
+                if blob and (stored := stored_visit(hash_, _kept.decode(blob))):
+                    found[stored[0]] = stored[1]
+        return {url: found[url] for url in urls if url in found}
+
+    def due_by(self, rule: RevisitRule, *, now: float) -> Iterator[list[StoredVisit]]:
+        """Yield the visits that are to be repeated by `rule`. It reads all visits: Redis has no order by both times."""
+        for hashes in batches(self.hashes(), len, count=AT_ONCE, size=1 << 20):
+            visits = (stored_visit(hash_, kept)[1] for hash_, kept in zip(hashes, self._ask(hashes), strict=True))
+            yield [
+                visit
+                for visit in visits
+                if visit.revisit_due is not None
+                and (visit.revisit_due <= now or rule.due(visit.time, visit.revisit_due) <= now)
+            ]
+
+    def advance(self, visits: Sequence[StoredVisit], domains: Mapping[str, DomainState], *, now: float) -> None:
+        for visit, kept in zip(visits, self._ask([visit.hash for visit in visits]), strict=True):
+            kept.revisit_due, kept.attempts = now, 1
+            self._keep(domains[visit.domain], visit.hash, kept)
+
+    def delete(self, visits: Iterable[StoredVisit]) -> None:
+        for visit in visits:
+            self._put("HDEL", self._key("visited"), visit.hash)
+            member = MEMBER.pack(visit.id, visit.hash)
+            self._put("ZREM", self._key("revisits", visit.priority, visit.domain), member)
+
     def of(self, url: str) -> LastVisit | None:
         blob = self._server.ask("HGET", self._key("visited"), hash_url(url.encode()))
         visit = _kept.decode(blob).visit if blob else None
@@ -131,10 +163,11 @@ class RedisVisits:
             entries = sorted({entry for entry in ENTRY.iter_unpack(blob) if since <= entry[0] < until})
             for at in range(0, len(entries), AT_ONCE):
                 some = entries[at : at + AT_ONCE]
-                for (time, *_), kept in zip(some, self._ask([hash_ for *_, hash_ in some]), strict=True):
-                    visit = kept.visit
-                    if visit.time == time:  # else it was visited again since
-                        yield visit
+                blobs = self._server.ask("HMGET", self._key("visited"), *(hash_ for *_, hash_ in some))
+                for (time, id_, _), blob in zip(some, blobs, strict=True):
+                    kept = _kept.decode(blob) if blob else None
+                    if kept and (kept.id, kept.visit.time) == (id_, time):  # else it was visited again, or waits again
+                        yield kept.visit
             span += 1
             if span * SPAN >= until:
                 return
@@ -148,6 +181,12 @@ class RedisVisits:
     def _ask(self, hashes: Sequence[bytes]) -> Iterator[VisitRow]:
         for at in range(0, len(hashes), AT_ONCE):
             yield from map(_kept.decode, self._server.ask("HMGET", self._key("visited"), *hashes[at : at + AT_ONCE]))
+
+
+def stored_visit(hash_: bytes, kept: VisitRow) -> tuple[str, StoredVisit]:
+    """Return the URL of a visit, and what concerns its next time."""
+    visit = kept.visit
+    return visit.url, StoredVisit(kept.id, hash_, domain_of(visit.url), kept.priority, visit.time, kept.revisit_due)
 
 
 def keep_earliest(times: dict[int, float], key: int, time: float) -> None:

@@ -1,12 +1,12 @@
 // Enhancements only: every page works without this file.
 
-// A live part reloads itself: <div data-live="/crawl?past=…" data-every="2">. It pauses while the tab is hidden, and when
-// the reader presses Pause.
-let isPaused = false;
+// A live part reloads itself: <div data-live="/crawl?past=…" data-every="2">. It rests while the tab is hidden, and when
+// the reader presses "Stop updating".
+let isStopped = false;
 
 function keepLive(part) {
   async function turn() {
-    if (!document.hidden && !isPaused) await refresh(part);
+    if (!document.hidden && !isStopped) await refresh(part);
     if (part.dataset.live) setTimeout(turn, 1000 * Number(part.dataset.every || 2));
   }
   setTimeout(turn, 1000 * Number(part.dataset.every || 2));
@@ -30,18 +30,18 @@ async function refresh(part) {
   }
 }
 
-function offerPause(place) {
+function offerStop(place) {
   const button = document.createElement("button");
   button.type = "button";
-  button.textContent = "Pause";
+  button.textContent = "Stop updating";
   button.addEventListener("click", () => {
-    isPaused = !isPaused;
-    button.textContent = isPaused ? "Resume" : "Pause";
+    isStopped = !isStopped;
+    button.textContent = isStopped ? "Go on updating" : "Stop updating";
   });
   place.append(button);
 }
 
-if (document.querySelector("[data-live]")) document.querySelectorAll("[data-pause]").forEach(offerPause);
+if (document.querySelector("[data-live]")) document.querySelectorAll("[data-stop]").forEach(offerStop);
 document.querySelectorAll("[data-live]").forEach(keepLive);
 
 // A page that waits for something reloads itself.

@@ -1,0 +1,36 @@
+"""`webmill frontier pause` and `resume`: let a running crawl wait, and go on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from webmill.cli.context import hint, note
+from webmill.cli.frontier.options import crawl_argument, frontier_option, open_crawl
+from webmill.crawl.frontier_admin.commands import pause_crawl
+from webmill.crawl.scheduler.commands import PauseCrawl, ResumeCrawl
+
+
+@click.command(epilog="Example: webmill frontier pause news/")
+@crawl_argument
+@frontier_option
+def pause(*, collection: Path, frontier: str | None) -> None:
+    """Pause a running crawl: requests under way end, no others are sent until it is resumed.
+
+    Its process goes on running. Ctrl-C ends it as ever; the next `webmill crawl` or `run` is not paused.
+    """
+    with open_crawl(collection, frontier) as place:
+        pause_crawl(place, PauseCrawl())
+    note("the crawl pauses when its requests under way have ended")
+    hint(f"to go on: webmill frontier resume {collection}")
+
+
+@click.command(epilog="Example: webmill frontier resume news/")
+@crawl_argument
+@frontier_option
+def resume(*, collection: Path, frontier: str | None) -> None:
+    """Let a running crawl go on that was paused."""
+    with open_crawl(collection, frontier) as place:
+        pause_crawl(place, ResumeCrawl())
+    note("the crawl goes on")

@@ -1,0 +1,76 @@
+"""`webmill frontier why`: what is known of a URL."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import msgspec
+
+from webmill.cli.context import Context, pass_context
+from webmill.cli.crawl_progress import format_until
+from webmill.cli.frontier.options import crawl_argument, frontier_option, open_crawl
+from webmill.cli.text import escape_text, format_ago, spell_out
+from webmill.crawl.frontier_admin.explain import UrlExplanation, explain_url
+from webmill.crawl.seeds import parse_seed
+from webmill.crawl.stored_settings import resolve_settings
+from webmill.errors import BadInput
+
+ROBOTS = {
+    "allowed": "robots.txt allows it",
+    "forbidden": "robots.txt forbids it; --no-robots is for your own site",
+    "unreachable": "robots.txt could not be fetched, so nothing of the host is",
+    "unknown": "robots.txt is not known yet, or has to be fetched again",
+    "ignored": "robots.txt is not obeyed (--no-robots)",
+}
+
+
+@click.command(epilog="Example: webmill frontier why news/ https://example.com/page --json")
+@crawl_argument
+@click.argument("url", metavar="URL")
+@frontier_option
+@click.option("--json", "as_json", is_flag=True, help="Print JSON on stdout.")
+@pass_context
+def why(context: Context, /, *, collection: Path, url: str, frontier: str | None, as_json: bool) -> None:
+    """Show what is known of a URL: whether it waits or was visited, what came of it, and when it is due.
+
+    Also whether it is in scope and allowed by robots.txt, as the settings are now, and the pace of its host.
+    """
+    try:
+        wanted = parse_seed(url)
+    except BadInput as error:
+        raise click.UsageError(f"{url!r}: {error.message}") from error
+    root = collection.resolve()
+    settings, _ = resolve_settings(context.sources(root), root / "frontier")
+    with open_crawl(collection, frontier) as place:
+        found = explain_url(place, wanted, settings.crawl, now=time.time())
+    if as_json:
+        click.echo(msgspec.json.encode(found))
+        return
+    for label, words in explain_rows(found, now=time.time()):
+        click.echo(escape_text(f"{label:<10}{words}"))
+
+
+def explain_rows(found: UrlExplanation, *, now: float) -> Iterator[tuple[str, str]]:
+    state, last = found.state, found.state.last
+    yield "url", found.url + (" (a seed)" if found.is_seed else "")
+    known = {"unknown": "not known: no page that was read links to it", "not visited": "not visited; it may wait"}
+    attempt = f", attempt {state.attempts}" if state.attempts > 1 else ""
+    yield "known", known.get(state.known, state.known) + attempt
+    if last:
+        what = spell_out(last.error) if last.error else f"status {last.status}"
+        yield "last", f"{format_ago(max(0.0, now - last.time))}: {what}{' (gone)' if last.gone else ''}"
+        if last.filename:
+            yield "", f"{last.filename}, byte {last.offset:,}"
+    if state.due is not None:
+        yield "due", "now" if state.due <= now else format_until(state.due).removeprefix("until ")
+    elif state.known == "visited":
+        yield "due", "never again; `webmill frontier retry` asks for it once more"
+    yield "scope", f"out of scope: {spell_out(found.scope)}" if found.scope else "in scope"
+    yield "robots", ROBOTS[found.robots]
+    asked = f"; its robots.txt asks for {found.crawl_delay:g} s" if found.crawl_delay else ""
+    yield "pace", f"{found.delay} between two requests to {state.domain}{asked}"
+    if state.domain_free > now:
+        yield "", f"{state.domain} is not asked {format_until(state.domain_free)}"

@@ -1,0 +1,86 @@
+"""/problems and /api/problems: everything that went wrong in any stage, by cause, with what to do and a retry."""
+
+from __future__ import annotations
+
+from functools import partial
+from urllib.parse import urlencode
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from webmill.errors import Unavailable
+from webmill.pipeline.problems import ProblemGroup, ProblemReport, retry_problem
+from webmill.serve.api.json_replies import json_response
+from webmill.serve.guard.authorization import is_authorized
+from webmill.serve.pages.errors import error_page
+from webmill.serve.pages.problem_survey import ProblemSurvey
+from webmill.serve.pages.render import render
+from webmill.serve.pages.tasks import read_form
+from webmill.serve.processes.threads import BoundedThreads
+from webmill.serve.site import Site
+
+STAGES = ("crawl", "archive", "index", "cc batch", "extract", "dataset", "tasks", "publish", "alert")
+PATIENCE = 20.0  # seconds that a program waits for the first report
+
+
+class StageProblems(msgspec.Struct, frozen=True):
+    """The groups of a stage; each with the signature of its retry button, or none."""
+
+    stage: str
+    groups: list[tuple[ProblemGroup, str]]
+
+
+def routes(site: Site, threads: BoundedThreads, survey: ProblemSurvey) -> list[BaseRoute]:
+    def problems(request: Request) -> Response:
+        if done := done_text(request):
+            survey.forget()  # another process may have retried
+        report = survey.latest()
+        stages = by_stage(site, report) if report else []
+        return render(site, request, "problems.html", report=report, stages=stages, done=done)
+
+    def as_json(request: Request) -> Response:
+        del request
+        report = survey.latest(patience=PATIENCE)
+        if report is None:
+            raise Unavailable("the problems are still being collected; ask again")
+        return json_response(report)
+
+    async def retry(request: Request) -> Response:
+        form = await read_form(request, most=site.limits.body_bytes)
+        name = form.get("name", "")
+        if not is_authorized(request, site, action=f"retry problem {name}", stamp=form.get("stamp", "")):
+            return error_page(
+                site,
+                request,
+                status=403,
+                message="The signature of this button is not valid; the server may have been restarted.",
+            )
+        count = await threads.run(request.scope, request.receive, partial(retry_problem, site.root, name))
+        survey.forget()
+        return RedirectResponse("/problems?" + urlencode({"retried": count}), status_code=303)
+
+    return [
+        Route("/problems", threads.endpoint(problems)),
+        Route("/problems/retry", retry, methods=["POST"]),
+        Route("/api/problems", threads.endpoint(as_json)),
+    ]
+
+
+def by_stage(site: Site, report: ProblemReport) -> list[StageProblems]:
+    """Return the groups in the order of the stages."""
+    found: dict[str, list[tuple[ProblemGroup, str]]] = {}
+    for group in report.groups:
+        stamp = site.sign(f"retry problem {group.retry}") if group.retry else ""
+        found.setdefault(group.stage, []).append((group, stamp))
+    order = {stage: number for number, stage in enumerate(STAGES)}
+    return [StageProblems(stage, found[stage]) for stage in sorted(found, key=lambda one: order.get(one, len(order)))]
+
+
+def done_text(request: Request) -> str:
+    """Return what the last button did, from the URL; a forged one can only change the number."""
+    count = request.query_params.get("retried", "")
+    if not (count.isascii() and count.isdigit() and len(count) < 10):
+        return ""
+    return f"{'1 task' if count == '1' else f'{int(count):,} tasks'} queued for retry."

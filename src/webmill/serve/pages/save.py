@@ -1,0 +1,84 @@
+"""/save: saves one page now. A process of its own fetches it; the page of the job follows it, and shows the capture."""
+
+from __future__ import annotations
+
+import time
+from functools import partial
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from webmill.errors import BadInput
+from webmill.pipeline.save_jobs import SaveJob, find_job, jobs_folder, read_jobs, start_job
+from webmill.serve.api.json_replies import json_response
+from webmill.serve.captures.address import web_address
+from webmill.serve.guard.authorization import is_authorized
+from webmill.serve.pages.errors import error_page
+from webmill.serve.pages.render import render
+from webmill.serve.pages.tasks import read_form
+from webmill.serve.processes.threads import BoundedThreads
+from webmill.serve.site import Site
+
+ACTION = "save"
+EVERY = 1  # seconds between refreshes
+LATEST = 10  # jobs shown
+
+
+class SaveJobReply(SaveJob, frozen=True, kw_only=True):
+    """A job, with where the page is shown once it is saved."""
+
+    path: str = ""
+
+
+def routes(site: Site, threads: BoundedThreads) -> list[BaseRoute]:
+    def form(request: Request) -> Response:
+        jobs = [find_job(site.root, job.id, now=time.time()) for job in read_jobs(jobs_folder(site.root))[:LATEST]]
+        url = request.query_params.get("url", "")[:8192]
+        return render(site, request, "save.html", url=url, jobs=jobs, path_of=path_of)
+
+    async def act(request: Request) -> Response:
+        fields = await read_form(request, most=site.limits.body_bytes)
+        if not site.can_save:
+            return error_page(site, request, status=403, message="Saving pages from here needs a server with --token.")
+        if not is_authorized(request, site, action=ACTION, stamp=fields.get("stamp", "")):
+            return error_page(
+                site,
+                request,
+                status=403,
+                message="The signature of this button is not valid; the server may have been restarted.",
+            )
+        job = await threads.run(request.scope, request.receive, partial(begin, fields))
+        if "application/json" in request.headers.get("accept", ""):
+            return json_response(job)
+        return RedirectResponse(f"/save/{job.id}", status_code=303)
+
+    def begin(fields: dict[str, str]) -> SaveJob:
+        try:
+            return start_job(
+                site.root, fields.get("url", ""), page_resources="page_resources" in fields, now=time.time()
+            )
+        except BadInput as error:
+            raise BadInput(f"this is not an address of a web page: {error.message}", reason=error.reason) from error
+
+    def job(request: Request) -> Response:
+        found = find_job(site.root, request.path_params["id"], now=time.time())
+        return render(site, request, "save_job.html", job=found, every=EVERY, shown=path_of(found))
+
+    def as_json(request: Request) -> Response:
+        found = find_job(site.root, request.path_params["id"], now=time.time())
+        return json_response(SaveJobReply(**msgspec.structs.asdict(found), path=path_of(found)))
+
+    return [
+        Route("/save", threads.endpoint(form), methods=["GET"]),
+        Route("/save", act, methods=["POST"]),
+        Route("/save/{id}", threads.endpoint(job)),
+        Route("/api/save/{id}", threads.endpoint(as_json)),
+    ]
+
+
+def path_of(job: SaveJob) -> str:
+    """Return where the page that was saved is shown; "" when there is none yet."""
+    page = job.report.page if job.report else None
+    return web_address(page.timestamp, page.url) if page and page.filename else ""
