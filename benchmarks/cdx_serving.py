@@ -104,6 +104,7 @@ def webmill(root: Path) -> AbstractContextManager[Server]:
     port = free_port()
     program = str(Path(sys.executable).with_name("webmill"))
     command = [program, "serve", str(root), "--port", str(port), "--replay-port", "0", "--rate", "0", "--no-feed"]
+    command += ["--processes", "1"]
     return running("webmill", command, folder=root, port=port, path=f"/{NAME}/cdx", more={})
 
 

@@ -7,6 +7,7 @@ bytes…). All must agree on that number, or the race says so: a fast wrong answ
 from __future__ import annotations
 
 import gc
+import os
 import resource
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -24,6 +25,11 @@ class Result:
 def cpu_seconds() -> float:
     own, children = resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN)
     return own.ru_utime + own.ru_stime + children.ru_utime + children.ru_stime
+
+
+def as_installed() -> dict[str, str]:
+    """Return the environment for a command as its users have it: Python keeps what it has compiled."""
+    return {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 
 
 def measure(contestant: Contestant) -> tuple[int, float]:

@@ -113,7 +113,7 @@ def write_input(root: Path, folder: Path) -> Path:
 
 @contextmanager
 def ours(root: Path) -> Iterator[Server]:
-    with serving(root, root.parent / "errors", "--rate", "0", "--no-feed") as running:
+    with serving(root, root.parent / "errors", "--rate", "0", "--no-feed", "--processes", "1") as running:
         (worker,) = wait_until_true(running.workers, "a process that answers")
         yield Server("webmill", running.address, worker)
 
