@@ -13,8 +13,6 @@ from collections.abc import Callable, Iterator
 from datetime import datetime
 from typing import Any
 
-import msgspec
-
 from webmill.infra.batches import batches
 from webmill.infra.storage.base import Readable
 from webmill.publish.change_rules import ChangeRules
@@ -25,7 +23,7 @@ from webmill.publish.moves import FindRedirects, Move, find_moves, follow_redire
 from webmill.publish.page_text import read_page_text
 from webmill.publish.shards import find_item
 from webmill.publish.text_change import TextChange, compare_text, make_excerpts, split_lines
-from webmill.publish.types import ItemIndex, PublishedItem, encode
+from webmill.publish.types import ItemIndex, PublishedItem, captured_at, encode
 
 LONGEST_URL = 8_192  # characters
 UNREADABLE = TextChange(is_change=True, is_important=True, share=1.0)
@@ -110,7 +108,7 @@ class ChangeFinder:
             "moved",
             was,
             text=found,
-            at=_captured_at(there) if there else None,
+            at=captured_at(there) if there else None,
             old=was.hash,
             new=there.hash if there else None,
             moved_to=move.url[:LONGEST_URL],
@@ -144,7 +142,7 @@ class ChangeFinder:
     ) -> PageChange:
         self.counts[kind] += 1
         if kind in ("added", "changed"):
-            at = _captured_at(item)
+            at = captured_at(item)
         return PageChange(
             kind=kind,
             version=self._version,
@@ -166,10 +164,3 @@ class ChangeFinder:
     def _text(self, hash_: str) -> str | None:
         self._between()
         return read_page_text(self._storage, hash_)
-
-
-def _captured_at(item: PublishedItem) -> datetime | None:
-    try:
-        return msgspec.convert(item.metadata.get("date"), datetime)
-    except msgspec.ValidationError:
-        return None

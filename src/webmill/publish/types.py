@@ -31,6 +31,14 @@ class PublishedItem(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     stale_since: datetime | None = None
 
 
+def captured_at(item: PublishedItem) -> datetime | None:
+    """Return when the capture was made that the item was made of, if its metadata says it."""
+    try:
+        return msgspec.convert(item.metadata.get("date"), datetime)
+    except msgspec.ValidationError:
+        return None
+
+
 class PublishProblem(msgspec.Struct, frozen=True, kw_only=True):
     """Something that failed, as `aux/errors.json` lists it."""
 

@@ -13,10 +13,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
+from webmill.formats.timestamps import from_datetime
 from webmill.publish.changes import CHANGE_KINDS, ChangeSummary, PageChange
 from webmill.publish.diff import CHANGES
-from webmill.publish.types import PublishedItem, Version
+from webmill.publish.types import PublishedItem, Version, captured_at
 from webmill.serve.api import links
+from webmill.serve.api.captures import newest_captures
 from webmill.serve.api.content_reader import ContentReader
 from webmill.serve.api.differences import ItemPair, choose_versions, find_difference, find_differences
 from webmill.serve.api.documents import text_of
@@ -25,6 +27,7 @@ from webmill.serve.api.parameters import read_choice, read_text
 from webmill.serve.api.published import PublishedVersions
 from webmill.serve.api.recorded_changes import find_changes, find_summary
 from webmill.serve.api.text_diff import LONGEST
+from webmill.serve.captures.address import web_address
 from webmill.serve.pages.language import lang_of
 from webmill.serve.pages.render import render
 
@@ -166,6 +169,7 @@ def _all(published: PublishedVersions, where: DiffAddress, summary: ChangeSummar
 def _render_one(reader: ContentReader, request: Request, where: DiffAddress) -> Response:
     published = reader.published
     pair = find_difference(published, where.old, where.new, where.id, moved_to=where.moved_to)
+    archived = _archived_pages(reader, pair) if pair else []
     before, now = published.find(where.old), published.find(where.new)
     comparing = PairComparer(published, budget=LONGEST, view=_view(where))
     return render(
@@ -177,10 +181,23 @@ def _render_one(reader: ContentReader, request: Request, where: DiffAddress) -> 
         id=where.id,
         view=_view_of(comparing.compare(pair), None, before, now, where) if pair else None,
         ways=_view_tabs(where),
+        archived=archived,
         document=links.document(where.id, version=where.new),
         all=where.but(id="", moved_to=""),
         names=NAMES,
     )
+
+
+def _archived_pages(reader: ContentReader, pair: ItemPair) -> list[tuple[str, str]]:
+    """Return names and addresses of the captures that the versions of a document were made of, if they are here."""
+    dated = [(name, item, captured_at(item)) for name, item in (("before", pair.old), ("after", pair.new)) if item]
+    urls = {name: text_of(item.metadata, "url") for name, item, date in dated if date}
+    found = newest_captures(reader.site, urls.values())
+    return [
+        (f"Archived page {name}", web_address(from_datetime(date), urls[name]))
+        for name, _, date in dated
+        if date and urls[name] in found
+    ]
 
 
 def _view(where: DiffAddress) -> DiffView:
