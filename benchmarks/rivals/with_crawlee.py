@@ -7,6 +7,7 @@ import asyncio
 from crawlee import ConcurrencySettings
 from crawlee.configuration import Configuration
 from crawlee.crawlers import ParselCrawler, ParselCrawlingContext
+from crawlee.http_clients import ImpitHttpClient
 from crawlee.storage_clients import MemoryStorageClient
 from told import arguments
 
@@ -22,11 +23,12 @@ async def main() -> None:
         max_requests_per_crawl=options.pages,
         max_request_retries=0,
         use_session_pool=False,
+        http_client=ImpitHttpClient(verify=False),
     )
 
     @crawler.router.default_handler
     async def handle(context: ParselCrawlingContext) -> None:
-        await context.enqueue_links(strategy="all")
+        await context.enqueue_links(strategy="same-hostname" if options.stay else "all")
 
     await crawler.run(options.seeds.read_text().split())
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from io import BytesIO
+from urllib.parse import urlsplit
 
 from scrapy import Request, Spider, signals
 from scrapy.crawler import Crawler, CrawlerProcess
@@ -68,6 +69,7 @@ def text_of(headers) -> list[tuple[str, str]]:  # type: ignore[no-untyped-def]
 class Pages(Spider):
     name = "pages"
     start_urls = OPTIONS.seeds.read_text().split()
+    allowed_domains = [urlsplit(url).hostname for url in start_urls] if OPTIONS.stay else []
 
     def parse(self, response: Response) -> Iterator[Request]:
         """Faster than its LinkExtractor, which would do the same here."""

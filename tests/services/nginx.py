@@ -16,6 +16,8 @@ those that were made with `ifconfig lo0 alias`). A request for a host that is no
     server.url_of("a.test")                      # http://a.test:PORT: the client must resolve it by `addresses`
 
 `directives` goes into every `server` block as it stands: `limit_rate 10k;`, `location /old { return 301 /new; }`.
+With a `certificate` (a chain and its key in one file) the hosts that have an address of their own speak TLS there, and
+with `listen="http2"` HTTP/2 as well; the log says of each request whether its connection resumed a session.
 Outside of a test: `with nginx_serving(folder) as server: …`. It needs no root, and writes only to a folder of its own.
 """
 
@@ -48,6 +50,9 @@ FIELDS = {
     "ended": "msec",
     "took": "request_time",
     "connection": "connection",
+    "request": "connection_requests",
+    "protocol": "server_protocol",
+    "resumed": "ssl_session_reused",
 }
 # A raised limit of open files: hundreds of hosts are hundreds of listening sockets, each with its connections.
 SHELL = 'ulimit -n "$(ulimit -H -n)" 2>/dev/null; exec "$0" "$@"'
@@ -88,6 +93,9 @@ class Asked:
     at: float  # when its first byte came
     ended: float
     connection: int
+    request: int  # which one of its connection, from 1
+    protocol: str  # HTTP/1.1, HTTP/2.0
+    resumed: bool  # the TLS session of its connection is an earlier one
 
 
 @dataclass
@@ -96,13 +104,14 @@ class Nginx:
     addresses: Mapping[str, str]
     folder: Path
     running: Running
+    scheme: str = "http"
 
     @property
     def url(self) -> str:
         return self.running.url
 
     def url_of(self, host: str) -> str:
-        return f"http://{host}:{self.port}"
+        return f"{self.scheme}://{host}:{self.port}"
 
     def log(self) -> list[Asked]:
         """Of one process: when it answers this request, those it answered before are written."""
@@ -112,8 +121,9 @@ class Nginx:
 
 def asked(line: str) -> Asked:
     printed = json.loads(line)
-    for name in ("status", "sent", "connection"):
+    for name in ("status", "sent", "connection", "request"):
         printed[name] = int(printed[name])
+    printed["resumed"] = printed["resumed"] == "r"
     printed["ended"] = float(printed["ended"])
     printed["at"] = printed["ended"] - float(printed.pop("took"))
     return Asked(**printed)
@@ -126,11 +136,17 @@ def nginx_serving(
     hosts: Mapping[str, Path] | None = None,
     addresses: Mapping[str, str] | None = None,
     directives: str = "",
+    certificate: Path | None = None,
+    listen: str = "",
 ) -> Iterator[Nginx]:
     """`folder` for every name that is not one of `hosts`, on 127.0.0.1."""
     own = Path(tempfile.mkdtemp(prefix="webmill-nginx-"))
     try:
-        server = start(own, folder, hosts=hosts or {}, addresses=addresses or {}, directives=directives)
+        tls = f"ssl {listen}".strip() if certificate else ""
+        keys = f'ssl_certificate "{certificate}"; ssl_certificate_key "{certificate}";' if certificate else ""
+        server = start(
+            own, folder, hosts=hosts or {}, addresses=addresses or {}, directives=f"{keys} {directives}", tls=tls
+        )
         try:
             yield server
         finally:
@@ -146,11 +162,13 @@ def start(
     hosts: Mapping[str, Path],
     addresses: Mapping[str, str],
     directives: str,
+    tls: str = "",
 ) -> Nginx:
     program, port = program_of_nginx(), free_port()
     places = {host: addresses.get(host, "127.0.0.1") for host in hosts}
-    blocks = [fallback(address, port, folder, directives) for address in sorted({"127.0.0.1", *places.values()})]
-    blocks += [block(f"{places[host]}:{port}", host, hosts[host], directives) for host in hosts]
+    assert not tls or "127.0.0.1" not in places.values(), "127.0.0.1 is asked for the log, without TLS"
+    blocks = [fallback(address, port, folder, directives, tls) for address in sorted({"127.0.0.1", *places.values()})]
+    blocks += [block(f"{places[host]}:{port} {tls}", host, hosts[host], directives) for host in hosts]
     form = ",".join(f'"{name}":"${variable}"' for name, variable in FIELDS.items())
     configuration = own / "nginx.conf"
     configuration.write_text(
@@ -160,7 +178,7 @@ def start(
     )
     command = ["/bin/sh", "-c", SHELL, program, "-e", "stderr", "-p", str(own), "-c", str(configuration)]
     running = Running("nginx", f"http://127.0.0.1:{port}", command, own, lambda: answers(port)).start()
-    return Nginx(port=port, addresses=places, folder=own, running=running)
+    return Nginx(port=port, addresses=places, folder=own, running=running, scheme="https" if tls else "http")
 
 
 def program_of_nginx() -> str:
@@ -180,12 +198,13 @@ def temporary(program: str, own: Path) -> str:
     return " ".join(f'{name}_temp_path "{own}/{name}";' for name in ("client_body", *modules))
 
 
-def fallback(address: str, port: int, folder: Path | None, directives: str) -> str:
+def fallback(address: str, port: int, folder: Path | None, directives: str, tls: str) -> str:
     """For names that are not served: nothing is served by accident."""
     listen = f"{address}:{port} default_server backlog=4096"
     if folder and address == "127.0.0.1":
         return block(listen, "_", folder, directives)
-    return f"server {{ listen {listen}; server_name _; {ANSWER_MARK} location / {{ return 421; }} }}"
+    own = f"listen {listen};" if address == "127.0.0.1" or not tls else f"listen {listen} {tls}; {directives}"
+    return f"server {{ {own} server_name _; {ANSWER_MARK} location / {{ return 421; }} }}"
 
 
 def block(listen: str, name: str, folder: Path, directives: str) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+import ssl
 from collections.abc import Callable
 from http.client import HTTPConnection
 from pathlib import Path
@@ -9,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.services.nginx import Nginx
+from tests.unit.crawl.fetch.certificates import Authority
 from webmill.infra.storage.http import HttpStorage
 
 pytestmark = pytest.mark.server("nginx")
@@ -74,3 +77,29 @@ def test_many_names_share_one_address_and_take_directives(nginx: Start, tmp_path
     assert ask(server, "/", host="b.test") == (200, b"b.test")
     assert ask(server, "/a.test/index.html", host="other", address="127.0.0.1") == (200, b"a.test")
     assert ask(server, "/busy", host="a.test")[0] == 503
+
+
+def test_hosts_speak_tls_and_the_log_tells_of_connections_and_sessions(nginx: Start, tmp_path: Path) -> None:
+    (tmp_path / "index.html").write_text("secure")
+    certificate = Authority(tmp_path).issue("s.test")
+    server = nginx(hosts={"s.test": tmp_path}, addresses={"s.test": "127.0.3.9"}, certificate=certificate)
+    assert server.url_of("s.test") == f"https://s.test:{server.port}"
+    context = ssl.create_default_context(cafile=str(tmp_path / "authority.pem"))
+    context.maximum_version = ssl.TLSVersion.TLSv1_2  # of which a session is there after the handshake
+    session = None
+    for _ in range(2):
+        with (
+            socket.create_connection(("127.0.3.9", server.port), timeout=30) as plain,
+            context.wrap_socket(plain, server_hostname="s.test", session=session) as secure,
+        ):
+            for _ in range(2):
+                secure.sendall(b"GET / HTTP/1.1\r\nHost: s.test\r\n\r\n")
+                assert b"secure" in secure.recv(10_000)
+            session = secure.session
+    log = server.log()
+    assert [(one.request, one.resumed, one.protocol) for one in log] == [
+        (1, False, "HTTP/1.1"),
+        (2, False, "HTTP/1.1"),
+        (1, True, "HTTP/1.1"),
+        (2, True, "HTTP/1.1"),
+    ]
