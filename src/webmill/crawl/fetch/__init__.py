@@ -42,7 +42,9 @@ proxies, credentials, `.netrc`. User and password of a URL are never sent. What 
 | no file descriptor | idle connections are ended, and it is tried again until the deadline |
 | still none | Failed `too_many_files`, not `sent` |
 
-Every `FetchFailure` keeps what came (`partial`, up to 64 KiB). A connection with any flaw is not used again.
+Every `FetchFailure` keeps what came (`partial`, up to 64 KiB). A connection is not used again after an answer with a
+flaw; one whose certificate was not verified is, and that is a flaw of every answer that comes over it. For an hour the
+same certificate of the same server is not tried strictly again.
 
 Memory: an answer is held once, as sent, at most `FetchLimits.body` and a read; all of them together at most
 `FetchLimits.memory` and one answer. Beyond that the others wait in the kernel, and their deadlines run. What `fetch`

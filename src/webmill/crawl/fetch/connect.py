@@ -6,7 +6,6 @@ import asyncio
 import errno
 import socket
 import ssl
-import warnings
 from collections.abc import Callable
 from typing import Literal
 
@@ -14,24 +13,13 @@ from msgspec import Struct
 
 from webmill.crawl.fetch.address_rules import AddressRules
 from webmill.crawl.fetch.connection import FetchConnection, MemoryBudget
+from webmill.crawl.fetch.tls import RefusedCertificates, TlsServer, lenient_context, strict_context, tls_reason
 from webmill.crawl.fetch.types import FetchError, FetchLimits, SocketAddress
 
 _OUT_OF_FILES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 0.2  # seconds between tries to get a file descriptor
 TlsPolicy = Literal["verify", "archive"]
-# Codes of OpenSSL's X509_V_ERR_*.
-_REASONS = {
-    9: "tls_expired",  # not yet valid
-    10: "tls_expired",
-    18: "tls_self_signed",
-    19: "tls_self_signed",  # in its chain
-    2: "tls_untrusted",
-    20: "tls_untrusted",
-    21: "tls_untrusted",
-    62: "tls_host",
-    63: "tls_host",
-    64: "tls_host",
-}
+_OLD_PROTOCOLS = ("tls/1.0", "tls/1.1")
 
 
 class ConnectTarget(Struct, frozen=True):
@@ -61,16 +49,36 @@ class Connector:
         self._drop_idle, self._on_lost = drop_idle, on_lost
         self._strict = strict_context()
         self._lenient = lenient_context() if policy == "archive" else None
+        self._refused = RefusedCertificates()
 
     async def connect(self, target: ConnectTarget) -> FetchConnection:
         """Return an open connection, or raise `FetchError`."""
         if not target.is_secure:
             return await self._open(target, None)
+        server = TlsServer(target.host, target.address.ip, target.address.port)
+        if self._refused.is_known(server) and (connection := await self._open_refused(target, server)):
+            return connection
         try:
             return await self._open(target, self._strict)
         except FetchError as error:
             if self._lenient is None or not error.reason.startswith("tls_") or error.reason == "tls_timeout":
                 raise
+            refusal = error
+        connection = await self._open_unverified(target)
+        if _is_lasting(refusal, connection):
+            self._refused.add(server, connection.peer_certificate())
+        return connection
+
+    async def _open_refused(self, target: ConnectTarget, server: TlsServer) -> FetchConnection | None:
+        """Return a connection to a server with the certificate that was refused before; None: it has another one."""
+        connection = await self._open_unverified(target)
+        if self._refused.is_refused(server, connection.peer_certificate()):
+            return connection
+        self._refused.forget(server)
+        connection.abort()
+        return None
+
+    async def _open_unverified(self, target: ConnectTarget) -> FetchConnection:
         connection = await self._open(target, self._lenient)
         connection.flaws = ("tls_unverified",)
         return connection
@@ -140,30 +148,7 @@ class Connector:
         return min(self._limits.connect, max(0.0, target.deadline - asyncio.get_running_loop().time()))
 
 
-def strict_context() -> ssl.SSLContext:
-    """Return a context that checks the certificate with the system's store (or SSL_CERT_FILE, SSL_CERT_DIR) and the
-    name; TLS 1.2 and later."""
-    context = ssl.create_default_context()
-    context.verify_flags &= ~ssl.VERIFY_X509_STRICT  # Python's default from 3.13 on; no browser is so strict
-    context.set_alpn_protocols(["http/1.1"])
-    return context
-
-
-def lenient_context() -> ssl.SSLContext:
-    """Return a context for anything that encrypts: archives keep pages of servers that nobody looks after any more."""
-    context = ssl.create_default_context()
-    context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE
-    context.set_ciphers("ALL:@SECLEVEL=0")
-    context.options |= 0x4  # SSL_OP_LEGACY_SERVER_CONNECT, which Python names from 3.12 on
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # deprecated for good reason, and wanted here
-        context.minimum_version = ssl.TLSVersion.TLSv1
-    context.set_alpn_protocols(["http/1.1"])
-    return context
-
-
-def tls_reason(error: ssl.SSLError | ssl.CertificateError) -> str:
-    if isinstance(error, ssl.SSLCertVerificationError):
-        return _REASONS.get(error.verify_code, "tls_other")
-    return "tls_other"
+def _is_lasting(refusal: FetchError, connection: FetchConnection) -> bool:
+    """Tell whether the server would be refused again: not if its handshake was cut by chance."""
+    is_old = connection.tls is not None and connection.tls[0] in _OLD_PROTOCOLS
+    return is_old or isinstance(refusal.__cause__, ssl.SSLCertVerificationError)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import ssl
 from collections.abc import Callable
 from typing import Protocol, cast
 
@@ -38,6 +39,7 @@ class FetchConnection(asyncio.Protocol):
         self.is_lost = False
         self.flaws: tuple[str, ...] = ()
         self.tls: tuple[str, str] | None = None  # protocol and cipher suite
+        self._ssl_object: ssl.SSLObject | None = None
 
     async def send(self, request: bytes, reader: ResponseReader, *, deadline: float) -> None:
         """Send a request, and fill `reader` until it is complete. Raise `FetchError` when not even a head came."""
@@ -69,6 +71,10 @@ class FetchConnection(asyncio.Protocol):
             return False
         return False  # bytes, or the end
 
+    def peer_certificate(self) -> bytes:
+        """Return the server's certificate as it was sent; empty without TLS, or with a cipher that needs none."""
+        return (self._ssl_object.getpeercert(binary_form=True) if self._ssl_object else None) or b""
+
     def abort(self) -> None:
         if self._transport is not None and not self.is_lost:
             self._transport.abort()
@@ -79,6 +85,7 @@ class FetchConnection(asyncio.Protocol):
         self._transport = cast("asyncio.Transport", transport)  # uvloop's has another base class
         ssl_object = transport.get_extra_info("ssl_object")
         if ssl_object is not None:
+            self._ssl_object = ssl_object
             name, _, _ = ssl_object.cipher() or ("", "", 0)
             version = (ssl_object.version() or "").removeprefix("TLSv")
             self.tls = (f"tls/{version}" if "." in version else f"tls/{version}.0", name)

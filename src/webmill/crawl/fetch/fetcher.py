@@ -255,7 +255,7 @@ class HttpFetcher:
         return FetchedResponse(exchange, head, payload, tuple(dict.fromkeys(flaws)), reader.cpu)
 
     def _keep_or_close(self, key: Key, connection: FetchConnection, reader: ResponseReader) -> None:
-        if reader.is_reusable and not connection.flaws and not connection.is_lost:
+        if reader.is_reusable and not connection.is_lost:
             self._idle.put(key, connection)
         else:
             connection.abort()

@@ -29,6 +29,7 @@ from tests.unit.crawl.fetch.fetching import (
     wait_for_end,
 )
 from webmill.crawl.fetch import FAILURES, FetchLimits
+from webmill.crawl.fetch.tls import RefusedCertificates, TlsServer
 
 HOST = "secure.example"
 
@@ -52,12 +53,16 @@ class Secure:
     ) -> None:
         self.names: list[str | None] = []
         self.requests = 0
-        self._until_close = until_close
+        self._until_close, self._tune = until_close, tune
+        self.show(certificate)
+
+    def show(self, certificate: Path) -> None:
+        """Show this certificate from the next connection on."""
         self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         self._context.load_cert_chain(certificate)
         self._context.sni_callback = lambda _object, name, _context: self.names.append(name)
-        if tune:
-            tune(self._context)
+        if self._tune:
+            self._tune(self._context)
 
     def __call__(self, connection: socket.socket, number: int) -> None:
         with self._context.wrap_socket(connection, server_side=True) as secure:
@@ -134,6 +139,67 @@ def test_an_archive_fetches_it_all_the_same_and_says_so(
     assert outcome.flaws == ("tls_unverified",)
     assert outcome.payload == b"hello 2"
     assert server.requests == 1
+
+
+async def _flaws(port: int, count: int, between: Callable[[], None] = lambda: None) -> list[tuple[str, ...]]:
+    async with fetching({HOST: ("127.0.0.1", port)}, limits=PATIENT, tls="archive") as fetcher:
+        found = []
+        for _ in range(count):
+            found.append(fetched(await get(fetcher, f"https://{HOST}/")).flaws)
+            between()
+        return found
+
+
+def test_a_connection_with_a_wrong_certificate_is_kept_and_each_answer_says_so(authority: Authority, run: Run) -> None:
+    server = Secure(authority.self_signed(HOST))
+    with Listener(server) as listener:
+        assert run(_flaws(listener.port, 3)) == [("tls_unverified",)] * 3
+        assert (listener.accepted, server.requests) == (2, 3)  # strictly, and once more
+
+
+def test_a_wrong_certificate_is_remembered_for_the_next_connections(authority: Authority, run: Run) -> None:
+    server = Secure(authority.self_signed(HOST), until_close=True)
+    with Listener(server) as listener:
+        assert run(_flaws(listener.port, 3)) == [("tls_unverified",)] * 3
+        assert (listener.accepted, server.requests) == (4, 3)  # strictly only the first time
+
+
+def test_an_old_protocol_is_remembered_like_a_wrong_certificate(authority: Authority, run: Run) -> None:
+    server = Secure(authority.issue(HOST), tune=_only_tls_1_0, until_close=True)
+    with Listener(server) as listener:
+        if getattr(_ask(run, listener, tls="archive"), "reason", "") == "tls_other":
+            pytest.skip("this OpenSSL was built without TLS 1.0")
+        before = listener.accepted
+        assert run(_flaws(listener.port, 3)) == [("tls_unverified",)] * 3
+        assert listener.accepted - before == 4
+
+
+def test_a_certificate_that_was_put_right_is_found_so_at_the_next_connection(authority: Authority, run: Run) -> None:
+    server = Secure(authority.issue(HOST, days=-1), until_close=True)
+    with Listener(server) as listener:
+        repaired = run(_flaws(listener.port, 2, between=lambda: server.show(authority.issue(HOST))))
+        assert repaired == [("tls_unverified",), ()]
+
+
+def test_a_certificate_that_is_wrong_in_another_way_is_judged_anew(authority: Authority, run: Run) -> None:
+    server = Secure(authority.issue(HOST, days=-1), until_close=True)
+    with Listener(server) as listener:
+        found = run(_flaws(listener.port, 2, between=lambda: server.show(authority.self_signed(HOST))))
+        assert found == [("tls_unverified",)] * 2
+        assert listener.accepted == 2 + 3  # known, then strictly, then leniently
+
+
+def test_refused_certificates_are_bounded_and_forgotten() -> None:
+    now = [0.0]
+    refused = RefusedCertificates(size=2, keep=60.0, clock=lambda: now[0])
+    servers = [TlsServer(f"{name}.example", "192.0.2.1", 443) for name in "abc"]
+    for server in servers:
+        refused.add(server, b"certificate")
+    assert [refused.is_known(server) for server in servers] == [False, True, True]
+    assert refused.is_refused(servers[1], b"certificate")
+    assert not refused.is_refused(servers[1], b"another")
+    now[0] = 60.0
+    assert not any(refused.is_known(server) for server in servers)
 
 
 def test_an_archive_marks_nothing_on_a_proper_server(authority: Authority, run: Run) -> None:
