@@ -19,6 +19,8 @@ from webmill.settings import CrawlSettings
 
 LONGEST_WAIT = 3600.0  # for a server that wants to be left alone
 AUTO_DELAY, CROWDED_DELAY = 30.0, 70.0  # the longest delays of `delay = "auto"`: with few domains, and with hundreds
+SHORTEST_IDLE, LONGEST_IDLE = 15.0, 300.0  # seconds that a connection waits for its next request
+IDLE_MARGIN = 10.0  # seconds from the time that a host may be asked again to that when it is
 ROBOTS_NAME = "webmill"  # the product token that robots.txt files address us by
 
 
@@ -63,6 +65,12 @@ class Politeness(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def longest_delay(self) -> float:
         return max(self.delay, CROWDED_DELAY) if self.is_auto else self.delay
+
+    @property
+    def idle_time(self) -> float:
+        """Return how long a connection may wait for the next request: as long as the delay, unless that is long."""
+        wanted = self.longest_delay + IDLE_MARGIN
+        return wanted if SHORTEST_IDLE < wanted <= LONGEST_IDLE else SHORTEST_IDLE
 
     @property
     def connect_time(self) -> float:

@@ -42,6 +42,9 @@ proxies, credentials, `.netrc`. User and password of a URL are never sent. What 
 | no file descriptor | idle connections are ended, and it is tried again until the deadline |
 | still none | Failed `too_many_files`, not `sent` |
 
+An idle connection waits `FetchLimits.idle`, and no longer than a `Keep-Alive: timeout=…` of its server. Where as many
+wait as may, or take as much memory, the next is closed.
+
 Every `FetchFailure` keeps what came (`partial`, up to 64 KiB). A connection is not used again after an answer with a
 flaw; one whose certificate was not verified is, and that is a flaw of every answer that comes over it. For an hour the
 same certificate of the same server is not tried strictly again.

@@ -1,4 +1,4 @@
-"""One connection, which carries one request at a time, holds one answer, and keeps the time; and those that are idle.
+"""One connection, which carries one request at a time, holds one answer, and keeps the time.
 
 What breaks off before a whole head is a `FetchError`; after it, the answer is kept as far as it came. Whether the
 connection may be used again is decided when the answer is over, and anything that arrives unasked ends it.
@@ -13,8 +13,10 @@ from collections.abc import Callable
 from typing import Protocol, cast
 
 from webmill.crawl.fetch.response_reader import ResponseReader
-from webmill.crawl.fetch.types import FetchError, FetchLimits, SocketAddress
+from webmill.crawl.fetch.types import FetchError, FetchLimits
 from webmill.errors import BadInput
+
+_PLAIN_MEMORY, _TLS_MEMORY, _TLS_BUFFERS = 4096, 40_000, 2  # measured
 
 
 class FetchConnection(asyncio.Protocol):
@@ -36,6 +38,7 @@ class FetchConnection(asyncio.Protocol):
         self._window_start = 0  # bytes received when it began
         self._budgeted = 0  # bytes of the budget
         self._is_paused = False
+        self._largest_read = 0  # bytes
         self.is_lost = False
         self.flaws: tuple[str, ...] = ()
         self.tls: tuple[str, str] | None = None  # protocol and cipher suite
@@ -75,6 +78,11 @@ class FetchConnection(asyncio.Protocol):
         """Return the server's certificate as it was sent; empty without TLS, or with a cipher that needs none."""
         return (self._ssl_object.getpeercert(binary_form=True) if self._ssl_object else None) or b""
 
+    @property
+    def idle_memory(self) -> int:
+        """Return about how many bytes it takes while it is idle: TLS keeps buffers as large as the largest read."""
+        return _PLAIN_MEMORY if self.tls is None else _TLS_MEMORY + _TLS_BUFFERS * self._largest_read
+
     def abort(self) -> None:
         if self._transport is not None and not self.is_lost:
             self._transport.abort()
@@ -95,6 +103,7 @@ class FetchConnection(asyncio.Protocol):
         if reader is None or self._waiter is None or self._waiter.done():
             self.abort()  # nobody asked
             return
+        self._largest_read = max(self._largest_read, len(data))
         try:
             reader.feed(data)
         except BadInput as error:
@@ -185,60 +194,6 @@ class FetchConnection(asyncio.Protocol):
             self._budgeted = 0
         if self._is_paused:
             self.resume()
-
-
-Key = tuple[str, str, SocketAddress]  # scheme, host, where it is connected
-
-
-class IdleConnections:
-    """Connections that wait for their next request: bounded in number and in time, the freshest handed out first."""
-
-    def __init__(self, *, size: int, idle: float) -> None:
-        self._size, self._idle = size, idle
-        self._by_key: dict[Key, list[FetchConnection]] = {}
-        self._entries: dict[FetchConnection, tuple[Key, asyncio.TimerHandle]] = {}  # the longest waiting first
-
-    def __len__(self) -> int:
-        return len(self._entries)
-
-    def get(self, key: Key) -> FetchConnection | None:
-        while (waiting := self._by_key.get(key)) is not None:
-            connection = waiting[-1]
-            self.forget(connection)
-            if connection.is_quiet():
-                return connection
-            connection.abort()
-        return None
-
-    def put(self, key: Key, connection: FetchConnection) -> None:
-        timer = asyncio.get_running_loop().call_later(self._idle, connection.abort)
-        self._by_key.setdefault(key, []).append(connection)
-        self._entries[connection] = (key, timer)
-        if len(self._entries) > self._size:
-            self.drop_oldest()
-
-    def forget(self, connection: FetchConnection) -> None:
-        """Remove a connection: it was handed out, or it is lost."""
-        entry = self._entries.pop(connection, None)
-        if entry is None:
-            return
-        key, timer = entry
-        timer.cancel()
-        self._by_key[key].remove(connection)
-        if not self._by_key[key]:
-            del self._by_key[key]
-
-    def drop_oldest(self) -> bool:
-        """End the connection that waited longest; False when none waits."""
-        for connection in self._entries:
-            self.forget(connection)
-            connection.abort()
-            return True
-        return False
-
-    def clear(self) -> None:
-        while self.drop_oldest():
-            pass
 
 
 class PausableReader(Protocol):

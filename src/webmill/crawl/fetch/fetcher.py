@@ -15,7 +15,8 @@ from msgspec import Struct
 
 from webmill.crawl.fetch.address_rules import AddressRules
 from webmill.crawl.fetch.connect import Connector, ConnectTarget, TlsPolicy
-from webmill.crawl.fetch.connection import FetchConnection, IdleConnections, Key, MemoryBudget
+from webmill.crawl.fetch.connection import FetchConnection, MemoryBudget
+from webmill.crawl.fetch.idle_connections import IdleConnections, Key
 from webmill.crawl.fetch.resolver import DnsResolver
 from webmill.crawl.fetch.response_reader import ResponseReader, decode_payload
 from webmill.crawl.fetch.types import (
@@ -92,8 +93,7 @@ def check_name(host: str) -> None:
 
 
 class HttpFetcher:
-    """Fetches URLs over HTTP. At most `connections` fetches run at once, and as many connections wait idle; other
-    fetches queue here.
+    """Fetches URLs over HTTP. At most `connections` fetches run at once; others queue here.
 
     The resolver is the fetcher's from now on, and closed with it.
     """
@@ -117,7 +117,7 @@ class HttpFetcher:
             ("Connection", "keep-alive"),
         )
         self._slots = asyncio.Semaphore(connections)
-        self._idle = IdleConnections(size=connections, idle=limits.idle)
+        self._idle = IdleConnections(limits)
         self._open: set[FetchConnection] = set()
         self._connector = Connector(
             address_rules=address_rules,
@@ -249,14 +249,14 @@ class HttpFetcher:
             protocols=_protocols(head, connection),
             cipher_suites=(connection.tls[1],) if connection.tls else (),
         )
-        self._keep_or_close(key, connection, reader)
+        self._keep_or_close(key, connection, reader, head)
         payload, flaw = await self._decode(head, exchange.response)
         flaws = (*reader.flaws, *connection.flaws, *((flaw,) if flaw else ()))
         return FetchedResponse(exchange, head, payload, tuple(dict.fromkeys(flaws)), reader.cpu)
 
-    def _keep_or_close(self, key: Key, connection: FetchConnection, reader: ResponseReader) -> None:
+    def _keep_or_close(self, key: Key, connection: FetchConnection, reader: ResponseReader, head: ResponseHead) -> None:
         if reader.is_reusable and not connection.is_lost:
-            self._idle.put(key, connection)
+            self._idle.put(key, connection, head)
         else:
             connection.abort()
 

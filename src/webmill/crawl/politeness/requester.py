@@ -20,6 +20,7 @@ from webmill.crawl.fetch import (
     FetchRequest,
     HttpFetcher,
 )
+from webmill.crawl.fetch.idle_connections import idle_room
 from webmill.crawl.frontier.base import domain_of
 from webmill.crawl.options import CrawlLimits, NetworkAccess, Politeness
 from webmill.crawl.politeness.pace import HostPace
@@ -69,7 +70,13 @@ def open_fetcher(
 ) -> HttpFetcher:
     return HttpFetcher(
         user_agent=politeness.user_agent,
-        limits=FetchLimits(body=limits.body, total=limits.deadline, connect=politeness.connect_time / 2),
+        limits=FetchLimits(
+            body=limits.body,
+            total=limits.deadline,
+            connect=politeness.connect_time / 2,
+            idle=politeness.idle_time,
+            idle_connections=idle_room(connections),
+        ),
         address_rules=AddressRules(allow_private=network.allow_private),
         resolver=DnsResolver(fixed=network.resolve),
         tls=network.tls,

@@ -26,7 +26,7 @@ from tests.unit.crawl.fetch.fetching import (
     reset,
     wait_for_end,
 )
-from webmill.crawl.fetch import DnsLimits, DnsResolver, FetchLimits, FetchRequest, no_lookup
+from webmill.crawl.fetch import DnsLimits, DnsResolver, FetchRequest, no_lookup
 from webmill.testing import TestWeb
 
 LINUX_ONLY = pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="counts open files in /proc")
@@ -221,46 +221,6 @@ def test_a_new_connection_that_fails_is_not_tried_again(run: Run) -> None:
     with Listener(serve) as listener:
         outcome = failed(run(get_one(f"{listener.url}/", limits=PATIENT)))
         assert (outcome.reason, outcome.sent, outcome.partial, listener.accepted) == ("reset", True, b"", 1)
-
-
-def test_an_idle_connection_is_ended_after_its_time(run: Run) -> None:
-    ended = threading.Event()
-
-    def serve(connection: socket.socket, _: int) -> None:
-        read_request(connection)
-        connection.sendall(answer())
-        if wait_for_end(connection):
-            ended.set()
-
-    async def main(url: str) -> None:
-        async with fetching(limits=FetchLimits(idle=0.01)) as fetcher:
-            fetched(await get(fetcher, url))
-            assert await asyncio.to_thread(ended.wait, PATIENCE)
-
-    with Listener(serve) as listener:
-        run(main(listener.url))
-
-
-def test_idle_connections_are_bounded(run: Run) -> None:
-    ended: list[int] = []
-
-    def serve(connection: socket.socket, number: int) -> None:
-        read_request(connection)
-        connection.sendall(answer())
-        if wait_for_end(connection):
-            ended.append(number)
-
-    async def main(port: int) -> None:
-        fixed = {f"{number}.example": ("127.0.0.1", port) for number in range(10)}
-        async with fetching(fixed, limits=FetchLimits(idle=PATIENCE), connections=3) as fetcher:
-            for name in fixed:
-                fetched(await get(fetcher, f"http://{name}/"))
-            while len(ended) < 7:
-                await asyncio.sleep(0.01)
-            assert sorted(ended) == [1, 2, 3, 4, 5, 6, 7]
-
-    with Listener(serve) as listener:
-        run(main(listener.port))
 
 
 def test_no_more_fetches_than_connections_are_under_way(run: Run) -> None:
