@@ -90,6 +90,7 @@ def walk(new_tab: NewTab, origins: Origins, html: str) -> None:
     page.goto(entry_of_feed(page, f"{origins.address}{feed}"))
     see_what_changed(page)
     see_archived_page(page, "Archived page after", "leaves at one")
+    page = new_tab().page  # the other tab may still be going back
     page.set_content(html)
     page.get_by_role("link", name="archived page").click()
     expect(page.frame_locator("iframe").locator("article")).to_contain_text("leaves at one")

@@ -106,7 +106,10 @@ def test_names_in_a_remote_index_lead_nowhere_else(name: str, sample_root: Path,
     assert not list(tmp_path.iterdir())
 
 
-def test_commands_of_common_crawl_end_with_a_sentence(sample_root: Path, tmp_path: Path) -> None:
+def test_commands_of_common_crawl_end_with_a_sentence(
+    sample_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # `cc batch` keeps its checkpoint in the present folder
     uses = {
         "cc crawls": (),
         "cc paths": ("TOWN-2024",),
