@@ -66,6 +66,7 @@ TRUST = {
     "path": " *trust, if it leads out*",
     "address": " *trust, if it leads out*",
     "lower": " *trust, if lower*",
+    "tables": " *trust, if it asks more often than every 30 s, has credentials, or names files elsewhere*",
     "other": " *trust*",
 }
 

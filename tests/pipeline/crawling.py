@@ -35,7 +35,7 @@ from webmill.crawl.scheduler.coordinator import Coordinator
 from webmill.crawl.scheduler.shard_process import crawl_shard, run_event_loop
 from webmill.crawl.start import CrawlRunReport, RunWatcher, start_crawl
 from webmill.pipeline.crawl_archive import WarcArchive
-from webmill.settings import CrawlSettings
+from webmill.settings import CrawlSettings, SiteSettings
 from webmill.testing import Answer, ExpectedPage, HttpReply, ReceivedRequest
 
 NAME = "TEST-2024"
@@ -63,6 +63,8 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
     allow_private: bool = True
     excluded: tuple[str, ...] = ()
     concurrency: int = 500
+    cookies: str = "session"
+    sites: tuple[SiteSettings, ...] = ()
     file_bytes: int = 1 << 30
     segment: str = "20240101000000"
 
@@ -94,6 +96,8 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
             settings=CrawlSettings(
                 exclude_domains=self.excluded,
                 concurrency=self.concurrency,
+                cookies=self.cookies,
+                sites=self.sites,
             ),
         )
 

@@ -17,6 +17,7 @@ from webmill.archive.recovery import Repair
 from webmill.cli.context import Context, finish, hint, note, pass_context, warn
 from webmill.cli.crawl_progress import CrawlProgressView, describe_wait, format_most_frequent, format_until
 from webmill.cli.options import GroupedCommand, sources_options
+from webmill.cli.param_types import CookiesType
 from webmill.cli.text import escape_text, format_count, format_duration, format_size, spell_out
 from webmill.crawl.metrics import CrawlMetrics
 from webmill.crawl.progress import CrawlProgress
@@ -33,6 +34,7 @@ HELPS = {  # reasons for which a seed was not fetched, by their beginning: the f
     "robots_unreachable": "its robots.txt could not be fetched; run the crawl again later",
     "robots": "its robots.txt forbids it; --no-robots ([crawl] robots = false) is for your own site",
     "redirect_out_of_scope": "give that address as a seed; or --scope any ([crawl] scope) follows it",
+    "redirect_loop": "it may want cookies: leave --cookies off out, or give it the cookies.txt of a browser",
     "excluded": "--exclude, --include or --exclude-domains leaves it out",
     "tls": "--tls archive ([crawl] tls) fetches it nevertheless",
     "dns": "check the name",
@@ -94,7 +96,7 @@ Exit code 3: done, but some seeds are not URLs, or no seed gave a page; messages
     multiple=True,
     help="File of seeds: URLs or domains, one per line; repeatable.",
 )
-@sources_options(*SETTINGS, place="collection", types={"exclude_domains": DomainFile()})
+@sources_options(*SETTINGS, place="collection", types={"exclude_domains": DomainFile(), "cookies": CookiesType()})
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON on stdout.")
 @pass_context
 def crawl(

@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from webmill.settings.sites_section import COOKIE_MODES
 from webmill.settings.value_formats import parse_addresses, parse_duration, parse_size
 
 
@@ -40,6 +41,16 @@ class ParsedType(click.ParamType[Any]):
             return self._parse(value)
         except ValueError as error:
             self.fail(str(error), param, ctx)
+
+
+class CookiesType(click.Path):
+    """`off`, `session`, or a file that exists, as an absolute path: a crawl is continued from other folders, too."""
+
+    def __init__(self) -> None:
+        super().__init__(exists=True, dir_okay=False, resolve_path=True)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        return value if value in COOKIE_MODES else super().convert(value, param, ctx)
 
 
 def _parse_address(value: object) -> tuple[str, tuple[str, int]]:

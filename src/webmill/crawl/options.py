@@ -13,6 +13,7 @@ from webmill.crawl.frontier.base import Frontier
 from webmill.crawl.layout import CrawlFolder
 from webmill.crawl.scheduler.budgets import DomainBudget
 from webmill.crawl.scheduler.inbox import ShardInbox
+from webmill.crawl.sites import CrawlSites
 from webmill.crawl.visit.revisit_schedule import RevisitSchedule
 from webmill.infra.host_schedule.fixed_delays import HostSchedule
 from webmill.settings import CrawlSettings
@@ -169,5 +170,5 @@ class CrawlOptions(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def longest_idle(self) -> float | None:
         """Return how long a run waits for the next due host before it ends. Its own delays never end it."""
-        wait = self.limits.wait
-        return None if wait is None else max(wait, self.politeness.longest_delay, self.politeness.max_crawl_delay)
+        wait, own = self.limits.wait, CrawlSites(self.settings.sites).longest_delay()
+        return None if wait is None else max(wait, own, self.politeness.longest_delay, self.politeness.max_crawl_delay)

@@ -19,7 +19,7 @@ from webmill.settings import Setting, Settings, Sources, Values, build_settings,
 
 FILE = "flags.json"
 RUN_SETTINGS = frozenset({"max_pages", "max_time", "max_bytes", "max_wait", "refresh"})
-NODE_SETTINGS = frozenset({"name", "frontier", "strict", "lost_files", "backup", "concurrency", "file_size"})
+NODE_SETTINGS = frozenset({"name", "frontier", "strict", "lost_files", "backup", "concurrency", "file_size", "cookies"})
 START_SETTINGS = frozenset({"processes", "shards", "nodes"})  # what they were, the crawl's layout says
 
 Name = tuple[str, str]

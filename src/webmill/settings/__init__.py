@@ -43,6 +43,7 @@ from webmill.settings.sections import (
     Settings,
     WatchSettings,
 )
+from webmill.settings.sites_section import SiteSettings
 
 __all__ = [
     "ALERT_KINDS",
@@ -71,6 +72,7 @@ __all__ = [
     "ServeSettings",
     "Setting",
     "Settings",
+    "SiteSettings",
     "Sources",
     "Values",
     "WatchSettings",

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from webmill.settings.declaration import setting
+from webmill.settings.sites_section import SiteTables
 from webmill.settings.value_formats import Duration, FixedAddresses, Pace, PatternList, Size, TextList
 
 URLS, LIMITS, POLITENESS = "Which URLs", "Limits", "Politeness"
@@ -189,6 +190,27 @@ class CrawlSettings(msgspec.Struct, frozen=True, kw_only=True):
         FixedAddresses,
         setting("Connect to this address for HOST instead of asking DNS; repeatable.", reach="other", group=NETWORK),
     ] = {}
+
+    cookies: Annotated[
+        str,
+        setting(
+            "session keeps the cookies that sites set; off sends none; the path of a cookies.txt (Netscape format), as "
+            "browsers export it, begins with these.",
+            reach="path",
+            group=NETWORK,
+            metavar="off|session|FILE",
+        ),
+    ] = "session"
+    sites: Annotated[
+        SiteTables,
+        setting(
+            "What is different on single sites; in a file each is a [[site]].",
+            reach="tables",
+            only="file",
+            secret=True,
+            metavar="JSON",
+        ),
+    ] = ()
 
     name: Annotated[str, setting("Name of the crawl.", reach="inside", group=ARCHIVE, none="the name of DIR")] = ""
     languages: Annotated[

@@ -6,6 +6,7 @@ Each setting declares its reach:
     path     a path; one that leads out of the folder reaches outside
     address  a path or an address; another machine, or a path that leads out of the folder, reaches outside
     lower    a number that protects others or this machine; below its default it reaches outside
+    tables   a list of tables, of which each knows itself whether it reaches outside
     other    another host, file or safety switch: every value but the default reaches outside
 """
 
@@ -15,7 +16,7 @@ import re
 from pathlib import Path
 from typing import Any, Literal
 
-Reach = Literal["inside", "path", "address", "lower", "other"]
+Reach = Literal["inside", "path", "address", "lower", "tables", "other"]
 
 LONGEST_AUTO = 30.0  # seconds that `delay = "auto"` waits at most where few domains wait
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")
@@ -28,6 +29,8 @@ def reaches_outside(reach: Reach, value: Any, default: Any, *, folder: Path) -> 
         return False
     if reach in ("path", "address"):
         return leads_out(str(value), folder)
+    if reach == "tables":
+        return any(one.reaches_outside(folder=folder) for one in value)
     least = LONGEST_AUTO if default is None else default
     return not (reach == "lower" and value is not None and value >= least)
 

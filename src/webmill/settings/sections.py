@@ -15,7 +15,11 @@ from webmill.settings.value_formats import LIST_FORMAT, Duration, TextList
 
 STAGES = ("crawl", "index", "extract", "publish", "search", "alert")
 # Tables that a file may have many of, and the setting that each list of them is.
-TABLES: dict[str, tuple[str, str]] = {"ignore": ("changes", "rules"), "alert": ("alerts", "rules")}
+TABLES: dict[str, tuple[str, str]] = {
+    "ignore": ("changes", "rules"),
+    "alert": ("alerts", "rules"),
+    "site": ("crawl", "sites"),
+}
 LINES_PER_BLOCK = 3000  # of Common Crawl's own indexes
 
 

@@ -18,8 +18,8 @@ from webmill.crawl.progress import SLOWEST, CrawlProgress, HostTimings, sum_prog
 from webmill.crawl.scheduler.budgets import SqliteDomainBudget
 from webmill.crawl.scheduler.capture_archiver import ArchivedPayloads
 from webmill.crawl.scheduler.inbox import LINKS_PER_MESSAGE, ShardMessages
+from webmill.crawl.visit.last_visit import is_whole_page, next_validators
 from webmill.crawl.visit.page_reader import archived_original, conditions, is_html
-from webmill.crawl.visit.url_visitor import is_whole_page, next_validators
 from webmill.errors import BadInput
 from webmill.formats.http import ResponseHead
 from webmill.formats.warc.record_headers import OriginalCapture

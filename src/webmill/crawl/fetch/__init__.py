@@ -5,7 +5,8 @@
     outcome = await fetcher.fetch(FetchRequest(url=url), address)  # FetchedResponse, or FetchFailure (see FAILURES)
 
 Nothing is followed, retried with a delay, or remembered about a server but its open connections: no redirects, cookies,
-proxies, credentials, `.netrc`. User and password of a URL are never sent. What is done about each oddity
+proxies, credentials, `.netrc`. Fields of a session come from the caller (`politeness/session.py`), secret ones with
+what is archived in their place. User and password of a URL are never sent. What is done about each oddity
 ("Fetched" is a `FetchedResponse`, "Failed" a `FetchFailure` with that reason):
 
 | oddity | answer |

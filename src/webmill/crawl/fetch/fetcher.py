@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from functools import lru_cache
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from webmill.crawl.fetch.address_rules import AddressRules
 from webmill.crawl.fetch.connect import Connector, ConnectTarget, TlsPolicy
@@ -155,13 +156,18 @@ class HttpFetcher:
         """
         try:
             target = parse_target(request.url)
-            request_bytes = self._encode_request(target, request)
+            request_bytes = self._encode_request(target, request.headers)
+            archived = request_bytes
+            if request.archived is not None:
+                archived = self._encode_request(target, request.archived)
         except BadInput as error:
             return FetchFailure(request.url, error.reason, error.message, sent=False, ip=address.ip)
         async with self._slots:
             outcome = await self._exchange(
                 target, request_bytes, address, limit=max(self._limits.body, request.at_least)
             )
+        if archived != request_bytes and isinstance(outcome, FetchedResponse):
+            outcome = replace(outcome, exchange=replace(outcome.exchange, request=archived))
         if isinstance(outcome, FetchFailure) and outcome.reason in _NOT_CONNECTED:
             self._resolver.demote(target.host, address.ip)
         return outcome
@@ -191,8 +197,10 @@ class HttpFetcher:
             self._idle.drop_oldest()
             await asyncio.sleep(_OUT_OF_FILES_PAUSE)
 
-    def _encode_request(self, target: RequestTarget, request: FetchRequest) -> bytes:
-        fields = Headers((("Host", target.authority), *self._default_headers, *request.headers))
+    def _encode_request(self, target: RequestTarget, headers: tuple[tuple[str, str], ...]) -> bytes:
+        own = {name.lower() for name, _ in headers}
+        default = (field for field in self._default_headers if field[0].lower() not in own)
+        fields = Headers((("Host", target.authority), *default, *headers))
         return encode_request_head(fields, method="GET", target=target.path)
 
     async def _exchange(

@@ -61,10 +61,12 @@ class SocketAddress(Struct, frozen=True):
 
 
 class FetchRequest(Struct, frozen=True, kw_only=True):
-    """A GET. `headers` are sent after our own, e.g. If-None-Match. So many bytes of a body are read in any case."""
+    """A GET. `headers` are sent after our own, e.g. If-None-Match, or in place of one of the same name; `archived` is
+    what the exchange has in their place, where some are secret. So many bytes of a body are read in any case."""
 
     url: str
     headers: tuple[tuple[str, str], ...] = ()
+    archived: tuple[tuple[str, str], ...] | None = None
     at_least: int = 0
 
 

@@ -24,12 +24,11 @@ from webmill.crawl.fetch.idle_connections import idle_room
 from webmill.crawl.frontier.base import domain_of
 from webmill.crawl.options import CrawlLimits, NetworkAccess, Politeness
 from webmill.crawl.politeness.pace import HostPace
+from webmill.crawl.politeness.session import NO_FIELDS, Fields, RequestFields, SiteSession
 from webmill.crawl.progress import CrawlProgress, HostTimings
 from webmill.formats.url.normalise import host_of
 from webmill.infra.clock import SteadyClock
 from webmill.infra.host_schedule.fixed_delays import Reservation, ReservationUpdate
-
-Fields = tuple[tuple[str, str], ...]  # of an HTTP header
 
 
 class HostReservations(Protocol):
@@ -63,6 +62,7 @@ class RequestResult(msgspec.Struct, frozen=True):
     answer: FetchedResponse | FetchFailure
     sent: float
     free: float
+    fields: RequestFields = NO_FIELDS  # of its session
 
 
 def open_fetcher(
@@ -85,7 +85,8 @@ def open_fetcher(
 
 
 class Requester:
-    """Sends requests politely. `page_resources`: page resources are requested as well, with delays of their own."""
+    """Sends requests politely. `page_resources`: page resources are requested as well, with delays of their own.
+    `session`: requests carry cookies, and what the tables of sites say; these have paces of their own, too."""
 
     def __init__(
         self,
@@ -95,13 +96,15 @@ class Requester:
         *,
         clock: SteadyClock,
         page_resources: bool = False,
+        session: SiteSession | None = None,
     ) -> None:
         self._fetcher, self._reservations, self._clock = fetcher, reservations, clock
         self.politeness = politeness
         self._page_resources = page_resources
+        self.session = session
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()  # of hosts that are asked now
         self._timings = HostTimings()
-        self.pace = HostPace(politeness)
+        self.pace = HostPace(politeness, session.sites if session else None)
         self._fetched = self._bytes = 0
         self._seconds = 0.0
 
@@ -118,28 +121,33 @@ class Requester:
             if isinstance(reserved, HostBusy):
                 return reserved
             sent = self._clock()
-            request = FetchRequest(url=url, headers=headers, at_least=at_least)
+            fields = self.session.fields(url) if self.session else NO_FIELDS
+            archived = (*headers, *fields.archived) if fields.is_private else None
+            request = FetchRequest(url=url, headers=(*headers, *fields.sent), archived=archived, at_least=at_least)
             with self._kept_reserved(reserved, delays):
                 answer = await self._fetcher.fetch(request, address)
+        if self.session and isinstance(answer, FetchedResponse):
+            answer = self.session.learn(answer, fields)
         self._count(url, answer)
         if isinstance(answer, FetchedResponse):  # connecting may have taken long
             sent = max(sent, self._clock() - answer.exchange.seconds)
         elif answer.sent:
             sent = self._clock()
         if reserved:
-            delays = self._delays(url, address.ip, pacing)  # by `auto` it follows the answer
+            delays |= self._delays(url, address.ip, pacing)  # by `auto` it follows the answer
             self._reservations.update(
                 {key: ReservationUpdate(until, sent + delays[key]) for key, until in reserved.items()}
             )
-        return RequestResult(answer, sent, sent + max(delays.values(), default=0.0))
+        return RequestResult(answer, sent, sent + max(delays.values(), default=0.0), fields)
 
     def delay(self, url: str, pacing: RequestPacing) -> float:
         """Return the delay until the host of a URL may be asked for one more of this kind.
 
         A robots.txt may ask for more than the operator, also where the operator asked for none.
         """
-        own = self.politeness.resource_delay if pacing.is_resource else self.pace.delay(host_of(url))
-        return max(own, pacing.crawl_delay)
+        if pacing.is_resource:
+            return max(self.pace.resource_delay_of(url), self.pace.crawl_delay(url, pacing.crawl_delay))
+        return max(self.pace.delay_of(url), self.pace.crawl_delay(url, pacing.crawl_delay))
 
     def hold_host(self, url: str, until: float) -> None:
         """Keep the host of the URL reserved: its server has asked for it."""
@@ -157,15 +165,15 @@ class Requester:
         page resource waits for the last request, whatever that was, and not for the time of the next page.
         """
         politeness, host, domain = self.politeness, host_of(url), domain_of(url)
-        own = self.pace.delay(host)
-        delay = max(own, pacing.crawl_delay)
+        own, crawl_delay = self.pace.delay_of(url), self.pace.crawl_delay(url, pacing.crawl_delay)
+        delay = max(own, crawl_delay)
         delays = {f"addr:{ip}": min(delay, politeness.address_delay)}
         if not pacing.is_resource:
             domain_delay = own if politeness.domain_delay is None else politeness.domain_delay
             delays |= {f"host:{host}": delay, f"domain:{domain}": domain_delay}
         if self._page_resources:
-            soon = politeness.resource_delay
-            delays |= {f"soon-host:{host}": max(soon, pacing.crawl_delay), f"soon-domain:{domain}": soon}
+            soon = self.pace.resource_delay_of(url)
+            delays |= {f"soon-host:{host}": max(soon, crawl_delay), f"soon-domain:{domain}": soon}
         return {key: delay for key, delay in delays.items() if delay}
 
     async def _reserve(self, delays: dict[str, float]) -> dict[str, float] | HostBusy:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import msgspec
 
+from webmill.crawl.cookies.store import SiteChanges
 from webmill.crawl.frontier import base as frontier
 from webmill.crawl.visit.outcome import VisitResult
 from webmill.formats.warc.record_headers import OriginalCapture
@@ -94,6 +95,7 @@ class Batch(msgspec.Struct, kw_only=True):
     results: list[VisitResult] = []
     updates: list[dict[str, ReservationUpdate]] = []  # of earlier reservations
     reservations: dict[int, Reservation] = {}
+    cookies: SiteChanges = {}
     active_turns: list[int] = []  # tokens, whose leases are extended
     claim: ClaimLimit = ClaimLimit()
     is_last: bool = False

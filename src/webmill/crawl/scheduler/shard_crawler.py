@@ -118,6 +118,7 @@ class ShardCrawler:
             results=results,
             updates=updates,
             reservations=reservations,
+            cookies=self._visitor.take_cookies(),
             active_turns=list(self._turns),
             claim=claim,
             is_last=self._stopping,

@@ -17,6 +17,8 @@ from pathlib import Path
 
 import msgspec
 
+from webmill.crawl.cookies.store import FILE as COOKIES
+from webmill.crawl.cookies.store import CookieStore
 from webmill.crawl.fetch import HttpFetcher
 from webmill.crawl.frontier.base import Frontier
 from webmill.crawl.layout import read_seeds
@@ -24,6 +26,7 @@ from webmill.crawl.options import ROBOTS_NAME, CrawlOptions, CrawlRules
 from webmill.crawl.politeness.requester import BatchedReservations, Requester, open_fetcher
 from webmill.crawl.politeness.robots import RobotsPolicy
 from webmill.crawl.politeness.robots_fetcher import RobotsCache, RobotsFetcher
+from webmill.crawl.politeness.session import open_session
 from webmill.crawl.progress import CrawlProgress
 from webmill.crawl.removed_pages import record_removed_pages
 from webmill.crawl.scheduler.capture_archiver import ArchivedPayloads, CaptureArchiver
@@ -31,6 +34,7 @@ from webmill.crawl.scheduler.inbox import ShardMessages
 from webmill.crawl.scheduler.shard_crawler import ShardCrawler
 from webmill.crawl.scheduler.shard_store import ShardParts, ShardStore
 from webmill.crawl.scope import NO_TEXT, Scope, ScopeRules
+from webmill.crawl.sites import CrawlSites
 from webmill.crawl.traps import TrapRules
 from webmill.crawl.visit.page_reader import PageReader
 from webmill.crawl.visit.url_visitor import UrlVisitor
@@ -98,7 +102,16 @@ def make_crawler(
     politeness, limits, rules, clock = options.politeness, options.limits, options.rules, store.clock
     wakeup = asyncio.Event()
     reservations = BatchedReservations(clock=clock, wakeup=wakeup)
-    requester = Requester(fetcher, politeness, reservations, clock=clock, page_resources=rules.page_resources)
+    session = open_session(
+        options.settings,
+        CrawlSites(options.settings.sites),
+        root=options.folder.collection.root,
+        stored=dict(store.cookies.read()) if store.cookies else {},
+        clock=clock,
+    )
+    requester = Requester(
+        fetcher, politeness, reservations, clock=clock, page_resources=rules.page_resources, session=session
+    )
     policy = RobotsPolicy(agent=ROBOTS_NAME, max_delay=politeness.max_crawl_delay, first_retry=limits.retry_wait)
     robots = RobotsFetcher(requester, RobotsCache(store.frontier, policy, clock=clock), policy, clock=clock)
     reader = PageReader(
@@ -132,6 +145,8 @@ def open_store(options: CrawlOptions, shard: int, shards: int, stack: ExitStack)
     stack.callback(writer.close)
     visit_log = VisitLog(options.folder.path, stem)
     stack.callback(visit_log.close)
+    cookies = CookieStore(folder / COOKIES)
+    stack.callback(cookies.close)
     return ShardStore(
         ShardParts(
             frontier=frontier,
@@ -141,6 +156,7 @@ def open_store(options: CrawlOptions, shard: int, shards: int, stack: ExitStack)
             messages=messages,
             clock=clock,
             visit_log=visit_log,
+            cookies=cookies,
         ),
         shard=shard,
         shards=shards,

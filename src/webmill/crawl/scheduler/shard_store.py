@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 
 import msgspec
 
+from webmill.crawl.cookies.store import CookieStore
 from webmill.crawl.frontier.base import (
     PAGE_RESOURCE,
     ClaimedUrl,
@@ -29,6 +30,7 @@ from webmill.crawl.frontier.base import (
     domain_of,
 )
 from webmill.crawl.options import Politeness
+from webmill.crawl.page.url_joining import REDIRECTS
 from webmill.crawl.scheduler.batch import (
     ArchivedBatch,
     Batch,
@@ -66,6 +68,7 @@ LEASE = 6 * 3600.0  # a frontier has one owner at a time, who ends the leases of
 EXTEND_EVERY = 60.0
 STATS_EVERY = 0.5
 NEW_URLS_REST = 30.0  # for a domain that has only new URLs when no new page may be fetched
+AGAIN = "again"  # the note of a frontier with URLs that are to be asked again
 REST_OF_SEEN = 60.0  # for a page that this run has looked at, beyond the time for which it would wait
 
 
@@ -79,6 +82,7 @@ class ShardParts(msgspec.Struct, frozen=True, kw_only=True):
     messages: ShardMessages
     clock: SteadyClock
     visit_log: VisitLog
+    cookies: CookieStore | None = None
 
 
 class ShardStore:
@@ -98,7 +102,7 @@ class ShardStore:
         """`longest_idle`: the seconds for which a run waits for the next due host before it ends."""
         self.frontier, self.clock = parts.frontier, parts.clock
         self._schedule, self._archiver, self._messages = parts.schedule, parts.archiver, parts.messages
-        self._domain_budget, self.visit_log = parts.domain_budget, parts.visit_log
+        self._domain_budget, self.visit_log, self.cookies = parts.domain_budget, parts.visit_log, parts.cookies
         self.shard, self.shards, self._politeness = shard, shards, politeness
         self._revisits, self._claims_resources = revisits, claims_resources
         # A run that watches looks once at what is due when it starts: this many. Else pages that become due while it
@@ -108,7 +112,10 @@ class ShardStore:
         self._extended_at = self.clock()
         self._stats_at = 0.0
         self._command_error = ""
-        self.is_paused = bool(parts.frontier.notes().get(PAUSED))
+        notes = parts.frontier.notes()
+        self.is_paused = bool(notes.get(PAUSED))
+        self._again = notes.get(AGAIN, "")
+        self._ask_again()
 
     @property
     def _claims_revisits(self) -> bool:
@@ -158,6 +165,9 @@ class ShardStore:
         return DurableBatch(phase.refused, phase.written)
 
     def _count(self, batch: Batch, phase: DurableBatch) -> ArchivedBatch:
+        if self.cookies and batch.cookies:
+            # Durable where a URL is asked again for its cookies: without them it would redirect to known ones only.
+            self.cookies.write(batch.cookies, durably=any(result.again for result in batch.results))
         if batch.results:
             self._archiver.remember_payloads(phase.written)
             self._spend_domain_budgets(batch.results)
@@ -176,6 +186,7 @@ class ShardStore:
         results = phase.written.results
         links = self._send_links(link for result in batch.results for link in result.links)
         links += self._messages.receive_links()
+        again = "\n".join(url for result in results for url in result.again)
         step = FrontierUpdate(
             links=links,
             settled=[
@@ -183,13 +194,23 @@ class ShardStore:
                 for result in results
             ],
             robots=[result.robots for result in results if result.robots],
-            notes={"clock": msgspec.json.encode(self.clock.anchor()).decode()},
+            notes={"clock": msgspec.json.encode(self.clock.anchor()).decode(), AGAIN: again},
         )
         committed = self.frontier.commit(step, now=self.clock()) if links or results else CommitResult()
+        self._again = again
+        self._ask_again()
         self.visit_log.write(results, now=self.clock())
         repeated = sum(result.is_repeated and isinstance(result.outcome, VisitDone) for result in results)
         self.revisits_left = max(0, self.revisits_left + committed.brought_forward - repeated)
         return CommittedBatch(phase.refused, phase.written, committed, committed.lost)
+
+    def _ask_again(self) -> None:
+        """Let redirects be asked again that were visited without the cookies which they get now. Which, a note of the
+        frontier says: a kill before this is made up for when the shard is opened."""
+        urls = [url for url in self._again.split("\n") if url and is_redirect(self.frontier.visit(url))]
+        if urls:
+            self.frontier.retry(urls)
+        self._again = ""
 
     def _send_links(self, links: Iterable[Link]) -> list[Link]:
         """Send links to the shards that own them, and return this shard's."""
@@ -315,6 +336,10 @@ class ShardStore:
     def _refuse(self, item: ClaimedUrl) -> VisitDone:
         visit = LastVisit(url=item.url, time=self.clock(), error="max_pages_per_domain", depth=item.depth)
         return VisitDone(visit, is_page=False)
+
+
+def is_redirect(visit: LastVisit | None) -> bool:
+    return visit is not None and visit.status in REDIRECTS
 
 
 def split_new_urls(turns: list[DomainTurn], *, now: float) -> tuple[list[DomainTurn], list[VisitResult]]:

@@ -22,4 +22,5 @@ class VisitResult(msgspec.Struct, frozen=True, kw_only=True):
     next: float | None = None
     was_handed_out: bool = True  # it was given to a visitor
     is_revisit: bool = False  # of a page that was archived before
+    again: Sequence[str] = ()  # redirects that were visited, and would be answered otherwise by now
     is_repeated: bool = False  # of a URL that was visited before, whatever came of it

@@ -25,7 +25,6 @@ from webmill.crawl.frontier.base import RobotsEntry
 from webmill.crawl.options import ROBOTS_NAME, CrawlLimits, NetworkAccess, Politeness
 from webmill.crawl.page.url_joining import REDIRECTS, redirect_target
 from webmill.crawl.politeness.requester import (
-    Fields,
     HostBusy,
     Requester,
     RequestPacing,
@@ -35,6 +34,7 @@ from webmill.crawl.politeness.requester import (
 from webmill.crawl.politeness.retries import DAY, Retry, RetryPolicy, decide_answer, decide_failure, retry_after
 from webmill.crawl.politeness.robots import INCOMPLETE_FLAWS, RobotsPolicy, RobotsVerdict
 from webmill.crawl.politeness.robots_fetcher import RobotsCache, RobotsFetcher, RobotsStore
+from webmill.crawl.politeness.session import Fields
 from webmill.crawl.visit.url_visitor import robots_path
 from webmill.formats.url.normalise import origin_of
 from webmill.infra.clock import SteadyClock

@@ -34,7 +34,9 @@ from webmill.crawl.politeness.pace import HostPace
 from webmill.crawl.politeness.requester import Requester
 from webmill.crawl.politeness.robots import RobotsPolicy
 from webmill.crawl.politeness.robots_fetcher import RobotsCache, RobotsFetcher
+from webmill.crawl.politeness.session import open_session
 from webmill.crawl.scope import Scope, ScopeRules
+from webmill.crawl.sites import CrawlSites
 from webmill.crawl.visit.outcome import VisitResult
 from webmill.crawl.visit.page_fetcher import BackgroundReservations
 from webmill.crawl.visit.page_reader import REDIRECTED, SEED, PageReader
@@ -77,13 +79,17 @@ class PageSaver:
         keep: KeepResult,
         notice: Notice,
     ) -> None:
-        self._pace, self._clock, self._thread = HostPace(options.politeness), clock, thread
+        sites = CrawlSites(options.settings.sites)
+        self._pace, self._clock, self._thread = HostPace(options.politeness, sites), clock, thread
         self._find, self._keep, self._notice = find, keep, notice
         self.robots: list[RobotsEntry] = []  # files that were fetched
         self._last_sent: dict[str, float] = {}  # by host
         options = for_saving(options)
         reservations = BackgroundReservations(schedule, thread, clock=clock)
-        self._requester = Requester(fetcher, options.politeness, reservations, clock=clock, page_resources=True)
+        session = open_session(options.settings, sites, root=options.folder.collection.root, stored={}, clock=clock)
+        self._requester = Requester(
+            fetcher, options.politeness, reservations, clock=clock, page_resources=True, session=session
+        )
         policy = RobotsPolicy(agent=ROBOTS_NAME, max_delay=options.politeness.max_crawl_delay, first_retry=RETRY_WAIT)
         cache = RobotsCache(_KnownRobots(find, options.settings.exclude_domains), policy, clock=clock)
         reader = PageReader(
@@ -186,7 +192,7 @@ class PageSaver:
     def _leave_hosts(self) -> None:
         """Let a running crawl wait as if each page had been its own."""
         for host, sent in self._last_sent.items():
-            self._requester.hold_host(f"https://{host}/", sent + self._pace.delay(host))
+            self._requester.hold_host(f"https://{host}/", sent + self._pace.delay_of(f"https://{host}/"))
 
 
 class _KnownRobots:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from email.utils import formatdate
 from random import Random
 from time import thread_time
 from typing import Any
@@ -38,6 +37,8 @@ from webmill.crawl.politeness.retries import (
 from webmill.crawl.politeness.robots import RobotsVerdict
 from webmill.crawl.politeness.robots_fetcher import RobotsCheck, RobotsFetcher
 from webmill.crawl.progress import CrawlProgress
+from webmill.crawl.visit.cookie_redirects import CookieRedirects
+from webmill.crawl.visit.last_visit import archived_fields, is_changed, is_whole_page, next_validators
 from webmill.crawl.visit.outcome import VisitResult
 from webmill.crawl.visit.page_reader import (
     SEED,
@@ -45,7 +46,6 @@ from webmill.crawl.visit.page_reader import (
     PageReading,
     conditions,
     make_capture,
-    validators_of,
     with_sitemap_priorities,
 )
 from webmill.crawl.visit.revisit_schedule import (
@@ -56,16 +56,13 @@ from webmill.crawl.visit.revisit_schedule import (
     is_gone,
     next_interval,
 )
-from webmill.formats.http.head import end_of_head
+from webmill.formats.http.cookies import Cookie
 from webmill.formats.url.normalise import origin_of
-from webmill.formats.warc import digest
 from webmill.infra.clock import SteadyClock
 from webmill.model import Link
 
 # A host whose answers are expensive, by mistake or on purpose, rests: it gets a twentieth of the time of one process.
 CPU_PER_ANSWER, CPU_REST = 0.02, 20.0  # seconds without consequences; seconds of rest for each second beyond
-
-ARCHIVED_FIELDS = ("record_id", "record_url", "record_time", "digest", "etag", "modified")
 
 
 class UrlVisitor:
@@ -90,6 +87,7 @@ class UrlVisitor:
         # An image of a host that is gone does not hold up the end of a crawl.
         attempts = min(2, self._page_retries.attempts)
         self._resource_retries = msgspec.structs.replace(self._page_retries, attempts=attempts)
+        self._cookie_redirects = CookieRedirects(requester.session)
         self._random = Random().random  # noqa: S311 - it spreads waits
         self._errors: Counter[str] = Counter()
         self.refused: Counter[str] = Counter()
@@ -197,6 +195,11 @@ class UrlVisitor:
         if isinstance(decision, Retry):
             later = RetryLater(item.url, self._clock() + decision.delay, f"status_{status}")
             return self._result(turn, robots, outcome=later, next=free)
+        target = redirect_target(item.url, fetched.head)
+        if target == item.url and self._may_ask_again(item, request):
+            later = RetryLater(item.url, free or self._clock(), "cookie_redirect")
+            captures = (*robots.captures, make_capture(fetched, item, "redirect"))
+            return self._result(turn, robots, outcome=later, captures=captures, next=free)
         page, cpu = self._read(fetched, item)
         self.refused.update(page.refused)
         visit, again = self._describe_visit(item, request, fetched, page)
@@ -214,9 +217,15 @@ class UrlVisitor:
             links=links,
             next=free,
             is_revisit=item.was_archived,
+            again=self._cookie_redirects.find_again(item.url, target, request.fields) if target else (),
         )
         self._reader.mark_queued(result.links, via=item.url)
         return result
+
+    def _may_ask_again(self, item: ClaimedUrl, request: RequestResult) -> bool:
+        """Tell whether a URL that redirects to itself is asked again: it would get other cookies."""
+        is_other = self._cookie_redirects.is_other_session(item.url, request.fields)
+        return is_other and item.attempts < self._retry_policy(item).attempts
 
     def _read(self, fetched: FetchedResponse, item: ClaimedUrl) -> tuple[PageReading, float]:
         """Return what was read, and the seconds of CPU that the answer took of all other hosts."""
@@ -289,10 +298,13 @@ class UrlVisitor:
         return visit, None if interval is None else request.sent + interval
 
     def _redirect_error(self, item: ClaimedUrl, fetched: FetchedResponse, page: PageReading) -> str:
-        """Return that and where a URL is redirected out of the scope: a seed may give no page for that reason."""
-        if page.kind != "redirect" or not page.refused["out_of_scope"]:
+        """Return that and where a URL is redirected to itself or out of the scope: a seed may give no page for that."""
+        if page.kind != "redirect":
             return ""
-        return f"redirect_out_of_scope: {redirect_target(item.url, fetched.head)}"[:500]
+        target = redirect_target(item.url, fetched.head)
+        if target == item.url:
+            return "redirect_loop: it redirects to itself, whatever cookies it is sent"
+        return f"redirect_out_of_scope: {target}"[:500] if page.refused["out_of_scope"] else ""
 
     def _revisit_interval(self, fetched: FetchedResponse, item: ClaimedUrl, *, lists_pages: bool) -> float | None:
         last, status, schedule = item.last, fetched.head.status, self._options.revisits
@@ -304,7 +316,7 @@ class UrlVisitor:
         if is_server_error(status):
             return interval_after_error(previous, schedule=schedule)
         next_ = interval_of_list if lists_pages else next_interval
-        return next_(previous, changed=_is_changed(fetched, last), schedule=schedule)
+        return next_(previous, changed=is_changed(fetched, last), schedule=schedule)
 
     def handle_crash(self, turn: DomainTurn, item: ClaimedUrl, error: Exception) -> VisitResult:
         """Return the outcome of a visit that failed by our own fault: it is tried again as if the server had failed."""
@@ -330,6 +342,11 @@ class UrlVisitor:
         """Note how many domains wait in the whole crawl: the pace may follow it."""
         self._requester.pace.domains_waiting = domains_waiting
 
+    def take_cookies(self) -> dict[str, tuple[Cookie, ...]]:
+        """Return the cookies that changed since the last time, by site."""
+        session = self._requester.session
+        return session.jar.take_changes() if session else {}
+
     def report(self, progress: CrawlProgress) -> None:
         """Fill in what was visited."""
         self._requester.report(progress)
@@ -354,38 +371,6 @@ def is_allowed(verdict: RobotsVerdict, item: ClaimedUrl) -> bool:
 def is_server_error(status: int) -> bool:
     """Tell whether a response says nothing of the page: the server could not, or would not, answer."""
     return status >= 400 and status not in GONE
-
-
-def is_whole_page(fetched: FetchedResponse) -> bool:
-    """Tell whether a later visit may be compared with this response."""
-    return fetched.head.status == 200 and fetched.exchange.truncated is None
-
-
-def next_validators(fetched: FetchedResponse, before: LastVisit) -> dict[str, str]:
-    """Return what the next visit asks "has it changed since" with. Where the server gives nothing, or what is too long
-    to be kept, it is the time of this visit."""
-    headers = fetched.head.headers
-    etag, modified = validators_of(headers)
-    etag = etag if headers.get("ETag") else before.etag
-    modified = modified if headers.get("Last-Modified") else before.modified
-    if not etag and not modified:
-        modified = formatdate(fetched.exchange.date.timestamp(), usegmt=True)
-    return {"etag": etag, "modified": modified}
-
-
-def archived_fields(last: LastVisit) -> dict[str, Any]:
-    """Return what describes the page as it was archived, for visits that bring nothing newer."""
-    return {name: getattr(last, name) for name in ARCHIVED_FIELDS}
-
-
-def _is_changed(fetched: FetchedResponse, last: LastVisit | None) -> bool:
-    """Compare the payloads. A page that was never archived counts as changed."""
-    if last is None or not last.digest:
-        return True
-    if fetched.head.status == 304:
-        return False
-    response = fetched.exchange.response
-    return digest.compute(memoryview(response)[end_of_head(response) or len(response) :]) != last.digest
 
 
 def robots_path(url: str) -> str:

@@ -34,6 +34,10 @@ CAUSES: dict[str, tuple[str, str]] = {
     ),
     "excluded": ("URLs of this crawl's own exclusions", "Remove the exclusion if you want them."),
     "max_pages_per_domain": ("The page limit of the domain was reached", "Raise --max-pages-per-domain."),
+    "redirect_loop": (
+        "The page redirects to itself, whatever cookies it is sent",
+        "Look at it in a browser; with --cookies FILE the crawl has the cookies that the browser got.",
+    ),
     "dns_notfound": ("The host name does not exist", "Check the spelling of the address."),
     "dns_failed": ("The host name could not be resolved", "Check this machine's name server, then try again."),
     "dns_timeout": ("The name server did not answer", "Check this machine's name server, then try again."),
