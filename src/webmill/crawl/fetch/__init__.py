@@ -46,6 +46,8 @@ what is archived in their place. User and password of a URL are never sent. What
 An idle connection waits `FetchLimits.idle`, and no longer than a `Keep-Alive: timeout=…` of its server. Where as many
 wait as may, or take as much memory, the next is closed.
 
+A connection with TLS resumes the session of an earlier one, where the server allows it (`tls_sessions.py`).
+
 Every `FetchFailure` keeps what came (`partial`, up to 64 KiB). A connection is not used again after an answer with a
 flaw; one whose certificate was not verified is, and that is a flaw of every answer that comes over it. For an hour the
 same certificate of the same server is not tried strictly again.

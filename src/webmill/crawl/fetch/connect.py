@@ -14,12 +14,14 @@ from msgspec import Struct
 from webmill.crawl.fetch.address_rules import AddressRules
 from webmill.crawl.fetch.connection import FetchConnection, MemoryBudget
 from webmill.crawl.fetch.tls import RefusedCertificates, TlsServer, lenient_context, strict_context, tls_reason
+from webmill.crawl.fetch.tls_sessions import ResumingContext
 from webmill.crawl.fetch.types import FetchError, FetchLimits, SocketAddress
 
 _OUT_OF_FILES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 0.2  # seconds between tries to get a file descriptor
 TlsPolicy = Literal["verify", "archive"]
 _OLD_PROTOCOLS = ("tls/1.0", "tls/1.1")
+_STUMBLED = ("tls_other", "reset")
 
 
 class ConnectTarget(Struct, frozen=True):
@@ -59,7 +61,7 @@ class Connector:
         if self._refused.is_known(server) and (connection := await self._open_refused(target, server)):
             return connection
         try:
-            return await self._open(target, self._strict)
+            return await self._open_secure(target, self._strict)
         except FetchError as error:
             if self._lenient is None or not error.reason.startswith("tls_") or error.reason == "tls_timeout":
                 raise
@@ -79,9 +81,19 @@ class Connector:
         return None
 
     async def _open_unverified(self, target: ConnectTarget) -> FetchConnection:
-        connection = await self._open(target, self._lenient)
+        assert self._lenient is not None
+        connection = await self._open_secure(target, self._lenient)
         connection.flaws = ("tls_unverified",)
         return connection
+
+    async def _open_secure(self, target: ConnectTarget, context: ResumingContext) -> FetchConnection:
+        """Open a connection with TLS. A server that stumbles over the session it is offered is asked without one."""
+        try:
+            return await self._open(target, context)
+        except FetchError as error:
+            if not context.sessions.drop(_server_name(target)) or error.reason not in _STUMBLED:
+                raise
+        return await self._open(target, context)
 
     async def _open(self, target: ConnectTarget, context: ssl.SSLContext | None) -> FetchConnection:
         self._address_rules.check(target.address)
@@ -129,7 +141,7 @@ class Connector:
         self, sock: socket.socket, target: ConnectTarget, context: ssl.SSLContext | None
     ) -> FetchConnection:
         connection = FetchConnection(sock, limits=self._limits, budget=self._budget, on_lost=self._on_lost)
-        name = target.host.removesuffix(".") if context else None
+        name = _server_name(target) if context else None
         try:
             async with asyncio.timeout(self._time_left(target)):
                 await asyncio.get_running_loop().create_connection(
@@ -146,6 +158,10 @@ class Connector:
 
     def _time_left(self, target: ConnectTarget) -> float:
         return min(self._limits.connect, max(0.0, target.deadline - asyncio.get_running_loop().time()))
+
+
+def _server_name(target: ConnectTarget) -> str:
+    return target.host.removesuffix(".")
 
 
 def _is_lasting(refusal: FetchError, connection: FetchConnection) -> bool:

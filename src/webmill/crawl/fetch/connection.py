@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Protocol, cast
 
 from webmill.crawl.fetch.response_reader import ResponseReader
+from webmill.crawl.fetch.tls_sessions import learn_session
 from webmill.crawl.fetch.types import FetchError, FetchLimits
 from webmill.errors import BadInput
 
@@ -43,6 +44,7 @@ class FetchConnection(asyncio.Protocol):
         self.flaws: tuple[str, ...] = ()
         self.tls: tuple[str, str] | None = None  # protocol and cipher suite
         self._ssl_object: ssl.SSLObject | None = None
+        self._is_session_learnt = False
 
     async def send(self, request: bytes, reader: ResponseReader, *, deadline: float) -> None:
         """Send a request, and fill `reader` until it is complete. Raise `FetchError` when not even a head came."""
@@ -77,6 +79,12 @@ class FetchConnection(asyncio.Protocol):
     def peer_certificate(self) -> bytes:
         """Return the server's certificate as it was sent; empty without TLS, or with a cipher that needs none."""
         return (self._ssl_object.getpeercert(binary_form=True) if self._ssl_object else None) or b""
+
+    def learn_session(self) -> None:
+        """Remember the TLS session for the next connection to the host, once; after an answer."""
+        if self._ssl_object is not None and not self._is_session_learnt:
+            self._is_session_learnt = True
+            learn_session(self._ssl_object)
 
     @property
     def idle_memory(self) -> int:

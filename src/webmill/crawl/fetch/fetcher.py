@@ -263,6 +263,7 @@ class HttpFetcher:
         return FetchedResponse(exchange, head, payload, tuple(dict.fromkeys(flaws)), reader.cpu)
 
     def _keep_or_close(self, key: Key, connection: FetchConnection, reader: ResponseReader, head: ResponseHead) -> None:
+        connection.learn_session()
         if reader.is_reusable and not connection.is_lost:
             self._idle.put(key, connection, head)
         else:

@@ -14,6 +14,8 @@ from hashlib import sha256
 
 from msgspec import Struct
 
+from webmill.crawl.fetch.tls_sessions import ResumingContext
+
 MAX_REFUSED = 10_000  # certificates
 KEEP_REFUSED = 3600.0  # seconds; a certificate may become valid, and the system's store may be repaired
 # Codes of OpenSSL's X509_V_ERR_*.
@@ -72,18 +74,18 @@ class RefusedCertificates:
         self._known.pop(server, None)
 
 
-def strict_context() -> ssl.SSLContext:
+def strict_context() -> ResumingContext:
     """Return a context that checks the certificate with the system's store (or SSL_CERT_FILE, SSL_CERT_DIR) and the
     name; TLS 1.2 and later."""
-    context = ssl.create_default_context()
-    context.verify_flags &= ~ssl.VERIFY_X509_STRICT  # Python's default from 3.13 on; no browser is so strict
+    context = ResumingContext.for_clients()
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT  # a default of some builds; no browser is so strict
     context.set_alpn_protocols(["http/1.1"])
     return context
 
 
-def lenient_context() -> ssl.SSLContext:
+def lenient_context() -> ResumingContext:
     """Return a context for anything that encrypts: archives keep pages of servers that nobody looks after any more."""
-    context = ssl.create_default_context()
+    context = ResumingContext.for_clients()
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
     context.set_ciphers("ALL:@SECLEVEL=0")
