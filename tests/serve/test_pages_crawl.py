@@ -13,15 +13,20 @@ from hypothesis import strategies as st
 from selectolax.lexbor import LexborHTMLParser
 from starlette.testclient import TestClient
 
+from tests.serve.conftest import ADDRESS, site_of
 from webmill.collection import Collection
+from webmill.crawl.control import pending_requests
 from webmill.crawl.frontier_admin.local import LocalFrontierBackend
 from webmill.crawl.layout import CrawlFolder, load_or_create_layout
 from webmill.crawl.progress import ClusterProgress, CrawlProgress
-from webmill.crawl.scheduler.commands import PauseCrawl
+from webmill.crawl.scheduler.commands import ExcludeDomains, PauseCrawl
 from webmill.crawl.scheduler.inbox import InboxMessage, decode_message
 from webmill.crawl.status_file import StatusFile, read_status
 from webmill.infra.lock import exclusive, shared
+from webmill.model import Link
+from webmill.serve.app import application
 from webmill.serve.pages.crawl import KEPT, ProgressPoint, format_past, parse_past, rates_of
+from webmill.settings import ServeSettings, Settings
 
 SCRIPT = "<script>owned()</script>"
 ClientOf = Callable[[Path], TestClient]
@@ -201,3 +206,43 @@ def test_a_crawl_is_paused_only_by_our_own_button(tmp_path: Path, client_of: Cli
     with client_of(tmp_path) as client:
         assert not LexborHTMLParser(client.get("/crawl").text).css("form[action^='/crawl/']")
         assert client.post("/crawl/pause", data=fields).status_code == 404
+
+
+def test_a_crawl_is_steered_by_our_own_form_and_by_nobody_else(tmp_path: Path, client_of: ClientOf) -> None:
+    write_status_file(tmp_path, now=time.time(), pages=1)
+    load_or_create_layout(CrawlFolder(Collection(tmp_path, "town")), 1)
+    with client_of(tmp_path) as client, exclusive(tmp_path / "frontier", "crawl", doing="crawling"):
+        (form,) = LexborHTMLParser(client.get("/crawl").text).css("form[action='/crawl/steer']")
+        stamp = str(form.css_first("input[name=stamp]").attributes["value"])
+        wanted = {"what": "https://new.example/a\n\nnew.example/b", "action": "add", "first": "1"}
+        assert client.post("/crawl/steer", data={**wanted, "stamp": "0" * 64}).status_code == 403
+        assert client.post("/crawl/add", data={**wanted, "stamp": stamp}).status_code == 403
+        assert client.post("/crawl/steer", data={**wanted, "stamp": stamp, "action": "stop"}).status_code == 400
+        assert client.post("/crawl/steer", data={**wanted, "stamp": stamp, "what": "http://"}).status_code == 400
+        assert client.post("/crawl/steer", data={**wanted, "stamp": stamp, "what": " "}).status_code == 400
+        assert client.post("/crawl/steer", data={**wanted, "stamp": stamp}, follow_redirects=False).status_code == 303
+        left_out = {"what": "bad.example", "action": "exclude", "stamp": stamp}
+        assert client.post("/crawl/steer", data=left_out, follow_redirects=False).status_code == 303
+        bodies = LocalFrontierBackend().read_messages(tmp_path / "frontier" / "mail-00.sqlite")
+        links, excluded = [decode_message(InboxMessage("", body)) for body in bodies]
+        assert links == [Link("https://new.example/a", priority=0), Link("https://new.example/b", priority=0)]
+        assert excluded == ExcludeDomains(("bad.example",))
+        page = LexborHTMLParser(client.get("/crawl", params={"did": "exclude"}).text)
+        assert "skipped" in page.css_first("[role=status]").text()
+        rows = [[cell.text() for cell in row.css("td")] for row in page.css("table.data tbody tr")]
+        assert [row[0] for row in rows if len(row) == 3] == ["exclude", "add"]
+
+
+def test_a_program_with_the_token_stops_a_crawl(tmp_path: Path) -> None:
+    write_status_file(tmp_path, now=time.time(), pages=1)
+    load_or_create_layout(CrawlFolder(Collection(tmp_path, "town")), 1)
+    site = site_of(tmp_path, settings=Settings(serve=ServeSettings(token="t0ken")))
+    client = TestClient(application(site), base_url=ADDRESS)
+    with client, exclusive(tmp_path / "frontier", "crawl", doing="crawling"):
+        form = {"content-type": "application/x-www-form-urlencoded"}
+        assert client.post("/crawl/stop", headers=form).status_code == 401
+        allowed = {**form, "authorization": "Bearer t0ken"}
+        assert client.post("/crawl/stop", headers=allowed, follow_redirects=False).status_code == 303
+    ((_, request),) = pending_requests(tmp_path / "frontier")
+    assert request.action == "stop"
+    assert "page of the crawl" in request.by

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from types import FrameType
+from typing import Any
 
 import click
 import msgspec
@@ -39,6 +40,7 @@ HELPS = {  # reasons for which a seed was not fetched, by their beginning: the f
     "tls": "--tls archive ([crawl] tls) fetches it nevertheless",
     "dns": "check the name",
 }
+CONTROL_WORDS = {"pause", "resume", "stop", "reload", "status", "add", "exclude", "include", "-h", "--help"}
 MAX_EXTENSIONS = 6  # in the report
 ENDS = {
     "finished": "crawl finished",
@@ -74,8 +76,21 @@ def read_excluded_domains(path: Path) -> tuple[str, ...]:
     return tuple(domains)
 
 
+class CrawlCommand(GroupedCommand):
+    """`webmill crawl DIR …`, and `webmill crawl control DIR ACTION`, which is `webmill control`."""
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: Any
+    ) -> click.Context:
+        if args[:1] == ["control"] and (len(args) == 1 or CONTROL_WORDS.intersection(args[1:])):
+            from webmill.cli.control import control
+
+            return control.make_context(f"{info_name} control", args[1:], parent, **extra)
+        return super().make_context(info_name, args, parent, **extra)
+
+
 @click.command(
-    cls=GroupedCommand,
+    cls=CrawlCommand,
     epilog="""\b
 Examples:
   webmill crawl news/ https://example.com/ --contact me@example.org
@@ -83,6 +98,7 @@ Examples:
   webmill crawl news/                # continue, with the same flags
   webmill crawl news/ --refresh      # revisit pages until stopped
   webmill crawl news/ --frontier redis://10.0.0.1/0   # join a shared crawl
+  webmill control news/ pause  # from another terminal; --help lists more
 
 Stop it with Ctrl-C, and run it again to continue. Then: webmill index news/
 

@@ -13,6 +13,7 @@ import msgspec
 from webmill.cli.context import note
 from webmill.cli.param_types import AT_LEAST_ONE
 from webmill.cli.text import escape_text, json_line
+from webmill.crawl.control import ControlEvent, read_events
 from webmill.crawl.seeds import parse_seed
 from webmill.crawl.visit_log import LogFilter, VisitLogLine, VisitLogReader
 from webmill.errors import BadInput
@@ -60,6 +61,7 @@ type, URL, and what went wrong. --json has also the page that had the link
 )
 @click.option("--since", type=SinceType(), help="Only since then: 2h ago, or 2026-11-18T09:30 (UTC).")
 @click.option("--last", type=AT_LEAST_ONE, metavar="N", help="Only the last N.")
+@click.option("--control", is_flag=True, help="Only what persons told the crawl: who paused, stopped, added …")
 @click.option("--follow", is_flag=True, help="Go on with what is added, until Ctrl-C.")
 @click.option("--json", "as_json", is_flag=True, help="Print lines of JSON.")
 def log(
@@ -70,10 +72,16 @@ def log(
     error: str,
     since: float | None,
     last: int | None,
+    control: bool,
     follow: bool,
     as_json: bool,
 ) -> None:
     """Show what came of each URL of the crawl in DIR, oldest first, from the log that it writes."""
+    if control:
+        if what or status or error or follow:
+            raise click.UsageError("--control goes with --since, --last and --json")
+        print_events(root.resolve() / "frontier", since=since or 0.0, last=last, as_json=as_json)
+        return
     reader = VisitLogReader(root.resolve() / "frontier")
     wanted = msgspec.structs.replace(subject_of(what), status=status.lower(), error=error, since=since or 0.0)
     found: Iterable[VisitLogLine] = reader.visits(wanted)
@@ -86,6 +94,16 @@ def log(
             raise
     if reader.unreadable:
         note(f"{reader.unreadable:,} lines of the log could not be read and were skipped")
+
+
+def print_events(folder: Path, *, since: float, last: int | None, as_json: bool) -> None:
+    for event in deque(read_events(folder, since=since), maxlen=last):
+        click.echo(json_line(msgspec.to_builtins(event)) if as_json else format_event(event))
+
+
+def format_event(event: ControlEvent) -> str:
+    when = datetime.fromtimestamp(event.time, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return escape_text(f"{when}  {event.action:<10}  by {event.by}" + f"  {event.details}" * bool(event.details))
 
 
 def subject_of(what: str) -> LogFilter:

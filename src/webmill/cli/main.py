@@ -29,6 +29,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "cdxj": ("webmill.cli.cdxj:cdxj", "Make, filter, merge, compress and query CDXJ indexes."),
     "changes": ("webmill.cli.changes:changes", "List what changed on the pages of a collection."),
     "completion": ("webmill.cli.completion:completion", "Print a completion script for bash, zsh or fish."),
+    "control": ("webmill.cli.control:control", "Steer a running crawl: pause, resume, stop, reload, add, exclude."),
     "crawl": ("webmill.cli.crawl:crawl", "Crawl web sites politely into WARC files."),
     "dataset": ("webmill.cli.dataset:dataset", "Extract documents from WARC, WAT and WET files, as tracked tasks."),
     "dead": ("webmill.cli.dead:dead", "List, show, retry or discard failed tasks (dead letters)."),

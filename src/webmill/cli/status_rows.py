@@ -69,7 +69,8 @@ def rows_by_stage(seen: CollectionStatus, *, folder: str) -> Iterator[tuple[str,
 
 def crawl_rows(found: CrawlStatus, *, now: float) -> Iterator[StatusRow]:
     total = found.total
-    state = "running" if found.is_running else f"not running: the last run {ENDS.get(found.end, found.end)}"
+    running = "stopping: requests under way may end" if total.is_stopping else "running"
+    state = running if found.is_running else f"not running: the last run {ENDS.get(found.end, found.end)}"
     yield StatusRow("crawl", f"{found.name}, {state}")
     yield StatusRow(
         "", f"as of {format_ago(now - found.time)}, {format_duration(found.time - found.started)} into the run"

@@ -22,6 +22,7 @@ from webmill.crawl.options import (
     NetworkAccess,
     Politeness,
 )
+from webmill.crawl.reload import SettingsReloader
 from webmill.crawl.scheduler.coordinator import Coordinator
 from webmill.crawl.scope import check_patterns
 from webmill.crawl.seeds import Seeds, parse_domain
@@ -31,7 +32,7 @@ from webmill.errors import BadInput, Misconfigured, WrongUse
 from webmill.infra.executor.pool import available_cores
 from webmill.infra.user_agent import user_agent
 from webmill.masking import hide_secrets
-from webmill.settings import CrawlSettings, Settings, Sources
+from webmill.settings import CrawlSettings, Settings, Sources, Values
 
 OpenArchive = Callable[[collections.Collection, Settings], CrawlArchive]
 
@@ -93,11 +94,25 @@ def run_locally(crawl: CollectionCrawl, settings: Settings, values: dict[str, ob
     processes = settings.crawl.processes
     if processes is None and not options.folder.layout.exists():
         processes = available_cores()
-    return start_crawl(options, crawl.seeds, processes=processes, watcher=storing(crawl, values))
+    reloader = SettingsReloader(
+        settings,
+        read=lambda: read_again(crawl),
+        make_options=lambda chosen: make_options(crawl, chosen, backends=crawl_backends()),
+    )
+    watcher = storing(crawl, values)
+    return start_crawl(options, crawl.seeds, processes=processes, watcher=watcher, reload=reloader.reload)
+
+
+def read_again(crawl: CollectionCrawl) -> tuple[Settings, Values]:
+    """Return the settings of a crawl that runs, and what its file says now."""
+    sources = crawl.sources.refreshed()
+    forget = {*crawl.forget, *sources.file} if crawl.forget else ()  # whoever forgot what the file has, still does
+    return stored_settings.resolve_settings(sources, crawl.folder, forget=forget)[0], sources.file
 
 
 def run_on_nodes(crawl: CollectionCrawl, settings: Settings) -> CrawlRunReport:
     from webmill.crawl.cluster.join import NodeTerms, crawl_as_node, dead_nodes_of
+    from webmill.crawl.cluster.node_reload import NodeReloader
 
     folder, redis = crawl.folder, settings.crawl.frontier
     name = settings.crawl.name or collections.default_crawl_name(crawl.root)
@@ -121,8 +136,18 @@ def run_on_nodes(crawl: CollectionCrawl, settings: Settings) -> CrawlRunReport:
             min_nodes=chosen.nodes,
             rebuilds=rebuild,
         )
+        reloader = NodeReloader(
+            agreed.settings,
+            sources=crawl.sources,
+            folder=folder,
+            forget=crawl.forget,
+            cluster=cluster,
+            make_options=lambda chosen: make_options(crawl, chosen, backends=backends),
+        )
         watcher = storing(crawl, {**agreed.node, "frontier": redis, "name": name})
-        return crawl_as_node(options, crawl.seeds, cluster=cluster, terms=terms, watcher=watcher)
+        return crawl_as_node(
+            options, crawl.seeds, cluster=cluster, terms=terms, watcher=watcher, reload=reloader.reload
+        )
 
 
 def storing(crawl: CollectionCrawl, values: dict[str, object]) -> RunWatcher:

@@ -10,11 +10,13 @@ from pathlib import Path
 
 import msgspec
 
+from webmill.crawl.control import RunControl
 from webmill.crawl.failed_seeds import FailedSeed, FindVisits, find_failed_seeds
 from webmill.crawl.frontier.base import LastVisit
 from webmill.crawl.layout import CrawlFolder, load_or_create_layout, read_seeds, record_files, write_seeds
 from webmill.crawl.options import CrawlOptions
 from webmill.crawl.progress import CrawlProgress, has_no_page
+from webmill.crawl.reload import ReloadedSettings
 from webmill.crawl.removed_pages import restore_removed_pages
 from webmill.crawl.scheduler.commands import ResumeCrawl
 from webmill.crawl.scheduler.coordinator import Coordinator, CrawlEnd, LocalCoordinator, Show, run_until_done
@@ -58,9 +60,11 @@ def start_crawl(
     *,
     processes: int | None,
     watcher: RunWatcher = RunWatcher(),  # noqa: B008 - it is frozen
+    reload: Callable[[], ReloadedSettings] | None = None,
     start: StartProcess = start_process,
 ) -> CrawlRunReport:
-    """Begin or go on with a crawl on this machine, until it ends or is stopped. `seeds` are normalised URLs."""
+    """Begin or go on with a crawl on this machine, until it ends or is stopped. `seeds` are normalised URLs. `reload`
+    reads the settings again when a person asks for it."""
     started, folder = time.monotonic(), options.folder
     atomic.make_folder(folder.path)
     with exclusive(folder.path, "crawl", doing="crawling", patience=1.0):
@@ -74,8 +78,10 @@ def start_crawl(
         resume_shards(options, shards)
         restore_removed_pages(options, range(shards))
         status = StatusFile(folder.path, name=folder.collection.name, started=time.time(), clock=time.time)
+        control = RunControl(folder.path, reload or (lambda: ReloadedSettings(options=options)))
+        coordinator = LocalCoordinator(options, shards, control=control, start=start)
         try:
-            end, total = run_crawl(LocalCoordinator(options, shards, start=start), options, status, watcher)
+            end, total = run_crawl(coordinator, options, status, watcher)
         finally:
             record_files(folder)
         failed: list[FailedSeed] = []

@@ -22,6 +22,9 @@ RUN_SETTINGS = frozenset({"max_pages", "max_time", "max_bytes", "max_wait", "ref
 NODE_SETTINGS = frozenset({"name", "frontier", "strict", "lost_files", "backup", "concurrency", "file_size", "cookies"})
 START_SETTINGS = frozenset({"processes", "shards", "nodes"})  # what they were, the crawl's layout says
 
+FROM_FILE = "from_file"  # in what nodes have agreed on: the keys that only webmill.toml says
+IN_REDIS = "the flags that the crawl has in Redis"
+
 Name = tuple[str, str]
 
 
@@ -85,23 +88,59 @@ def agree_on_settings(
     `stored` is what the crawl was told before, `running` the limits of the run under way, which cannot be changed.
     """
     given = crawl_values({**sources.environment, **sources.flags})
-    own = crawl_names(NODE_SETTINGS | START_SETTINGS)
-    node = select(
-        {**drop(parse_stored(read_stored(folder), source=folder / FILE), forget), **given}, crawl_names(NODE_SETTINGS)
-    )
-    source = "the flags that the crawl has in Redis"
-    if running is None:
-        before = drop(parse_stored(stored, source=source), forget)
-        crawl = drop({**crawl_values(sources.file), **before, **given}, own | crawl_names(RUN_SETTINGS))
-        run = select({**sources.file, **given}, crawl_names(RUN_SETTINGS))
-    else:
-        crawl, run = parse_stored(stored, source=source), parse_stored(running, source=source)
-    shared = {(one.section, one.key) for one in SETTINGS} - own  # what a node does not decide alone
-    here = drop({**sources.file, **sources.environment, **sources.flags}, shared)
-    settings = build_settings(here, node, crawl, run)
+    node = node_values(sources, folder, forget=forget)
     if running is not None:
-        refuse_differences(settings, build_settings(here, node, crawl, run, drop(given, own)), given)
-    return NodeSettings(settings, to_json_values(crawl), to_json_values(run), to_json_values(node))
+        settings = settings_of_node(sources, node, stored=stored, running=running)
+        layers = (settings_values(settings), drop(given, OWN))
+        refuse_differences(settings, build_settings(*layers), given)
+        return NodeSettings(settings, dict(stored), dict(running), to_json_values(node))
+    before = drop(parse_stored(stored, source=IN_REDIS), forget)
+    from_file = {name for name in before if name[1] in stored.get(FROM_FILE, ())}
+    crawl = merge_with_file({**select(before, from_file), **sources.file}, {**drop(before, from_file), **given})
+    run = merge_limits(sources.file, given)
+    return NodeSettings(settings_of_node(sources, node, stored=crawl, running=run), crawl, run, to_json_values(node))
+
+
+def node_values(sources: Sources, folder: Path, *, forget: Collection[Name] = ()) -> Values:
+    """Return what a node was told for itself, now or before."""
+    given = crawl_values({**sources.environment, **sources.flags})
+    before = drop(parse_stored(read_stored(folder), source=folder / FILE), forget)
+    return select({**before, **given}, crawl_names(NODE_SETTINGS))
+
+
+def settings_of_node(
+    sources: Sources, node: Values, *, stored: Mapping[str, Any], running: Mapping[str, Any]
+) -> Settings:
+    """Return the settings of a node: what all agreed on is `stored` and `running`, the rest it decides alone."""
+    shared = {(one.section, one.key) for one in SETTINGS} - OWN
+    here = drop({**sources.file, **sources.environment, **sources.flags}, shared)
+    agreed = (parse_stored(stored, source=IN_REDIS), parse_stored(running, source=IN_REDIS))
+    return build_settings(here, node, *agreed)
+
+
+def reread_for_nodes(
+    file: Values, *, stored: Mapping[str, Any], running: Mapping[str, Any]
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return what all nodes are to go on with when the file says this now: flags count before it, as they did."""
+    flags, limits = parse_stored(stored, source=IN_REDIS), parse_stored(running, source=IN_REDIS)
+    given = {name: value for name, value in flags.items() if name[1] not in stored.get(FROM_FILE, ())}
+    given_limits = {name: value for name, value in limits.items() if name[1] not in running.get(FROM_FILE, ())}
+    return merge_with_file(file, given), merge_limits(file, given_limits)
+
+
+def merge_with_file(file: Values, given: Values) -> dict[str, Any]:
+    """Return what all nodes have in common, as it is stored: with the names of what only the file says."""
+    values = drop({**crawl_values(file), **given}, OWN | crawl_names(RUN_SETTINGS))
+    return {**to_json_values(values), FROM_FILE: sorted(key for _, key in values.keys() - given.keys())}
+
+
+def merge_limits(file: Values, given: Values) -> dict[str, Any]:
+    values = select({**file, **given}, crawl_names(RUN_SETTINGS))
+    return {**to_json_values(values), FROM_FILE: sorted(key for _, key in values.keys() - given.keys())}
+
+
+def settings_values(settings: Settings) -> dict[Name, Any]:
+    return {(one.section, one.key): setting_value(settings, one) for one in SETTINGS}
 
 
 def refuse_differences(agreed: Settings, wanted: Settings, given: Values) -> None:
@@ -136,6 +175,9 @@ def drop(values: Values, unwanted: Collection[Name]) -> dict[Name, Any]:
 
 def crawl_names(keys: Collection[str]) -> set[Name]:
     return {("crawl", key) for key in keys}
+
+
+OWN = crawl_names(NODE_SETTINGS | START_SETTINGS)  # what a node decides alone
 
 
 def parse_stored(stored: Mapping[str, Any], *, source: object) -> dict[Name, Any]:

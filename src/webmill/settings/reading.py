@@ -64,16 +64,21 @@ def select_settings(names: Iterable[str]) -> tuple[Setting, ...]:
 
 class Sources(msgspec.Struct, frozen=True, kw_only=True):
     """The values of settings by where they come from. `notices` name settings that were renamed. `is_trusted` is
-    whether the user trusts the collection."""
+    whether the user trusts the collection. `reread` reads the file again, which may have been edited."""
 
     file: Values = {}
     environment: Values = {}
     flags: Values = {}
     notices: tuple[str, ...] = ()
     is_trusted: bool = False
+    reread: Callable[[], Values] | None = None
 
     def settings(self) -> Settings:
         return build_settings(self.file, self.environment, self.flags)
+
+    def refreshed(self) -> Sources:
+        """Return the sources with what the file says now. Misconfigured: it is wrong, or not trusted."""
+        return msgspec.structs.replace(self, file=self.reread()) if self.reread else self
 
 
 def build_settings(*layers: Values) -> Settings:
@@ -124,6 +129,9 @@ def read_sources(
         },
         notices=tuple(notices),
         is_trusted=collection is not None and is_trusted(collection),
+        reread=lambda: (
+            read_sources(path, collection=collection, environment=environment, is_trusted=is_trusted, flags=flags).file
+        ),
     )
     if file and not path and not is_trusted(file.parent.resolve()):
         refuse_untrusted(sources.file, sources, folder=file.parent.resolve(), where=partial(_locate_setting, file))

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import click
 
 from webmill.cli.context import finish, note
-from webmill.cli.frontier.options import crawl_argument, frontier_option, open_crawl
+from webmill.cli.frontier.options import crawl_argument, frontier_option, steer_crawl
 from webmill.cli.param_types import CountType
 from webmill.cli.text import format_count
 from webmill.crawl.frontier.base import MOST_DEPTH, PRIORITIES
-from webmill.crawl.frontier_admin import commands
 from webmill.crawl.seeds import RejectedSeed, read_seeds
 from webmill.model import Link
 
@@ -64,6 +63,19 @@ def add(
     depth: int,
 ) -> None:
     """Add URLs to the crawl in DIR. URLs that it already knows are ignored."""
+    add_urls(collection, urls, files=files, priority=priority, depth=depth, frontier=frontier)
+
+
+def add_urls(
+    collection: Path,
+    urls: Sequence[str],
+    *,
+    files: Sequence[Path],
+    priority: int,
+    depth: int,
+    frontier: str | None,
+) -> None:
+    """Add URLs, and print how many were new."""
     if not (urls or files):
         raise click.UsageError("give a URL, or --file FILE")
     if depth > MOST_DEPTH:
@@ -80,8 +92,8 @@ def add(
             else:
                 yield Link(seed, depth=depth, priority=priority)
 
-    with open_crawl(collection, frontier) as place:
-        given = commands.add_urls(place, links())
+    with steer_crawl(collection, frontier) as steering:
+        given = steering.add(links())
     if given.sent:
         note(f"{format_count(given.sent, 'URL')} sent to the running crawl")
     else:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import click
 
 from webmill.cli.context import note
 from webmill.cli.crawl import read_excluded_domains
-from webmill.cli.frontier.options import crawl_argument, frontier_option, open_crawl
+from webmill.cli.frontier.options import crawl_argument, frontier_option, steer_crawl
 from webmill.cli.text import format_count
-from webmill.crawl.frontier_admin import commands
 from webmill.crawl.seeds import parse_domain
 from webmill.errors import BadInput
 
@@ -30,9 +29,7 @@ file_option: Callable[[Callable[..., None]], Callable[..., None]] = click.option
 @frontier_option
 def exclude(*, collection: Path, domains: tuple[str, ...], file: Path | None, frontier: str | None) -> None:
     """Stop crawling these domains, also in later runs. Their waiting URLs are kept, but not fetched."""
-    wanted = parse_domains(domains, file)
-    with open_crawl(collection, frontier) as place:
-        print_domains(wanted, "excluded", is_done=commands.exclude_domains(place, wanted))
+    exclude_domains(collection, parse_domains(domains, [file] if file else []), frontier=frontier)
 
 
 @click.command(epilog="Example: webmill frontier include news/ example.net")
@@ -45,17 +42,25 @@ def include(*, collection: Path, domains: tuple[str, ...], file: Path | None, fr
 
     Domains in the --exclude-domains file of the crawl are excluded again when it starts: remove them there as well.
     """
-    wanted = parse_domains(domains, file)
-    with open_crawl(collection, frontier) as place:
-        print_domains(wanted, "included", is_done=commands.include_domains(place, wanted))
+    include_domains(collection, parse_domains(domains, [file] if file else []), frontier=frontier)
 
 
-def parse_domains(domains: tuple[str, ...], file: Path | None) -> list[str]:
+def exclude_domains(collection: Path, domains: list[str], *, frontier: str | None) -> None:
+    with steer_crawl(collection, frontier) as steering:
+        print_domains(domains, "excluded", is_done=steering.exclude(domains))
+
+
+def include_domains(collection: Path, domains: list[str], *, frontier: str | None) -> None:
+    with steer_crawl(collection, frontier) as steering:
+        print_domains(domains, "included", is_done=steering.include(domains))
+
+
+def parse_domains(domains: Sequence[str], files: Sequence[Path]) -> list[str]:
     """Return the domains; a typo stops the command, as a domain would be crawled or skipped by mistake."""
-    if not (domains or file):
+    if not (domains or files):
         raise click.UsageError("give a DOMAIN, or --file FILE")
     try:
-        return [*map(parse_domain, domains), *(read_excluded_domains(file) if file else ())]
+        return [*map(parse_domain, domains), *(domain for file in files for domain in read_excluded_domains(file))]
     except BadInput as error:
         raise click.UsageError(f"{error.message} [{error.reason}]") from error
 

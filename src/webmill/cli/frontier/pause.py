@@ -7,9 +7,7 @@ from pathlib import Path
 import click
 
 from webmill.cli.context import hint, note
-from webmill.cli.frontier.options import crawl_argument, frontier_option, open_crawl
-from webmill.crawl.frontier_admin.commands import pause_crawl
-from webmill.crawl.scheduler.commands import PauseCrawl, ResumeCrawl
+from webmill.cli.frontier.options import crawl_argument, frontier_option, steer_crawl
 
 
 @click.command(epilog="Example: webmill frontier pause news/")
@@ -20,8 +18,8 @@ def pause(*, collection: Path, frontier: str | None) -> None:
 
     Its process goes on running. Ctrl-C ends it as ever; the next `webmill crawl` or `run` is not paused.
     """
-    with open_crawl(collection, frontier) as place:
-        pause_crawl(place, PauseCrawl())
+    with steer_crawl(collection, frontier) as steering:
+        steering.pause()
     note("the crawl pauses when its requests under way have ended")
     hint(f"to go on: webmill frontier resume {collection}")
 
@@ -31,6 +29,6 @@ def pause(*, collection: Path, frontier: str | None) -> None:
 @frontier_option
 def resume(*, collection: Path, frontier: str | None) -> None:
     """Let a running crawl go on that was paused."""
-    with open_crawl(collection, frontier) as place:
-        pause_crawl(place, ResumeCrawl())
+    with steer_crawl(collection, frontier) as steering:
+        steering.resume()
     note("the crawl goes on")

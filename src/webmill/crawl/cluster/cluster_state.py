@@ -59,6 +59,7 @@ class CrawlRun(msgspec.Struct, frozen=True, kw_only=True):
     limits: str
     probe: int = 0
     end: str = ""
+    revision: int = 0  # grows when a person has changed the settings of the run
 
 
 class NodeReport(msgspec.Struct, kw_only=True):
@@ -216,6 +217,16 @@ class ClusterState:
 
     def leave(self, node: NodeInfo) -> None:
         self._scripts.run("leave", node.id)
+
+    # --- what a person tells all nodes ---
+
+    def stop_run(self) -> bool:
+        """End the run under way, in good order, on all nodes. False: none is."""
+        return bool(self._scripts.run("steer", repr(self.life), "stopped", "", ""))
+
+    def change_settings(self, *, flags: Mapping[str, Any], limits: Mapping[str, Any]) -> bool:
+        """Let all nodes of the run under way go on with these. False: there is no such run."""
+        return bool(self._scripts.run("steer", repr(self.life), "", _json(flags), _json(limits)))
 
 
 def _parse_view(answer: list[Any]) -> ClusterView:

@@ -14,12 +14,15 @@ from typing import Any
 
 import msgspec
 
-from webmill.crawl.cluster.cluster_state import ClusterState, NodeInfo
+from webmill.crawl.cluster.cluster_state import ClusterState, CrawlRun, NodeInfo
 from webmill.crawl.cluster.node import ClusterNode, SeedList
 from webmill.crawl.failed_seeds import FailedSeed, find_failed_seeds
 from webmill.crawl.layout import MAX_SHARDS, CrawlFolder, CrawlLayout, read_layout, write_layout
 from webmill.crawl.options import CrawlOptions
 from webmill.crawl.progress import CrawlProgress, has_no_page, sum_progress
+from webmill.crawl.reload import ReloadedSettings
+from webmill.crawl.scheduler.commands import ResumeCrawl
+from webmill.crawl.scheduler.inbox import publish_command
 from webmill.crawl.start import CrawlRunReport, NoSeeds, RunWatcher, run_crawl, send_seeds
 from webmill.crawl.status_file import StatusFile
 from webmill.errors import Conflict, Misconfigured, Unavailable
@@ -49,8 +52,10 @@ def crawl_as_node(
     cluster: ClusterState,
     terms: NodeTerms,
     watcher: RunWatcher = RunWatcher(),  # noqa: B008 - it is frozen
+    reload: Callable[[CrawlRun], ReloadedSettings] | None = None,
 ) -> CrawlRunReport:
-    """Take part in a crawl until it ends or this node is stopped. `seeds` are normalised URLs."""
+    """Take part in a crawl until it ends or this node is stopped. `seeds` are normalised URLs. `reload` returns the
+    settings that a person has told all nodes."""
     started, folder = time.monotonic(), options.folder
     atomic.make_folder(folder.path)
     with shared(folder.path, "crawl", doing="crawling", patience=1.0), node_slot(folder.path) as slot:
@@ -80,7 +85,11 @@ def crawl_as_node(
             run=run,
             seeds=SeedList(count, lambda: write_seeds(folder, cluster)),
             min_nodes=terms.min_nodes,
+            reload=reload,
         )
+        if run.id == info.id:  # whoever starts a crawl wants it to run
+            for shard in range(shards):
+                publish_command(cluster.open_inbox(folder.inbox(shard)), ResumeCrawl())
         end, total = run_crawl(node, options, status, watcher)
         failed = [] if end == "stopped" else find_seeds_without_page(cluster, options, total, node=info.id)
         return CrawlRunReport(end=end, total=total, seconds=time.monotonic() - started, seeds=sent, failed_seeds=failed)

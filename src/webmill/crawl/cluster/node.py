@@ -16,11 +16,20 @@ import msgspec
 
 from webmill.crawl.cluster.cluster_state import ClusterState, ClusterView, CrawlRun, NodeInfo, NodeReport, ShardReport
 from webmill.crawl.cluster.shard_assignment import assign_shards
+from webmill.crawl.control import record_event
 from webmill.crawl.options import CrawlOptions
 from webmill.crawl.progress import ClusterProgress, CrawlProgress
+from webmill.crawl.reload import ReloadedSettings
 from webmill.crawl.scheduler.coordinator import LARGEST_GRANT, UNLIMITED, CompletionDetector, CrawlEnd, ShardState
-from webmill.crawl.scheduler.shard_processes import ShardHandle, ShardProcesses, StartProcess, start_process
+from webmill.crawl.scheduler.shard_processes import (
+    RENEWAL_GRACE,
+    ShardHandle,
+    ShardProcesses,
+    StartProcess,
+    start_process,
+)
 from webmill.errors import Conflict, Misconfigured, Unavailable, WebmillError
+from webmill.masking import hide_secrets
 
 log = logging.getLogger(__name__)
 
@@ -48,8 +57,10 @@ class ClusterNode:
         run: CrawlRun,
         seeds: SeedList,
         min_nodes: int = 1,
+        reload: Callable[[CrawlRun], ReloadedSettings] | None = None,
         start: StartProcess = start_process,
     ) -> None:
+        self._reload, self._revision = reload, run.revision
         self._options, self._shards = options, shards
         self._cluster, self._info, self._run = cluster, info, run
         self._seeds, self._min_nodes = seeds, min_nodes
@@ -146,6 +157,7 @@ class ClusterNode:
         if view.run.end:
             self._end = msgspec.convert(view.run.end, CrawlEnd)
             return
+        self._reload_settings(view.run)
         self._balance(view)
         self._reload_seeds(view)
         self.processes.send_probe(view.run.probe)
@@ -233,15 +245,42 @@ class ClusterNode:
             raise Misconfigured(message)
         return message
 
+    def _reload_settings(self, run: CrawlRun) -> None:
+        """Go on with the settings that a person has told all nodes. Where they cannot be had, those of before stay."""
+        if run.revision == self._revision or self._reload is None:
+            return
+        self._revision = run.revision
+        folder = self._options.folder.path
+        try:
+            reloaded = self._reload(run)
+        except Unavailable as error:
+            log.warning("Redis does not answer", extra={"why": str(error)})
+            self._revision = -1  # the next exchange tries again
+            return
+        except WebmillError as error:
+            record_event(folder, "reload", by="the crawl", details=f"refused: {hide_secrets(str(error))}", failed=True)
+            log.error("the new settings are refused", extra={"why": str(error)})
+            return
+        self._options = msgspec.structs.replace(reloaded.options, node=self._info.id)
+        self.processes.change_options(self._options)
+        self._detector = self._new_detector()
+        if reloaded.renews_processes:
+            self._renew_processes()
+        record_event(folder, "reload", by="the crawl", details=reloaded.describe())
+
+    def _renew_processes(self) -> None:
+        """Let processes end, to begin again with what they are told now."""
+        for handle in self.processes:
+            if handle.shard not in self._leaving:
+                self._renewing.add(handle.shard)
+                handle.stop(grace=RENEWAL_GRACE)
+
     def _reload_seeds(self, view: ClusterView) -> None:
         """What is in scope follows from the seeds: processes begin again when there are new ones."""
         if view.seeds == self._seeds.count:
             return
         self._seeds = msgspec.structs.replace(self._seeds, count=self._seeds.reload())
-        for handle in self.processes:
-            if handle.shard not in self._leaving:
-                self._renewing.add(handle.shard)
-                handle.stop()
+        self._renew_processes()
 
     # --- pages ---
 

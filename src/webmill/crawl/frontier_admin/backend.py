@@ -13,6 +13,7 @@ from webmill.crawl.backends import open_cluster
 from webmill.crawl.frontier.base import FrontierStats
 from webmill.crawl.frontier_admin.url_state import UrlState
 from webmill.crawl.layout import CrawlFolder
+from webmill.settings import Sources
 
 
 class ShardOverview(msgspec.Struct, frozen=True):
@@ -40,6 +41,14 @@ class FrontierBackend(Protocol):
 
     def is_used_elsewhere(self) -> bool:
         """Tell whether nodes use the crawl that do not hold the lock of this folder."""
+        ...
+
+    def stop_run(self) -> bool:
+        """End the run of all nodes, in good order. False: there is none that nodes share."""
+        ...
+
+    def change_settings(self, sources: Sources) -> str:
+        """Let all nodes go on with what the file of `sources` says, and return what changes. NotFound: none runs."""
         ...
 
     def settle_layout(self, paths: CrawlFolder, shards: int | None) -> None:

@@ -27,7 +27,6 @@ from webmill.crawl.scheduler.commands import (
     retry_urls,
 )
 from webmill.crawl.scheduler.inbox import publish_command, publish_links, shard_of
-from webmill.errors import NotFound
 from webmill.model import Link
 
 AT_ONCE = 5000
@@ -96,12 +95,10 @@ def retry_failed(crawl: CrawlFrontier, command: RetryUrls) -> int | None:
 
 def pause_crawl(crawl: CrawlFrontier, command: PauseCrawl | ResumeCrawl) -> None:
     """Pause a running crawl, or let it go on. NotFound: none is running."""
-    with crawl.try_exclusively(doing="looking for a crawl") as is_alone:
-        if is_alone:
-            raise NotFound(f"no crawl is running in {crawl.root}")
-        for shard in range(crawl.shards()):
-            with crawl.inbox(shard) as inbox:
-                publish_command(inbox, command)
+    crawl.refuse_unless_running()
+    for shard in range(crawl.shards()):
+        with crawl.inbox(shard) as inbox:
+            publish_command(inbox, command)
 
 
 def record_visits(crawl: CrawlFrontier, visits: Iterable[VisitDone], robots: Iterable[RobotsEntry] = ()) -> bool:

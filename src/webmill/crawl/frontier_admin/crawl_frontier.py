@@ -59,6 +59,12 @@ class CrawlFrontier(msgspec.Struct, frozen=True):
                 is_alone = False
             yield is_alone
 
+    def refuse_unless_running(self) -> None:
+        """NotFound: no crawl is running."""
+        with self.try_exclusively(doing="looking for a crawl") as is_alone:
+            if is_alone:
+                raise NotFound(f"no crawl is running in {self.root}")
+
     @contextmanager
     def exclusively(self, *, doing: str) -> Iterator[None]:
         with self.try_exclusively(doing=doing) as is_alone:

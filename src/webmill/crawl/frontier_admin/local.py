@@ -21,6 +21,7 @@ from webmill.formats.url.normalise import origin_of
 from webmill.infra.host_schedule import sqlite_schedule as gates
 from webmill.infra.queue.sqlite_reader import SCHEMA as INBOX_SCHEMA
 from webmill.infra.sqlite import Database, Schema
+from webmill.settings import Sources
 
 MESSAGES_AT_ONCE = 100  # read at once
 QUOTA = "quota.sqlite"
@@ -60,6 +61,12 @@ class LocalFrontierBackend:
 
     def is_used_elsewhere(self) -> bool:
         return False
+
+    def stop_run(self) -> bool:
+        return False
+
+    def change_settings(self, sources: Sources) -> str:  # noqa: ARG002 - the coordinator reads its own
+        raise NotFound("no nodes share this crawl")
 
     def settle_layout(self, paths: CrawlFolder, shards: int | None) -> None:
         load_or_create_layout(paths, shards)

@@ -21,9 +21,13 @@ from webmill.crawl.frontier.redis.state import RedisState
 from webmill.crawl.frontier_admin.backend import ShardOverview
 from webmill.crawl.frontier_admin.url_state import UrlState, find_url
 from webmill.crawl.layout import CrawlFolder, read_seeds
+from webmill.crawl.reload import describe_differences
+from webmill.crawl.scope import check_patterns
+from webmill.crawl.stored_settings import OWN, crawl_values, drop, reread_for_nodes, settings_of_node
 from webmill.errors import Conflict, NotFound
 from webmill.formats.url.normalise import origin_of
 from webmill.infra import atomic
+from webmill.settings import Sources
 
 MESSAGES_AT_ONCE = 100  # read at once
 PAGE = 1000
@@ -66,6 +70,21 @@ class RedisFrontierBackend:
 
     def is_used_elsewhere(self) -> bool:
         return self._cluster.has_living_nodes()
+
+    def stop_run(self) -> bool:
+        return self._cluster.stop_run()
+
+    def change_settings(self, sources: Sources) -> str:
+        stored, running = self._cluster.flags(), self._cluster.run_limits()
+        if running is None:
+            raise NotFound(f"no crawl {self._cluster.name} is running in Redis at {self._server.place}")
+        flags, limits = reread_for_nodes(sources.file, stored=stored, running=running)
+        before = settings_of_node(Sources(), {}, stored=stored, running=running)
+        after = settings_of_node(Sources(), {}, stored=flags, running=limits)
+        check_patterns(*after.crawl.include, *after.crawl.exclude)
+        if not self._cluster.change_settings(flags=flags, limits=limits):
+            raise NotFound(f"no crawl {self._cluster.name} is running in Redis at {self._server.place}")
+        return describe_differences(before, after, in_file=drop(crawl_values(sources.file), OWN))
 
     def settle_layout(self, paths: CrawlFolder, shards: int | None) -> None:
         count = load_or_create_cluster_layout(paths, self._cluster, shards)

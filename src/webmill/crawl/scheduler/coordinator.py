@@ -13,9 +13,18 @@ from typing import Literal, Protocol
 
 import msgspec
 
+from webmill.crawl.control import RunControl
 from webmill.crawl.options import CrawlLimits, CrawlOptions
 from webmill.crawl.progress import CrawlProgress
-from webmill.crawl.scheduler.shard_processes import STOP_GRACE, ShardHandle, ShardProcesses, StartProcess, start_process
+from webmill.crawl.reload import ReloadedSettings
+from webmill.crawl.scheduler.shard_processes import (
+    RENEWAL_GRACE,
+    STOP_GRACE,
+    ShardHandle,
+    ShardProcesses,
+    StartProcess,
+    start_process,
+)
 
 TIME_GRACE = 3.0  # seconds for requests under way when the time is over: whoever gives a time wants it kept
 LARGEST_GRANT = 256  # pages handed out at once, at most
@@ -90,9 +99,17 @@ def run_until_done(coordinator: Coordinator, *, show: Show) -> CrawlEnd:
 class LocalCoordinator:
     """Runs a crawl on one machine."""
 
-    def __init__(self, options: CrawlOptions, shards: int, *, start: StartProcess = start_process) -> None:
-        self._limits, self._shards = options.limits, shards
+    def __init__(
+        self,
+        options: CrawlOptions,
+        shards: int,
+        *,
+        control: RunControl | None = None,
+        start: StartProcess = start_process,
+    ) -> None:
+        self._limits, self._shards, self._control = options.limits, shards, control
         self.processes = ShardProcesses(options, shards, start=start)
+        self._renewing: set[int] = set()  # shards whose processes end to begin again
         self._detector = CompletionDetector(options.limits, page_resources=options.rules.page_resources)
         self._started = 0.0
         self.is_stopping = False
@@ -116,8 +133,24 @@ class LocalCoordinator:
         return self.processes.total()
 
     def on_exit(self, handle: ShardHandle) -> None:
-        if handle.failure or not self.is_stopping:
+        if handle.shard in self._renewing and not (handle.failure or self.is_stopping):
+            self._renewing.discard(handle.shard)
+            handle.restarts.mark_healthy()
+            self.processes.start(handle)
+        elif handle.failure or not self.is_stopping:
             self.processes.restart(handle)
+
+    def apply(self, reloaded: ReloadedSettings) -> None:
+        """Go on with other settings: from now on nothing is begun with those of before."""
+        options = reloaded.options
+        self._limits, probe = options.limits, self._detector.probe
+        self._detector = CompletionDetector(options.limits, page_resources=options.rules.page_resources)
+        self._detector.continue_from(probe)
+        self.processes.change_options(options)
+        if reloaded.renews_processes:
+            for handle in self.processes:
+                self._renewing.add(handle.shard)
+                handle.stop(grace=RENEWAL_GRACE)
 
     def grant_pages(self) -> None:
         """Grant pages to shards that have due work; when none are left, take them back from those that have not."""
@@ -137,6 +170,8 @@ class LocalCoordinator:
                 handle.revoke_unused()
 
     def find_end(self) -> CrawlEnd | None:
+        if self._control:
+            self._control.poll(stop=self.stop, apply=self.apply)
         states = [ShardState((handle.shard, handle.starts), handle.progress) for handle in self.processes]
         end = self._detector.find_end(
             states if self.processes.have_reported else None,

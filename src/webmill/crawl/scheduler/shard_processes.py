@@ -18,6 +18,7 @@ log = logging.getLogger(__name__)
 
 TICK = 0.1  # seconds
 STOP_GRACE = 10.0  # seconds for requests that are under way when a process is asked to end
+RENEWAL_GRACE = 2.0  # the same when it is to begin again with other settings: nobody waits for what takes long
 STOP_PATIENCE = 60.0  # seconds for a process to end by itself
 RESTARTS = RestartPolicy(max_deaths=5)  # of one shard in a row, without a page between them
 PAST_COUNTS = ("fetched", "robots", "page_resources", "bytes", "links", "revisits", "seconds")
@@ -138,6 +139,10 @@ class ShardProcesses:
     @property
     def have_reported(self) -> bool:
         return all(handle.promised is not None for handle in self._handles)
+
+    def change_options(self, options: CrawlOptions) -> None:
+        """Start processes with other options from now on."""
+        self._options = options
 
     def add(self, shard: int, *, starts: int = 0) -> None:
         """Start a shard that was not here. `starts` counts its earlier processes."""

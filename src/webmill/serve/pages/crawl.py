@@ -6,27 +6,21 @@ from __future__ import annotations
 
 import re
 import time
+from collections import deque
 from collections.abc import Sequence
-from functools import partial
 from itertools import pairwise
-from urllib.parse import urlencode
 
 import msgspec
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response
+from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from webmill.crawl.frontier_admin.commands import pause_crawl
+from webmill.crawl.control import ControlEvent, read_events
 from webmill.crawl.progress import CrawlProgress, sum_progress
-from webmill.crawl.scheduler.commands import PauseCrawl, ResumeCrawl
 from webmill.crawl.status_file import ENDS, CrawlStatus, node_slots, read_status
 from webmill.errors import NotFound
-from webmill.pipeline.crawl_frontier import open_crawl
-from webmill.serve.guard.authorization import is_authorized
-from webmill.serve.pages import charts
-from webmill.serve.pages.errors import error_page
+from webmill.serve.pages import charts, crawl_control
 from webmill.serve.pages.render import render
-from webmill.serve.pages.tasks import read_form
 from webmill.serve.processes.threads import BoundedThreads
 from webmill.serve.site import Site
 
@@ -75,7 +69,9 @@ def routes(site: Site, threads: BoundedThreads) -> list[BaseRoute]:
             stale=STALE,
             ends=ENDS,
             is_paused=total.is_paused,
-            did=request.query_params.get("did", ""),
+            is_stopping=total.is_stopping,
+            did=crawl_control.DONE.get(request.query_params.get("did", ""), ""),
+            events=newest_events(site),
             speed=speed_of(past, nodes, total),
             curve=curve_of(rates) if len(rates) > 1 else None,
             past=format_past(past),
@@ -85,29 +81,10 @@ def routes(site: Site, threads: BoundedThreads) -> list[BaseRoute]:
             refused=charts.bar_chart(total.refused, most=ROWS),
         )
 
-    async def act(request: Request) -> Response:
-        action = request.url.path.rpartition("/")[2]
-        form = await read_form(request, most=site.limits.body_bytes)
-        if not is_authorized(request, site, action=f"{action} crawl", stamp=form.get("stamp", "")):
-            return error_page(
-                site,
-                request,
-                status=403,
-                message="The signature of this button is not valid; the server may have been restarted.",
-            )
-        await threads.run(request.scope, request.receive, partial(pause_or_resume, site, action))
-        return RedirectResponse("/crawl?" + urlencode({"did": action}), status_code=303)
-
     return [
         Route("/crawl", threads.endpoint(crawl)),
-        Route("/crawl/pause", act, methods=["POST"]),
-        Route("/crawl/resume", act, methods=["POST"]),
+        *crawl_control.routes(site, threads),
     ]
-
-
-def pause_or_resume(site: Site, action: str) -> None:
-    with open_crawl(site.root) as frontier:
-        pause_crawl(frontier, PauseCrawl() if action == "pause" else ResumeCrawl())
 
 
 def nodes_of(site: Site) -> list[CrawlStatus]:
@@ -117,6 +94,11 @@ def nodes_of(site: Site) -> list[CrawlStatus]:
         return [read_status(folder, slot=slot) for slot in node_slots(folder)]
     except NotFound:
         return []
+
+
+def newest_events(site: Site) -> list[ControlEvent]:
+    """Return what persons told the crawl last, newest first."""
+    return [*deque(read_events(site.root / "frontier"), maxlen=ROWS)][::-1]
 
 
 def pages_of(nodes: Sequence[CrawlStatus], total: CrawlProgress) -> int:
