@@ -9,6 +9,7 @@ from typing import Literal, Self
 import msgspec
 
 from webmill.crawl.archive import CrawlArchive
+from webmill.crawl.fetch.route import NetworkRoute
 from webmill.crawl.frontier.base import Frontier
 from webmill.crawl.layout import CrawlFolder
 from webmill.crawl.scheduler.budgets import DomainBudget
@@ -109,11 +110,21 @@ class CrawlLimits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NetworkAccess(msgspec.Struct, frozen=True, kw_only=True):
-    """Which addresses may be connected to."""
+    """Which addresses may be connected to, and how."""
 
     allow_private: bool = False
     resolve: dict[str, tuple[str, int]] = {}  # instead of DNS
     tls: Literal["verify", "archive"] = "verify"
+    route: NetworkRoute = NetworkRoute()
+
+    @classmethod
+    def from_settings(cls, settings: CrawlSettings) -> Self:
+        return cls(
+            allow_private=settings.allow_private,
+            resolve=settings.resolve,
+            tls=settings.tls,
+            route=NetworkRoute.from_settings(settings.proxy, settings.source_address),
+        )
 
 
 class CrawlRules(msgspec.Struct, frozen=True, kw_only=True):

@@ -178,7 +178,7 @@ def make_options(crawl: CollectionCrawl, settings: Settings, *, backends: CrawlB
         settings=msgspec.structs.replace(chosen, exclude_domains=parse_domains(chosen.exclude_domains)),
         politeness=Politeness.from_settings(chosen, user_agent=user_agent(contact)),
         limits=make_limits(chosen, crawl.watch),
-        network=NetworkAccess(allow_private=chosen.allow_private, resolve=chosen.resolve, tls=chosen.tls),
+        network=NetworkAccess.from_settings(chosen),
         rules=CrawlRules.from_settings(chosen),
         revisits=revisit_schedule(crawl.watch, settings),
         verbosity=crawl.watcher.verbosity,

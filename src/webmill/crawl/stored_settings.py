@@ -19,7 +19,20 @@ from webmill.settings import Setting, Settings, Sources, Values, build_settings,
 
 FILE = "flags.json"
 RUN_SETTINGS = frozenset({"max_pages", "max_time", "max_bytes", "max_wait", "refresh"})
-NODE_SETTINGS = frozenset({"name", "frontier", "strict", "lost_files", "backup", "concurrency", "file_size", "cookies"})
+NODE_SETTINGS = frozenset(
+    {
+        "name",
+        "frontier",
+        "strict",
+        "lost_files",
+        "backup",
+        "concurrency",
+        "file_size",
+        "proxy",
+        "source_address",
+        "cookies",
+    }
+)
 START_SETTINGS = frozenset({"processes", "shards", "nodes"})  # what they were, the crawl's layout says
 
 FROM_FILE = "from_file"  # in what nodes have agreed on: the keys that only webmill.toml says

@@ -212,6 +212,26 @@ class CrawlSettings(msgspec.Struct, frozen=True, kw_only=True):
         ),
     ] = ()
 
+    proxy: Annotated[
+        str,
+        setting(
+            "Connect through this proxy: http://HOST:PORT or socks5://HOST:PORT, with USER:PASSWORD@ if it wants them. "
+            "Names are resolved here.",
+            reach="other",
+            group=NETWORK,
+            metavar="URL",
+        ),
+    ] = ""
+    source_address: Annotated[
+        TextList,
+        setting(
+            "Connect from this IP address of this machine; repeatable: each host gets one of them.",
+            reach="other",
+            group=NETWORK,
+            metavar="ADDRESS",
+        ),
+    ] = ()
+
     name: Annotated[str, setting("Name of the crawl.", reach="inside", group=ARCHIVE, none="the name of DIR")] = ""
     languages: Annotated[
         bool, setting("Detect the language of pages, for the metadata records.", reach="inside", group=ARCHIVE)

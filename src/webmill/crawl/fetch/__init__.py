@@ -5,9 +5,9 @@
     outcome = await fetcher.fetch(FetchRequest(url=url), address)  # FetchedResponse, or FetchFailure (see FAILURES)
 
 Nothing is followed, retried with a delay, or remembered about a server but its open connections: no redirects, cookies,
-proxies, credentials, `.netrc`. Fields of a session come from the caller (`politeness/session.py`), secret ones with
-what is archived in their place. User and password of a URL are never sent. What is done about each oddity
-("Fetched" is a `FetchedResponse`, "Failed" a `FetchFailure` with that reason):
+credentials, `.netrc`, and no proxies but the one that `route` names. Fields of a session come from the caller
+(`politeness/session.py`), secret ones with what is archived in their place. User and password of a URL are never sent.
+What is done about each oddity ("Fetched" is a `FetchedResponse`, "Failed" a `FetchFailure` with that reason):
 
 | oddity | answer |
 |---|---|
@@ -40,6 +40,9 @@ what is archived in their place. User and password of a URL are never sent. What
 | bombs, four codings or more, a window over 8 MiB | Fetched, raw bytes whole, `payload` cut, flaw `decode_limit` |
 | broken or mislabelled content coding | Fetched, raw bytes whole, a flaw of `formats.compression.content_coding` |
 | bytes after an answer, or before the next request | that connection is closed; they belong to no answer |
+| a proxy that is not there, refuses us, or speaks no such protocol | Failed `proxy_failed`, not `sent` |
+| a proxy that cannot connect to the server | Failed `connect_*` |
+| a source address that this machine lost | Failed `source_address`, not `sent` |
 | no file descriptor | idle connections are ended, and it is tried again until the deadline |
 | still none | Failed `too_many_files`, not `sent` |
 

@@ -6,13 +6,15 @@ import asyncio
 import errno
 import socket
 import ssl
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Literal
 
 from msgspec import Struct
 
 from webmill.crawl.fetch.address_rules import AddressRules
 from webmill.crawl.fetch.connection import FetchConnection, MemoryBudget
+from webmill.crawl.fetch.proxy import ProxyServer, open_tunnel
+from webmill.crawl.fetch.route import NetworkRoute
 from webmill.crawl.fetch.tls import RefusedCertificates, TlsServer, lenient_context, strict_context, tls_reason
 from webmill.crawl.fetch.tls_sessions import ResumingContext
 from webmill.crawl.fetch.types import FetchError, FetchLimits, SocketAddress
@@ -34,8 +36,11 @@ class ConnectTarget(Struct, frozen=True):
 
 
 class Connector:
-    """Opens connections. `drop_idle` ends an idle connection and returns whether there was one; `on_lost` is called
-    when a connection ends."""
+    """Opens connections.
+
+    `resolve` finds the address of a proxy; `drop_idle` ends an idle connection and returns whether there was one;
+    `on_lost` is called when a connection ends.
+    """
 
     def __init__(
         self,
@@ -44,10 +49,13 @@ class Connector:
         limits: FetchLimits,
         policy: TlsPolicy,
         budget: MemoryBudget,
+        route: NetworkRoute,
+        resolve: Callable[[str], Awaitable[tuple[str, int | None]]],
         drop_idle: Callable[[], bool],
         on_lost: Callable[[FetchConnection], None],
     ) -> None:
         self._address_rules, self._limits, self._budget = address_rules, limits, budget
+        self._route, self._resolve = route, resolve
         self._drop_idle, self._on_lost = drop_idle, on_lost
         self._strict = strict_context()
         self._lenient = lenient_context() if policy == "archive" else None
@@ -97,17 +105,44 @@ class Connector:
 
     async def _open(self, target: ConnectTarget, context: ssl.SSLContext | None) -> FetchConnection:
         self._address_rules.check(target.address)
-        sock = await self._open_socket(target)
+        proxy = self._route.proxy
+        hop = target.address if proxy is None else await self._find_proxy(proxy)
+        sock = await self._open_socket(hop, target)
         try:
-            await self._connect_socket(sock, target)
+            self._route.bind(sock, target.host)
+            if proxy is None:
+                await self._connect_socket(sock, hop, target)
+            else:
+                await self._connect_through(proxy, sock, hop, target)
         except BaseException:  # also when cancelled
             sock.close()
             raise
         return await self._start_protocol(sock, target, context)
 
-    async def _open_socket(self, target: ConnectTarget) -> socket.socket:
+    async def _find_proxy(self, proxy: ProxyServer) -> SocketAddress:
+        """Return where the proxy is: that was chosen by the operator, and no rule applies to it."""
+        try:
+            ip, _ = await self._resolve(proxy.host)
+        except FetchError as error:
+            raise FetchError("proxy_failed", f"proxy {proxy.host}: {error.message}") from error
+        return SocketAddress(ip, proxy.port)
+
+    async def _connect_through(
+        self, proxy: ProxyServer, sock: socket.socket, hop: SocketAddress, target: ConnectTarget
+    ) -> None:
+        try:
+            await self._connect_socket(sock, hop, target)
+        except FetchError as error:
+            raise FetchError("proxy_failed", f"proxy {error.message}") from error
+        try:
+            async with asyncio.timeout(self._time_left(target)):
+                await open_tunnel(sock, proxy, target.address)
+        except TimeoutError as error:
+            raise FetchError("connect_timeout", f"{target.address.ip}: no tunnel through the proxy in time") from error
+
+    async def _open_socket(self, hop: SocketAddress, target: ConnectTarget) -> socket.socket:
         """Return a socket. Without a file descriptor, wait: others are in use, and will be given back."""
-        family = socket.AF_INET6 if ":" in target.address.ip else socket.AF_INET
+        family = socket.AF_INET6 if ":" in hop.ip else socket.AF_INET
         pause, loop = _FIRST_PAUSE, asyncio.get_running_loop()
         while True:
             try:
@@ -125,11 +160,11 @@ class Connector:
             await asyncio.sleep(0 if self._drop_idle() else min(pause, max(0, target.deadline - loop.time())))
             pause = min(pause * 2, _LONGEST_PAUSE)
 
-    async def _connect_socket(self, sock: socket.socket, target: ConnectTarget) -> None:
-        where = f"{target.address.ip} port {target.address.port}"
+    async def _connect_socket(self, sock: socket.socket, hop: SocketAddress, target: ConnectTarget) -> None:
+        where = f"{hop.ip} port {hop.port}"
         try:
             async with asyncio.timeout(self._time_left(target)):
-                await asyncio.get_running_loop().sock_connect(sock, (target.address.ip, target.address.port))
+                await asyncio.get_running_loop().sock_connect(sock, (hop.ip, hop.port))
         except TimeoutError as error:  # ours, or the system's
             raise FetchError("connect_timeout", f"{where}: no connection in time") from error
         except ConnectionRefusedError as error:

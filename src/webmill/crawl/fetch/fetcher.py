@@ -20,6 +20,7 @@ from webmill.crawl.fetch.connection import FetchConnection, MemoryBudget
 from webmill.crawl.fetch.idle_connections import IdleConnections, Key
 from webmill.crawl.fetch.resolver import DnsResolver
 from webmill.crawl.fetch.response_reader import ResponseReader, decode_payload
+from webmill.crawl.fetch.route import NetworkRoute
 from webmill.crawl.fetch.types import (
     MAX_PARTIAL,
     FetchedResponse,
@@ -107,6 +108,7 @@ class HttpFetcher:
         address_rules: AddressRules = AddressRules(),  # noqa: B008  frozen
         resolver: DnsResolver | None = None,
         tls: TlsPolicy = "verify",
+        route: NetworkRoute = NetworkRoute(),  # noqa: B008  frozen
         connections: int = 1000,
     ) -> None:
         self._limits, self._address_rules, self._resolver = limits, address_rules, resolver or DnsResolver()
@@ -125,6 +127,8 @@ class HttpFetcher:
             limits=limits,
             policy=tls,
             budget=MemoryBudget(limits.memory),
+            route=route,
+            resolve=self._resolver.resolve,
             drop_idle=self._idle.drop_oldest,
             on_lost=self._forget,
         )

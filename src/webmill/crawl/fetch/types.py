@@ -26,6 +26,8 @@ FAILURES = frozenset(
         "dns_timeout",
         # this machine
         "too_many_files",
+        "source_address",
+        "proxy_failed",
         # the way there
         "connect_refused",
         "connect_timeout",

@@ -80,6 +80,7 @@ def open_fetcher(
         address_rules=AddressRules(allow_private=network.allow_private),
         resolver=DnsResolver(fixed=network.resolve),
         tls=network.tls,
+        route=network.route,
         connections=connections,
     )
 

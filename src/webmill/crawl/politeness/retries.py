@@ -7,7 +7,7 @@
 |---|---|
 | no answer of DNS, no connection, no TLS handshake, silence, a reset, a torn head | 4 times |
 | the name does not exist (`dns_notfound`), the connection was refused | 2 times |
-| this machine had no file descriptor left | 16 times: it is not the page's fault |
+| this machine had no file descriptor left, its proxy or source address failed | 16 times: it is not the page's fault |
 | 408, 425, 429, 500, 502, 503, 504, 520 to 527, 529 | 4 times |
 | an answer cut by a disconnect or by slowness | 2 times; then what came is kept |
 | all else: certificates, bad framing, blocked addresses, other statuses, a cut at the size limit | once |
@@ -30,6 +30,7 @@ _OFTEN_NAMES = (
     "dns_failed dns_timeout connect_timeout connect_failed tls_timeout timeout reset no_response truncated_head"
 )
 _OFTEN, _SELDOM = frozenset(_OFTEN_NAMES.split()), frozenset({"dns_notfound", "connect_refused"})
+_OWN_FAULT = frozenset({"too_many_files", "source_address", "proxy_failed"})
 _STATUSES = frozenset({408, 425, 429, 500, 502, 503, 504, 529, *range(520, 528)})
 _TORN = frozenset({"disconnect", "time"})  # WARC's words for why an answer is not whole
 _SECONDS = re.compile(r"-?[0-9]+(?:\.[0-9]*)?")
@@ -113,7 +114,7 @@ def retry_after(value: str | None, now: float, *, longest: float = DAY) -> float
 
 
 def _attempts_for(reason: str, policy: RetryPolicy) -> int:
-    if reason == "too_many_files":
+    if reason in _OWN_FAULT:
         return policy.own_fault
     if reason in _OFTEN:
         return policy.attempts
