@@ -67,10 +67,10 @@ def write_ours(pages: Pages, folder: Path, *, languages: bool) -> int:
         languages=languages,
     )
     with writer:
-        for number, capture in enumerate(captures, start=1):
-            writer.append(capture)
-            if number % BATCH == 0:
-                writer.sync()
+        for start in range(0, len(captures), BATCH):
+            for capture in writer.describe(captures[start : start + BATCH]):
+                writer.append(capture)
+            writer.sync()
     return len(pages)
 
 

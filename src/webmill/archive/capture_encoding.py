@@ -9,36 +9,28 @@ The metadata record has the fields of Common Crawl's files:
     charset-detected: UTF-8
     languages-cld2: {"reliable":true,"text-bytes":1800,"languages":[{"code":"de",…}]}
 
-Charset and languages are detected in the first `MAX_PAGE_BYTES` of a page. CLD2 costs more than all else together
-(benchmarks/archiving.py); of 1,119 pages of Common Crawl 1,109 keep their main language, 1,117 without the limit.
+What is found in a payload comes from `payloads.py`.
 """
 
 from __future__ import annotations
 
 import re
 import uuid
-from collections.abc import Iterable
 from datetime import datetime
 
 import msgspec
 
 from webmill import __version__
-from webmill.archive.identify import HTML, XHTML, identify_media_type
-from webmill.archive.language_detection import LanguageDetector
+from webmill.archive.payloads import describe_payloads
 from webmill.errors import BadInput, Misconfigured
-from webmill.formats.encodings import iana_name
-from webmill.formats.html.charset import decode_page
-from webmill.formats.http import parse_response_head
 from webmill.formats.http.head import end_of_head
 from webmill.formats.warc import record_headers as records
-from webmill.formats.warc.capture import Capture
+from webmill.formats.warc.capture import Capture, PayloadDescription
 from webmill.formats.warc.digest import compute
 from webmill.formats.warc.writer import compress_record
 from webmill.model import Headers
 
 CONFORMS_TO = "https://iipc.github.io/warc-specifications/specifications/warc-format/warc-1.1/"
-MAX_PAGE_BYTES = 1 << 17
-PAGES = frozenset({HTML, XHTML})
 
 _UNFIT = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")
 
@@ -91,8 +83,8 @@ def encode_warcinfo(content: bytes, *, record_id: str, date: datetime, filename:
     return compress_record(headers, content)
 
 
-def encode_capture(capture: Capture, *, warcinfo_id: str, detect: LanguageDetector | None) -> EncodedCapture:
-    """Return the records of a capture.
+def encode_capture(capture: Capture, *, warcinfo_id: str) -> EncodedCapture:
+    """Return the records of a capture. Its languages are in them if they are in its description.
 
     Raise BadInput if a value of the crawler would break a header; others are escaped.
     """
@@ -105,29 +97,17 @@ def encode_capture(capture: Capture, *, warcinfo_id: str, detect: LanguageDetect
         protocols=exchange.protocols,
         cipher_suites=exchange.cipher_suites,
     )
-    response_fields = capture.headers or _parse_response_fields(exchange.response)
-    identified = (
-        identify_media_type(capture.payload, response_fields.get("Content-Type"))
-        if capture.kind == "response"
-        else None
-    )
+    found: PayloadDescription | None = None
+    if capture.kind == "response":
+        found = capture.description or describe_payloads([capture], None)[0]
     request_id, record_id = new_record_id(), new_record_id()
     headers, content, digest = _response_record(
-        capture, event, record_id=record_id, concurrent_to=request_id, identified=identified
+        capture, event, record_id=record_id, concurrent_to=request_id, identified=found.media_type if found else None
     )
     request_headers = records.request_headers(event, _block_without_digest(exchange.request), record_id=request_id)
     request = compress_record(request_headers, exchange.request)
     response = compress_record(headers, content)
-    facts = CaptureFacts(
-        url=exchange.url,
-        seconds=exchange.seconds,
-        page=capture.payload if identified in PAGES else b"",
-        content_type=response_fields.get("Content-Type"),
-        content_language=response_fields.get("Content-Language"),
-    )
-    # Only successful pages have languages: Common Crawl has none for error pages.
-    fields = metadata_fields(facts, detect=detect if capture.subset == "warc" else None, extra=capture.extra)
-    notes = records.encode_warc_fields(fields)
+    notes = records.encode_warc_fields(_metadata_fields(capture, found))
     notes_headers = records.metadata_headers(
         event, _block_without_digest(notes), record_id=new_record_id(), concurrent_to=record_id
     )
@@ -176,40 +156,17 @@ def _block_without_digest(content: bytes) -> records.BlockInfo:
     return records.BlockInfo(length=len(content), digest="")
 
 
-def _parse_response_fields(response: bytes) -> Headers:
-    """Return the headers of a response; none for an invalid head, whose bytes are stored all the same."""
-    try:
-        return parse_response_head(response[: end_of_head(response) or len(response)]).headers
-    except BadInput:
-        return Headers()
-
-
 def new_record_id() -> str:
     return f"<urn:uuid:{uuid.uuid4()}>"
 
 
-class CaptureFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known of a capture. `page` is its decoded body if that is HTML, else empty."""
-
-    url: str
-    seconds: float
-    page: bytes = b""
-    content_type: str | None = None
-    content_language: str | None = None
-
-
-def metadata_fields(
-    facts: CaptureFacts, *, detect: LanguageDetector | None, extra: Iterable[tuple[str, str]] = ()
-) -> list[tuple[str, str]]:
-    fields = [("fetchTimeMs", str(max(0, round(facts.seconds * 1000))))]
-    if facts.page:
-        text = decode_page(facts.page[:MAX_PAGE_BYTES], content_type=facts.content_type)
-        fields.append(("charset-detected", iana_name(text.encoding)))
-        page = text.text.encode("utf-8", "replace") if detect else b""
-        found = detect(page, facts.url, facts.content_language or "") if detect else None
-        if found and found.languages:
-            fields.append(("languages-cld2", msgspec.json.encode(found).decode()))
-    return [*fields, *((name, escape_controls(value)) for name, value in extra)]
+def _metadata_fields(capture: Capture, found: PayloadDescription | None) -> list[tuple[str, str]]:
+    fields = [("fetchTimeMs", str(max(0, round(capture.exchange.seconds * 1000))))]
+    if found and found.charset:
+        fields.append(("charset-detected", found.charset))
+    if found and found.languages and found.languages.languages:
+        fields.append(("languages-cld2", msgspec.json.encode(found.languages).decode()))
+    return [*fields, *((name, escape_controls(value)) for name, value in capture.extra)]
 
 
 def escape_controls(value: str) -> str:

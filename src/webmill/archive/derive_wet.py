@@ -6,7 +6,7 @@ import msgspec
 
 from webmill.archive.capture import CapturedRecord
 from webmill.archive.language_detection import LanguageDetector
-from webmill.formats.cld2 import MAX_BYTES
+from webmill.formats.cld2 import MAX_BYTES, MAX_HINT, DetectorInput, top_level_domain
 from webmill.formats.warc.fields import MetadataFields, parse_warc_fields
 from webmill.formats.warc.wet import header_languages
 from webmill.model import Record
@@ -59,7 +59,8 @@ def detect_page_languages(capture: CapturedRecord, detect: LanguageDetector) -> 
     """Return the languages that the detector finds in a page; none if it cannot tell or fails."""
     assert capture.response  # every page has one
     page = capture.response.text.text.encode("utf-8", "replace")[:MAX_BYTES]
-    found = detect(page, capture.record.target_uri or "", capture.response.fields.get("Content-Language") or "")
+    tld, hint = top_level_domain(capture.record.target_uri or ""), capture.response.fields.get("Content-Language") or ""
+    [found] = detect([DetectorInput(page, tld, hint[:MAX_HINT])])
     return found.codes if found else ()
 
 

@@ -1,5 +1,6 @@
 """Write the WARC files of a crawl, so that what is acknowledged survives a kill, a power cut and a full disk.
 
+    captures = writer.describe(captures)        with their media types, charsets and languages
     writer.append(capture) -> WrittenCapture    where it is stored; not yet durable
     writer.sync()                               everything appended is durable
 
@@ -18,7 +19,7 @@ A writer has one user at a time: run it in its own thread if the caller must not
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from datetime import datetime
 from typing import Self
@@ -31,6 +32,7 @@ from webmill.archive.capture_encoding import (
     new_record_id,
 )
 from webmill.archive.language_detection import LanguageDetector, open_language_detector
+from webmill.archive.payloads import describe_captures
 from webmill.archive.segment import Segment, check_name, warc_file_name
 from webmill.archive.segment_file import SegmentFile
 from webmill.collection import Collection
@@ -86,10 +88,15 @@ class WarcWriter:
             self._stack.enter_context(open_language_detector()) if languages else None
         )
 
+    def describe(self, captures: Sequence[Capture]) -> list[Capture]:
+        """Return the captures with what is found in their payloads. `append` does it for those that have it not yet."""
+        return describe_captures(captures, self._detect)
+
     def append(self, capture: Capture) -> WrittenCapture:
         """Write a capture, which is durable after the next `sync`. Raise Unavailable if the disk refuses it."""
+        [capture] = self.describe([capture])
         file = self._file(capture.subset)
-        encoded = encode_capture(capture, warcinfo_id=file.warcinfo_id, detect=self._detect)
+        encoded = encode_capture(capture, warcinfo_id=file.warcinfo_id)
         try:
             start = file.append(encoded.data)
         except WebmillError:

@@ -16,6 +16,11 @@ from webmill.formats.warc.capture import Capture, WrittenCapture
 class CaptureWriter(Protocol):
     """Writes captures of one process. A writer has one user at a time."""
 
+    def describe(self, captures: Sequence[Capture]) -> list[Capture]:
+        """Return the captures with what is found in their payloads. `append` does the same, at a higher price, for
+        captures that do not have it."""
+        ...
+
     def append(self, capture: Capture) -> WrittenCapture:
         """Write a capture and return where it lies. It is not durable before the next `sync`."""
         ...

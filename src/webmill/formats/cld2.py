@@ -7,17 +7,19 @@ CLD2 is C++ and reads hostile bytes: call it in a sandbox. The package is option
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from webmill.formats.languages import DetectedLanguage, DetectedLanguages
 
 PACKAGE = "pycld2"
 MAX_BYTES = 1 << 20  # of a page; more hardly changes the result
+MAX_HINT = 256  # characters of a Content-Language
 MIN_BYTES = 10
 MIN_PERCENT = 2
-_CONTROLS = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")  # CLD2 refuses them
+_CONTROLS = bytes({*range(32), 0x7F} - {*b"\t\n\r"})  # CLD2 refuses them
 _SUFFIX = re.compile(r"[a-z]{2,18}")
 
 # CLD2's codes (mostly ISO-639-1, some of them withdrawn) to ISO-639-3.
@@ -41,6 +43,19 @@ ISO_639_3: dict[str, str] = dict(pair.split(":") for pair in _CODES.split())
 def can_detect_languages() -> bool:
     """Return whether CLD2 is installed."""
     return find_spec(PACKAGE) is not None
+
+
+class DetectorInput(NamedTuple):
+    """A page, or a text, and the hints that come with it."""
+
+    page: bytes  # in UTF-8; invalid bytes are read as U+FFFD
+    tld: str = ""
+    content_language: str = ""
+
+
+def detect_languages_of_all(samples: Sequence[DetectorInput]) -> list[DetectedLanguages]:
+    """Return the languages of each page, as `detect_languages` does."""
+    return [detect_languages(page, tld=tld, content_language=hint) for page, tld, hint in samples]
 
 
 def detect_languages(page: bytes, *, tld: str = "", content_language: str = "") -> DetectedLanguages:
@@ -68,14 +83,14 @@ def _run_cld2(page: bytes, *, tld: str, content_language: str) -> tuple[bool, in
         try:
             reliable, size, found = pycld2.detect(page, **options)
         except pycld2.error:  # clean only then: nearly all pages need it not
-            reliable, size, found = pycld2.detect(_strip_controls(page), **options)
+            reliable, size, found = pycld2.detect(_clean(page), **options)
     except (pycld2.error, ValueError):
         return False, 0, []
     return bool(reliable), size, list(found)
 
 
-def _strip_controls(page: bytes) -> bytes:
-    return _CONTROLS.sub(b"", page.decode("utf-8", "ignore").encode())
+def _clean(page: bytes) -> bytes:
+    return page.decode("utf-8", "replace").encode().translate(None, _CONTROLS)
 
 
 def top_level_domain(uri: str) -> str:

@@ -52,7 +52,7 @@ class Sandbox(Generic[T]):
         recycle_calls: int = 10_000,
         recycle_memory: int = 512 * MIB,
     ) -> None:
-        """`function` is "module:qualname" and takes the bytes, then options by keyword.
+        """`function` is "module:qualname" and takes the data, then options by keyword.
 
         A child is replaced after `recycle_calls` calls, or when it holds `recycle_memory` bytes: parsers leak.
         """
@@ -75,7 +75,7 @@ class Sandbox(Generic[T]):
         """Return the pid of the child that would take the next call; None when it is yet to be started."""
         return self._child.pid if self._child else None
 
-    def call(self, data: bytes, **options: object) -> T:
+    def call(self, data: object, **options: object) -> T:
         with self._lock:
             child = self._ready_child()
             self._calls += 1

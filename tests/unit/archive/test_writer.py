@@ -174,7 +174,7 @@ def test_a_digest_that_is_known_is_not_computed_again(tmp_path: Path, kind: str)
     known = digest.compute(b"what the caller says, to tell it apart")
     plain = capture(kind=kind, original=OriginalCapture(record_id="<urn:uuid:1>"))
     [printed, found] = [
-        encode_capture(msgspec.structs.replace(plain, digest=reported), warcinfo_id="<urn:uuid:2>", detect=None)
+        encode_capture(msgspec.structs.replace(plain, digest=reported), warcinfo_id="<urn:uuid:2>")
         for reported in (known, "")
     ]
     assert (printed.digest, found.digest) == (known, digest.compute(PAGE))
@@ -301,7 +301,7 @@ def refuse(*printed: str) -> None:
 
 
 def encoded(made: Capture) -> EncodedCapture:
-    return encode_capture(made, warcinfo_id="<urn:uuid:0>", detect=None)
+    return encode_capture(made, warcinfo_id="<urn:uuid:0>")
 
 
 @given(

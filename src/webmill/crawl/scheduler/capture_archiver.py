@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
 
 import msgspec
@@ -44,14 +45,14 @@ class CaptureArchiver:
 
     def write(self, results: Sequence[VisitResult], written: WrittenRecords) -> None:
         """Write the captures of results that are not in `written` yet, and add them to it."""
-        waiting = [
-            (result, [_add_digest(capture) for capture in result.captures])
-            for result in results[len(written.results) :]
-        ]
+        waiting = results[len(written.results) :]
+        captures = [_add_digest(capture) for result in waiting for capture in result.captures]
         known = dict(written.payloads)
-        known |= self._payloads.find({capture.digest for _, captures in waiting for capture in captures})
-        for result, captures in waiting:
-            written.results.append(self._write_result(result, captures, known, written))
+        known |= self._payloads.find({capture.digest for capture in captures})
+        described = iter(self._writer.describe([_deduplicate(capture, known) for capture in captures]))
+        for result in waiting:
+            own = list(islice(described, len(result.captures)))
+            written.results.append(self._write_result(result, own, known, written))
 
     def sync(self) -> None:
         """Make all records durable. When this raises, those since the last sync are lost."""

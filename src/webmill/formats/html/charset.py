@@ -21,6 +21,14 @@ from webmill.formats.html.meta_prescan import find_declared_encoding
 EncodingSource = Literal["bom", "http", "meta", "fallback"]
 
 
+class FoundEncoding(msgspec.Struct, frozen=True):
+    """The encoding of a page, and how it was found."""
+
+    name: str  # as WHATWG calls it, lower case
+    source: EncodingSource
+    mark: int = 0  # bytes of the byte order mark, which is no text
+
+
 class DecodedText(msgspec.Struct, frozen=True):
     """A decoded page, and how its encoding was found."""
 
@@ -42,34 +50,39 @@ def charset_label(content_type: str | None) -> str | None:
 
 def decode_page(body: bytes, *, content_type: str | None = None) -> DecodedText:
     """Decode a page. `content_type` is the value of the HTTP header, if there was one."""
-    if text := _labelled(body, content_type):
-        return text
+    return _decode(body, find_encoding(body, content_type=content_type))
+
+
+def find_encoding(body: bytes, *, content_type: str | None = None) -> FoundEncoding:
+    """Return the encoding that `decode_page` decodes by."""
+    if labelled := _labelled(body, content_type):
+        return labelled
     if encoding := find_declared_encoding(body):
-        return _text(body, encoding, "meta")
+        return FoundEncoding(encoding, "meta")
     return _unlabelled(body)
 
 
 def decode_plain(body: bytes, *, content_type: str | None = None) -> DecodedText:
     """Decode a text that is not markup: a <meta> in it is ignored."""
-    return _labelled(body, content_type) or _unlabelled(body)
+    return _decode(body, _labelled(body, content_type) or _unlabelled(body))
 
 
-def _labelled(body: bytes, content_type: str | None) -> DecodedText | None:
+def _labelled(body: bytes, content_type: str | None) -> FoundEncoding | None:
     for mark, name in _BOMS:
         if body.startswith(mark):
-            return _text(body[len(mark) :], name, "bom")
+            return FoundEncoding(name, "bom", len(mark))
     declared = charset_label(content_type)
     encoding = lookup_encoding(declared) if declared is not None else None
-    return _text(body, encoding, "http") if encoding else None
+    return FoundEncoding(encoding, "http") if encoding else None
 
 
-def _unlabelled(body: bytes) -> DecodedText:
-    return _text(body, "utf-8" if _is_utf8(body) else "windows-1252", "fallback")
+def _unlabelled(body: bytes) -> FoundEncoding:
+    return FoundEncoding("utf-8" if _is_utf8(body) else "windows-1252", "fallback")
 
 
-def _text(body: bytes, encoding: str, source: EncodingSource) -> DecodedText:
-    text = decode_as(body, encoding)
-    return DecodedText(text, encoding, source, "\ufffd" in text)
+def _decode(body: bytes, encoding: FoundEncoding) -> DecodedText:
+    text = decode_as(body[encoding.mark :], encoding.name)
+    return DecodedText(text, encoding.name, encoding.source, "\ufffd" in text)
 
 
 def _is_utf8(body: bytes) -> bool:

@@ -6,10 +6,19 @@ from typing import Literal
 
 import msgspec
 
+from webmill.formats.languages import DetectedLanguages
 from webmill.formats.warc.record_headers import OriginalCapture
 from webmill.model import CaptureRef, Exchange, Headers
 
 Subset = Literal["warc", "crawldiagnostics", "robotstxt"]  # the folders of a segment, as at Common Crawl
+
+
+class PayloadDescription(msgspec.Struct, frozen=True):
+    """What was found in a payload: its media type and, if that is HTML, charset (as IANA calls it) and languages."""
+
+    media_type: str
+    charset: str = ""
+    languages: DetectedLanguages | None = None
 
 
 class Capture(msgspec.Struct, frozen=True, kw_only=True):
@@ -17,8 +26,9 @@ class Capture(msgspec.Struct, frozen=True, kw_only=True):
 
     `payload` is the decoded body: type, charset and languages are detected in it. `not_modified` is for a 304 to a
     conditional request, `identical` for a body as sent that has the payload digest of `original`: only the head is
-    stored then. `extra` goes into the metadata record. If they are known already, `headers` are those of the response
-    and `digest` is that of the payload, `sha1:…` of what follows the head in `exchange.response`.
+    stored then. `extra` goes into the metadata record. If they are known already, `headers` are those of the response,
+    `digest` is that of the payload, `sha1:…` of what follows the head in `exchange.response`, and `description` is what
+    was found in it.
     """
 
     exchange: Exchange
@@ -29,6 +39,7 @@ class Capture(msgspec.Struct, frozen=True, kw_only=True):
     subset: Subset = "warc"
     extra: tuple[tuple[str, str], ...] = ()
     digest: str = ""
+    description: PayloadDescription | None = None
 
 
 class WrittenCapture(msgspec.Struct, frozen=True):
