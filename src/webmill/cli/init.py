@@ -32,6 +32,15 @@ TABLE_EXAMPLES = """
 # numbers = true                         # all numbers, prices as well
 # dates = true                           # all dates and times, deadlines as well
 
+# What is different on some sites; as many as you like. docs/reference/sites.md
+# [[site]]
+# match = "*.example.org"                # or example.org, example.org/news/*, a list of these
+# delay = "10s"                          # or auto; below 3s say who agreed to it: agreement = "…"
+# scope = "domain"                       # host, domain, path or any; also include, exclude, depth
+# page_resources = true
+# max_pages = 5000                       # of each domain
+# cookies = "cookies.txt"                # or off, session; also auth, headers, user_agent
+
 # Who is told what changed; as many as you like. `webmill alerts test` tries them. docs/reference/alerts.md
 # [[alert]]
 # to = "mailto:me@example.org"           # or https://… (a webhook), or an address of Apprise for chat services

@@ -138,6 +138,7 @@ class CrawlRules(msgspec.Struct, frozen=True, kw_only=True):
     skip_binary: bool = True  # skip URLs whose ending says that they are not text
     sitemaps: bool = True
     page_resources: bool = False  # fetch what pages need to be displayed, on whatever host
+    resources_everywhere: bool = True  # of all pages, but those of tables that say otherwise; else only of such that do
 
     @classmethod
     def from_settings(cls, settings: CrawlSettings) -> Self:
@@ -149,7 +150,8 @@ class CrawlRules(msgspec.Struct, frozen=True, kw_only=True):
             traps=settings.traps,
             skip_binary=not settings.all_types,
             sitemaps=settings.sitemaps,
-            page_resources=settings.page_resources,
+            page_resources=settings.page_resources or any(rule.page_resources for rule in settings.sites),
+            resources_everywhere=settings.page_resources,
         )
 
 

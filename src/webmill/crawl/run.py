@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+import shlex
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -22,6 +23,8 @@ from webmill.crawl.options import (
     NetworkAccess,
     Politeness,
 )
+from webmill.crawl.politeness.pace import SHORTEST
+from webmill.crawl.politeness.session import given_cookies
 from webmill.crawl.reload import SettingsReloader
 from webmill.crawl.scheduler.coordinator import Coordinator
 from webmill.crawl.scope import check_patterns
@@ -170,6 +173,8 @@ def make_options(crawl: CollectionCrawl, settings: Settings, *, backends: CrawlB
     if chosen.delay == 0 and not chosen.allow_private:
         crawl.watcher.notice("delay is 0: a host is asked again as soon as it has answered; only for your own")
     check_patterns(*chosen.include, *chosen.exclude)
+    for sentence in check_sites(chosen, crawl.root):
+        crawl.watcher.notice(sentence)
     collection = collections.Collection(crawl.root, chosen.name or collections.default_crawl_name(crawl.root))
     return CrawlOptions(
         folder=CrawlFolder(collection),
@@ -184,6 +189,21 @@ def make_options(crawl: CollectionCrawl, settings: Settings, *, backends: CrawlB
         verbosity=crawl.watcher.verbosity,
         log_format=settings.log.format,
     )
+
+
+def check_sites(settings: CrawlSettings, root: Path) -> Iterator[str]:
+    """Yield what a person should know of the tables of sites and of cookies. Misconfigured: one cannot be used."""
+    for number, site in enumerate(settings.sites, 1):
+        check_patterns(*(site.include or ()), *(site.exclude or ()))
+        is_fast = isinstance(site.delay, float | int) and site.delay < SHORTEST
+        if is_fast and not (site.agreement or settings.allow_private):
+            yield (
+                f"[[site]] number {number} ({site.name}) asks every {site.delay:g} s: only for your own servers, or "
+                'with agreement = "who agreed to it, and when"'
+            )
+    for file in given_cookies(settings, root):
+        if file.stat().st_mode & 0o077:
+            yield f"other users of this machine can read {file}: chmod 600 {shlex.quote(str(file))}"
 
 
 def revisit_schedule(watch: float | None, settings: Settings) -> RevisitSchedule:

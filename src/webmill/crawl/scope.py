@@ -29,6 +29,7 @@ from typing import Literal
 import msgspec
 import re2
 
+from webmill.crawl.sites import CrawlSites
 from webmill.crawl.traps import TrapRules, Traps
 from webmill.errors import BadInput, Misconfigured
 from webmill.formats.patterns import compile_pattern
@@ -59,11 +60,28 @@ class ScopeRules(msgspec.Struct, frozen=True, kw_only=True):
     traps: TrapRules | None = TrapRules()
 
 
+class SiteScope(msgspec.Struct, frozen=True):
+    """What a table of a site says of the scope; None: nothing."""
+
+    kind: Kind | None = None
+    include: tuple[str, ...] | None = None
+    exclude: tuple[str, ...] | None = None
+    max_depth: int | None = None
+
+    def replace_in(self, rules: ScopeRules) -> ScopeRules:
+        said = {name: value for name, value in msgspec.structs.asdict(self).items() if value is not None}
+        return msgspec.structs.replace(rules, **said)
+
+
 class Scope:
     """Which URLs belong to a crawl. `seeds` are normalised URLs. Misconfigured for a pattern that RE2 cannot read."""
 
-    def __init__(self, rules: ScopeRules, *, seeds: Iterable[str], year: int) -> None:
-        self._rules = rules
+    def __init__(self, rules: ScopeRules, *, seeds: Iterable[str], year: int, sites: CrawlSites | None = None) -> None:
+        """Where a table of `sites` says another scope, depth or other patterns, these replace those of `rules`."""
+        self._rules, self._year = rules, year
+        self._sites, self._of_site = sites, dict[SiteScope, Scope]()
+        if sites:
+            seeds = self._seeds = tuple(seeds)
         self._include, self._exclude = _pattern(rules.include), _pattern(rules.exclude)
         self._traps = Traps(rules.traps, year=year) if rules.traps else None
         self._places: set[str] = set()  # hosts or domains
@@ -73,6 +91,8 @@ class Scope:
 
     def decide(self, url: str, depth: int) -> str | None:
         """Return None for a normalised URL that is in scope, or the code why it is not."""
+        if self._sites and (own := self._scope_of(url)) is not self:
+            return own.decide(url, depth)
         reason = self._decide_place(url, depth)
         if reason or depth == 0:
             return reason
@@ -84,6 +104,8 @@ class Scope:
 
     def decide_sitemap(self, url: str) -> str | None:
         """Return None for a sitemap that is read: it may lie in any folder of its host, and be compressed."""
+        if self._sites and (own := self._scope_of(url)) is not self:
+            return own.decide_sitemap(url)
         if len(url) > self._rules.max_length:
             return "url_too_long"
         if self._rules.kind != "any" and _place(host_of(url), self._rules.kind) not in self._places:
@@ -98,7 +120,19 @@ class Scope:
 
     def excludes(self, url: str) -> bool:
         """Tell whether a pattern excludes the URL. Asked again when it has its turn: the pattern may be newer."""
+        if self._sites and (own := self._scope_of(url)) is not self:
+            return own.excludes(url)
         return bool(self._exclude and self._exclude.search(url))
+
+    def _scope_of(self, url: str) -> Scope:
+        """Return the scope by which a URL is judged: this one, or that of its site."""
+        rule = self._sites.find(url) if self._sites else None
+        own = SiteScope(rule.scope, rule.include, rule.exclude, rule.depth) if rule else SiteScope()
+        if own == SiteScope():
+            return self
+        if own not in self._of_site:
+            self._of_site[own] = Scope(own.replace_in(self._rules), seeds=self._seeds, year=self._year)
+        return self._of_site[own]
 
     def _decide_place(self, url: str, depth: int) -> str | None:
         if len(url) > self._rules.max_length:

@@ -36,6 +36,7 @@ from webmill.crawl.scheduler.capture_archiver import ArchivedPayloads, CaptureAr
 from webmill.crawl.scheduler.inbox import shard_of
 from webmill.crawl.scheduler.shard_process import make_scope
 from webmill.crawl.seeds import Seeds, parse_seed
+from webmill.crawl.sites import CrawlSites
 from webmill.crawl.visit.outcome import VisitResult
 from webmill.crawl.visit.page_reader import archived_original
 from webmill.crawl.visit.page_saver import PageSaver, SavedVisit
@@ -136,7 +137,8 @@ def open_for_saving(
     settings, _ = stored_settings.resolve_settings(sources, folder)
     chosen = settings.crawl
     if page_resources is not None:
-        chosen = msgspec.structs.replace(chosen, page_resources=page_resources)
+        sites = tuple(msgspec.structs.replace(rule, page_resources=page_resources) for rule in chosen.sites)
+        chosen = msgspec.structs.replace(chosen, page_resources=page_resources, sites=sites)
         settings = msgspec.structs.replace(settings, crawl=chosen)
     redis, name = chosen.frontier or None, chosen.name or collections.default_crawl_name(root)
     crawl = CollectionCrawl(
@@ -228,7 +230,8 @@ class CollectionForSaving:
         """Let the crawl go on from these visits: of pages that it knows, or would have come to. False: it is running,
         and does that next."""
         seeds = self.options.folder.seeds
-        scope = make_scope(self.options.rules, seeds) if seeds.exists() else None
+        sites = CrawlSites(self.options.settings.sites)
+        scope = make_scope(self.options.rules, seeds, sites=sites) if seeds.exists() else None
         known = [
             with_interval(saved, first=self.options.revisits.first)
             for saved in visits

@@ -23,6 +23,7 @@ from webmill.errors import Misconfigured
 from webmill.settings.declaration import Setting, read_declarations
 from webmill.settings.reach import describe_reach
 from webmill.settings.sections import TABLES, Settings
+from webmill.settings.tables import TableError
 
 FILE_NAME = "webmill.toml"
 MOVED = {("run", "facets"): ("publish", "facets")}
@@ -205,7 +206,7 @@ def _read_file(file: Path, notices: list[str]) -> Iterator[tuple[tuple[str, str]
     table, text = read_toml(file)
     for section, values in table.items():
         if section in TABLES:
-            yield TABLES[section], _parse(_find_setting(*TABLES[section]), values, where=_locate(file, text, section))
+            yield TABLES[section], _parse_tables(file, text, section, values)
             continue
         if section not in SECTIONS:
             where = _locate(file, text, section)
@@ -240,6 +241,16 @@ def _read_line(
     yield (one.section, one.key), _parse(one, written, where=where)
 
 
+def _parse_tables(file: Path, text: str, section: str, written: object) -> Any:
+    one = _find_setting(*TABLES[section])
+    try:
+        return one.parse(written)
+    except ValueError as error:
+        number = error.number if isinstance(error, TableError) else 1
+        where = _locate(file, text, section, number=number)
+        raise Misconfigured(f"{where}: `{one.section}.{one.key}`: {error}") from None
+
+
 def _parse(one: Setting, written: object, *, where: str) -> Any:
     try:
         return one.parse(written)
@@ -263,22 +274,24 @@ def _did_you_mean(wrong: str, names: Iterable[str], quote: str = "") -> str:
     return f"did you mean {quote}{near[0]}{quote}?" if near else f"use one of {', '.join(known)}"
 
 
-def _locate(file: Path, text: str, section: str, key: str | None = None) -> str:
-    line = line_of(text, section, key)
+def _locate(file: Path, text: str, section: str, key: str | None = None, *, number: int = 1) -> str:
+    line = line_of(text, section, key, number=number)
     return f"{file}:{line}" if line else str(file)
 
 
-def line_of(text: str, section: str, key: str | None = None) -> int | None:
-    """Return the line of a section, or of a key in it. Scanning is enough: sections are flat."""
-    inside = False
-    for number, line in enumerate(text.splitlines(), 1):
+def line_of(text: str, section: str, key: str | None = None, *, number: int = 1) -> int | None:
+    """Return the line of a section, or of a key in it; of several tables that of the one with this number. Scanning is
+    enough: sections are flat."""
+    inside, left = False, number
+    for at, line in enumerate(text.splitlines(), 1):
         header = re.match(r"\s*\[\[?\s*([\w.-]+)\s*\]", line)
         if header:
             inside = header[1] == section
-            if key is None and inside:
-                return number
+            left -= inside
+            if key is None and inside and not left:
+                return at
         elif key is not None and inside and re.match(rf"\s*{re.escape(key)}\s*=", line):
-            return number
+            return at
     return None
 
 

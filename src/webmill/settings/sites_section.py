@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from webmill.settings.reach import LONGEST_AUTO, leads_out
-from webmill.settings.tables import parse_tables
+from webmill.settings.tables import TableError, parse_tables
 from webmill.settings.value_formats import ValueFormat, parse_duration, write_duration
 
 EXAMPLE = 'match = "*.example.org"'
@@ -55,6 +55,11 @@ class SiteSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
         """Return the patterns, as the table is named in messages."""
         return ", ".join(self.match)
 
+    def shown(self) -> dict[str, str]:
+        """Return what the table says, by key, as it may be printed: of credentials only that they are there."""
+        written = {key: value for key, value in _write_site(self).items() if key != "match"}
+        return {key: _show(key, value) for key, value in written.items()}
+
     @property
     def cookie_file(self) -> str:
         return self.cookies if self.cookies not in ("", *COOKIE_MODES) else ""
@@ -83,12 +88,12 @@ def _with_seconds(number: int, table: object) -> object:
     try:
         return {**table, "delay": parse_duration(table["delay"])}
     except ValueError as error:
-        raise ValueError(f"[[site]] number {number}: delay: {error}, or auto") from None
+        raise TableError(f"delay: {error}, or auto", number=number) from None
 
 
 def _check(rule: SiteSettings, number: int) -> None:
     if problem := _find_problem(rule):
-        raise ValueError(f"[[site]] number {number} ({rule.name}): {problem}")
+        raise TableError(f"{rule.name}: {problem}", number=number)
 
 
 def _find_problem(rule: SiteSettings) -> str:
@@ -108,6 +113,16 @@ def _find_problem(rule: SiteSettings) -> str:
     if rule.user_agent and not _FIELD_VALUE.fullmatch(rule.user_agent):
         return "user_agent: write it in one line of Latin-1 letters"
     return ""
+
+
+def _show(key: str, value: Any) -> str:
+    if key == "auth":
+        return "(set)"
+    if key == "headers":
+        return f"{', '.join(value)} (set)"
+    if isinstance(value, list | tuple):
+        return " ".join(value) if value else "(none)"
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _write_sites(rules: tuple[SiteSettings, ...]) -> list[Any]:

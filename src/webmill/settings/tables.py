@@ -12,6 +12,14 @@ import msgspec
 T = TypeVar("T", bound=msgspec.Struct)
 
 
+class TableError(ValueError):
+    """One of the tables is wrong: the first is number 1."""
+
+    def __init__(self, message: str, *, number: int) -> None:
+        super().__init__(message)
+        self.number = number
+
+
 def parse_tables(
     written: object, kind: type[T], *, name: str, example: str, lists: Sequence[str] = ()
 ) -> tuple[T, ...]:
@@ -24,7 +32,17 @@ def parse_tables(
             raise ValueError(f"not JSON; write a list of objects, each as a [[{name}]] would be") from None
     if not isinstance(written, list | tuple):
         raise ValueError(f"write each as [[{name}]] on its own line, and below it {example}")
-    return tuple(one if isinstance(one, kind) else _parse_table(one, kind, name, example, lists) for one in written)
+    return tuple(
+        one if isinstance(one, kind) else _parse_numbered(number, one, kind, name, example, lists)
+        for number, one in enumerate(written, 1)
+    )
+
+
+def _parse_numbered(number: int, table: object, kind: type[T], name: str, example: str, lists: Sequence[str]) -> T:
+    try:
+        return _parse_table(table, kind, name, example, lists)
+    except ValueError as error:
+        raise TableError(str(error), number=number) from None
 
 
 def _parse_table(table: object, kind: type[T], name: str, example: str, lists: Sequence[str]) -> T:

@@ -69,6 +69,8 @@ def explain_rows(found: UrlExplanation, *, now: float) -> Iterator[tuple[str, st
     elif state.known == "visited":
         yield "due", "never again; `webmill frontier retry` asks for it once more"
     yield "scope", f"out of scope: {spell_out(found.scope)}" if found.scope else "in scope"
+    if found.site:
+        yield "site", found.site
     yield "robots", ROBOTS[found.robots]
     asked = f"; its robots.txt asks for {found.crawl_delay:g} s" if found.crawl_delay else ""
     yield "pace", f"{found.delay} between two requests to {state.domain}{asked}"

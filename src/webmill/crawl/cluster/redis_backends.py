@@ -67,9 +67,12 @@ class RedisDomainBudget:
     def remaining(self, domains: Iterable[str]) -> dict[str, int] | None:
         if self.limit is None:
             return None
-        names = list(domains)
-        spent = self._server.ask("HMGET", self._key, *names) if names else ()
-        return {name: max(0, self.limit - int(pages or 0)) for name, pages in zip(names, spent, strict=True)}
+        return {name: max(0, self.limit - pages) for name, pages in self.spent(domains).items()}
+
+    def spent(self, names: Iterable[str]) -> dict[str, int]:
+        keys = list(names)
+        found = self._server.ask("HMGET", self._key, *keys) if keys else ()
+        return {key: int(pages or 0) for key, pages in zip(keys, found, strict=True)}
 
     def spend(self, pages: Counter[str]) -> None:
         """Count pages. They are counted twice when the answer was lost: too many, so the limit is never passed."""

@@ -13,8 +13,9 @@ from webmill.crawl.politeness.pace import FACTOR, SHORTEST
 from webmill.crawl.politeness.robots import ParsedFiles, RobotsPolicy, decide
 from webmill.crawl.scheduler.inbox import shard_of
 from webmill.crawl.scheduler.shard_process import make_scope
+from webmill.crawl.sites import CrawlSites
 from webmill.crawl.visit.url_visitor import robots_path
-from webmill.settings import CrawlSettings
+from webmill.settings import CrawlSettings, SiteSettings
 
 
 class UrlExplanation(msgspec.Struct, frozen=True, kw_only=True):
@@ -25,6 +26,7 @@ class UrlExplanation(msgspec.Struct, frozen=True, kw_only=True):
     robots: str  # allowed, forbidden, unreachable, unknown (not asked yet), ignored
     crawl_delay: float | None  # that its robots.txt asks for
     delay: str  # between two requests to its domain, as the settings say
+    site: str = ""  # which [[site]] table applies, and what it says, without its secrets
 
 
 def explain_url(crawl: CrawlFrontier, url: str, settings: CrawlSettings, *, now: float) -> UrlExplanation:
@@ -32,7 +34,8 @@ def explain_url(crawl: CrawlFrontier, url: str, settings: CrawlSettings, *, now:
     state = crawl.backend.find_url(crawl.paths.shard(shard_of(url, crawl.shards())), url)
     is_seed = url in read_seeds(crawl.paths.seeds) if crawl.paths.seeds.exists() else False
     depth = state.last.depth if state.last else 0 if is_seed else 1
-    scope = make_scope(CrawlRules.from_settings(settings), crawl.paths.seeds)
+    sites = CrawlSites(settings.sites)
+    scope = make_scope(CrawlRules.from_settings(settings), crawl.paths.seeds, sites=sites)
     reason = scope.decide(url, depth) or ("excluded_domain" if state.is_excluded else "")
     robots, crawl_delay = judge_robots(state.robots, url, settings, now=now)
     return UrlExplanation(
@@ -42,7 +45,8 @@ def explain_url(crawl: CrawlFrontier, url: str, settings: CrawlSettings, *, now:
         scope=reason,
         robots=robots,
         crawl_delay=crawl_delay,
-        delay=describe_delay(settings),
+        delay=describe_delay(settings, sites.find(url)),
+        site=describe_site(settings, sites.find(url)),
     )
 
 
@@ -61,7 +65,17 @@ def judge_robots(
     return ("allowed" if verdict.allows(robots_path(url)) else "forbidden"), verdict.crawl_delay
 
 
-def describe_delay(settings: CrawlSettings) -> str:
-    if settings.delay is not None:
-        return f"{settings.delay:g} s"
+def describe_delay(settings: CrawlSettings, site: SiteSettings | None = None) -> str:
+    delay = settings.delay if site is None or site.delay is None else site.delay
+    if isinstance(delay, float | int):
+        return f"{delay:g} s"
     return f"auto: {FACTOR:g} times its response time, {SHORTEST:g} to {AUTO_DELAY:g} s"
+
+
+def describe_site(settings: CrawlSettings, site: SiteSettings | None) -> str:
+    """Return the number of a table, its patterns and what it sets; of secrets only that they are there."""
+    if site is None:
+        return ""
+    number = next(number for number, one in enumerate(settings.sites, 1) if one is site)
+    said = [f"{key} {value}" for key, value in site.shown().items()]
+    return f"[[site]] number {number} ({site.name})" + (f": {', '.join(said)}" if said else "")

@@ -85,8 +85,12 @@ class DomainBudget(Protocol):
         """Return how many pages each domain may still give. None: any number."""
         ...
 
+    def spent(self, names: Iterable[str]) -> dict[str, int]:
+        """Return how many pages were counted under each name."""
+        ...
+
     def spend(self, pages: Counter[str]) -> None:
-        """Count pages against their domains."""
+        """Count pages against their domains, or other names."""
         ...
 
     def close(self) -> None: ...
@@ -100,9 +104,12 @@ class SqliteDomainBudget:
     def remaining(self, domains: Iterable[str]) -> dict[str, int] | None:
         if self.limit is None:
             return None
+        return {domain: max(0, self.limit - pages) for domain, pages in self.spent(domains).items()}
+
+    def spent(self, names: Iterable[str]) -> dict[str, int]:
         find = "SELECT pages FROM domain WHERE name = ?"
-        spent = {domain: self._database.read(find, (domain,)) for domain in domains}
-        return {domain: max(0, self.limit - (rows[0][0] if rows else 0)) for domain, rows in spent.items()}
+        found = {name: self._database.read(find, (name,)) for name in names}
+        return {name: rows[0][0] if rows else 0 for name, rows in found.items()}
 
     def spend(self, pages: Counter[str]) -> None:
         with self._database.write_relaxed() as run:

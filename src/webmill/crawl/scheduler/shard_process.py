@@ -104,7 +104,7 @@ def make_crawler(
     reservations = BatchedReservations(clock=clock, wakeup=wakeup)
     session = open_session(
         options.settings,
-        CrawlSites(options.settings.sites),
+        store.sites,
         root=options.folder.collection.root,
         stored=dict(store.cookies.read()) if store.cookies else {},
         clock=clock,
@@ -115,7 +115,11 @@ def make_crawler(
     policy = RobotsPolicy(agent=ROBOTS_NAME, max_delay=politeness.max_crawl_delay, first_retry=limits.retry_wait)
     robots = RobotsFetcher(requester, RobotsCache(store.frontier, policy, clock=clock), policy, clock=clock)
     reader = PageReader(
-        make_scope(rules, options.folder.seeds), rules, politeness, page_resources=limits.page_resources
+        make_scope(rules, options.folder.seeds, sites=store.sites),
+        rules,
+        politeness,
+        page_resources=limits.page_resources,
+        sites=store.sites,
     )
     visitor = UrlVisitor(requester, robots, reader, options, clock=clock)
     store.visit_log.find_via = reader.find_via
@@ -157,6 +161,7 @@ def open_store(options: CrawlOptions, shard: int, shards: int, stack: ExitStack)
             clock=clock,
             visit_log=visit_log,
             cookies=cookies,
+            sites=CrawlSites(options.settings.sites),
         ),
         shard=shard,
         shards=shards,
@@ -179,8 +184,9 @@ def open_frontier(options: CrawlOptions, folder: Path) -> Frontier:
         time.sleep(0.1)
 
 
-def make_scope(rules: CrawlRules, seeds: Path) -> Scope:
-    """Return the scope of a crawl with these rules; `seeds` is its list."""
+def make_scope(rules: CrawlRules, seeds: Path, *, sites: CrawlSites | None = None) -> Scope:
+    """Return the scope of a crawl with these rules; `seeds` is its list. Tables of `sites` may have rules of their
+    own."""
     chosen = ScopeRules(
         kind=rules.scope,
         include=rules.include,
@@ -189,7 +195,7 @@ def make_scope(rules: CrawlRules, seeds: Path) -> Scope:
         extensions=NO_TEXT if rules.skip_binary else frozenset(),
         traps=TrapRules() if rules.traps else None,
     )
-    return Scope(chosen, seeds=read_seeds(seeds), year=datetime.now(UTC).year)
+    return Scope(chosen, seeds=read_seeds(seeds), year=datetime.now(UTC).year, sites=sites)
 
 
 def receive_messages(parent: Connection, crawler: ShardCrawler) -> None:

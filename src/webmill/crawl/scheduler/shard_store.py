@@ -8,7 +8,6 @@ their inboxes before the page that had them is settled. What was done and not se
 from __future__ import annotations
 
 import logging
-from collections import Counter
 from collections.abc import Callable, Iterable
 
 import msgspec
@@ -27,7 +26,6 @@ from webmill.crawl.frontier.base import (
     Outcome,
     TurnOutcomes,
     VisitDone,
-    domain_of,
 )
 from webmill.crawl.options import Politeness
 from webmill.crawl.page.url_joining import REDIRECTS
@@ -53,7 +51,9 @@ from webmill.crawl.scheduler.commands import (
     ShardCommand,
     apply_command,
 )
+from webmill.crawl.scheduler.domain_limits import DomainLimits
 from webmill.crawl.scheduler.inbox import ShardMessages, group_by_shard
+from webmill.crawl.sites import CrawlSites
 from webmill.crawl.visit.outcome import VisitResult
 from webmill.crawl.visit.revisit_schedule import RevisitSchedule
 from webmill.crawl.visit_log import VisitLog
@@ -83,6 +83,7 @@ class ShardParts(msgspec.Struct, frozen=True, kw_only=True):
     clock: SteadyClock
     visit_log: VisitLog
     cookies: CookieStore | None = None
+    sites: CrawlSites = msgspec.field(default_factory=CrawlSites)
 
 
 class ShardStore:
@@ -102,7 +103,9 @@ class ShardStore:
         """`longest_idle`: the seconds for which a run waits for the next due host before it ends."""
         self.frontier, self.clock = parts.frontier, parts.clock
         self._schedule, self._archiver, self._messages = parts.schedule, parts.archiver, parts.messages
-        self._domain_budget, self.visit_log, self.cookies = parts.domain_budget, parts.visit_log, parts.cookies
+        self._domain_limits = DomainLimits(parts.domain_budget, parts.sites)
+        self.visit_log, self.cookies = parts.visit_log, parts.cookies
+        self.sites = parts.sites
         self.shard, self.shards, self._politeness = shard, shards, politeness
         self._revisits, self._claims_resources = revisits, claims_resources
         # A run that watches looks once at what is due when it starts: this many. Else pages that become due while it
@@ -170,17 +173,8 @@ class ShardStore:
             self.cookies.write(batch.cookies, durably=any(result.again for result in batch.results))
         if batch.results:
             self._archiver.remember_payloads(phase.written)
-            self._spend_domain_budgets(batch.results)
+            self._domain_limits.spend(batch.results)
         return ArchivedBatch(phase.refused, phase.written)
-
-    def _spend_domain_budgets(self, results: list[VisitResult]) -> None:
-        pages = Counter(
-            domain_of(result.outcome.url)
-            for result in results
-            if isinstance(result.outcome, VisitDone) and result.outcome.is_page and not result.is_revisit
-        )
-        if pages:
-            self._domain_budget.spend(pages)
 
     def _commit(self, batch: Batch, phase: ArchivedBatch) -> CommittedBatch:
         results = phase.written.results
@@ -282,7 +276,7 @@ class ShardStore:
         if batch.claim.visited_only:
             turns, new = split_new_urls(turns, now=now)
             put_back += new
-        turns, over_budget = self._apply_domain_budgets(turns)
+        turns, over_budget = self._domain_limits.apply(turns, now=now)
         stats = None
         if batch.is_last or self.clock() - self._stats_at > STATS_EVERY:
             stats, self._stats_at = self.frontier.stats(), self.clock()
@@ -309,33 +303,6 @@ class ShardStore:
             command_error=self._command_error,
             is_paused=self.is_paused,
         )
-
-    def _apply_domain_budgets(self, turns: list[DomainTurn]) -> tuple[list[DomainTurn], list[VisitResult]]:
-        """Return the turns without what their domains may not give, and the results of that: it is settled for good
-        when the domain's budget is spent."""
-        remaining = self._domain_budget.remaining(turn.domain for turn in turns)
-        if remaining is None:
-            return turns, []
-        kept: list[DomainTurn] = []
-        over_budget: list[VisitResult] = []
-        for turn in turns:
-            left = remaining[turn.domain]
-            beyond = [item for item in turn.items if item.priority != PAGE_RESOURCE and not item.was_archived][left:]
-            if not beyond:
-                kept.append(turn)
-                continue
-            outcomes = (NotTried(item.url) if left else self._refuse(item) for item in beyond)
-            results = [VisitResult(token=turn.token, outcome=outcome, was_handed_out=False) for outcome in outcomes]
-            if rest := tuple(item for item in turn.items if item not in beyond):
-                kept.append(msgspec.structs.replace(turn, items=rest))
-            else:
-                results[-1] = msgspec.structs.replace(results[-1], next=self.clock())
-            over_budget += results
-        return kept, over_budget
-
-    def _refuse(self, item: ClaimedUrl) -> VisitDone:
-        visit = LastVisit(url=item.url, time=self.clock(), error="max_pages_per_domain", depth=item.depth)
-        return VisitDone(visit, is_page=False)
 
 
 def is_redirect(visit: LastVisit | None) -> bool:

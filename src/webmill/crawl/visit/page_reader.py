@@ -23,6 +23,7 @@ from webmill.crawl.page.resources import (
 from webmill.crawl.page.url_joining import join_urls, redirect_target
 from webmill.crawl.politeness.robots import robots_directives
 from webmill.crawl.scope import Scope, extension_of
+from webmill.crawl.sites import CrawlSites
 from webmill.crawl.visit.recent_links import EmbeddedPage, EmbeddedPages, RecentLinks
 from webmill.errors import BadInput
 from webmill.formats.site.sitemap import Sitemap, looks_like_sitemap, parse_lastmod, read_sitemap
@@ -62,8 +63,16 @@ NOWHERE = PageReading("resource", [], Counter(redirect_refused=1))  # redirected
 class PageReader:
     """Reads responses by the rules of one crawl. `page_resources`: how many one page may bring."""
 
-    def __init__(self, scope: Scope, rules: CrawlRules, politeness: Politeness, *, page_resources: int) -> None:
-        self._scope, self._rules, self._politeness = scope, rules, politeness
+    def __init__(
+        self,
+        scope: Scope,
+        rules: CrawlRules,
+        politeness: Politeness,
+        *,
+        page_resources: int,
+        sites: CrawlSites | None = None,
+    ) -> None:
+        self._scope, self._rules, self._politeness, self._sites = scope, rules, politeness, sites
         self._page_share = ResourceShare(steps=-1, share=page_resources)
         self._recent = RecentLinks()
         self._embedded = EmbeddedPages()
@@ -166,9 +175,16 @@ class PageReader:
         return PageReading("page", [*needed.links, *found.links], found.refused + needed.refused)
 
     def _parse(self, fetched: FetchedResponse, item: ClaimedUrl) -> tuple[PageLinks, list[PageResource]]:
-        if self._rules.page_resources:
+        if self._wants_resources(item.url):
             return read_page(fetched.payload, url=item.url, **html_headers(fetched))
         return read_links(fetched.payload, url=item.url, **html_headers(fetched)), []
+
+    def _wants_resources(self, url: str) -> bool:
+        """Tell whether what a page needs is fetched."""
+        rule = self._sites.find(url) if self._sites else None
+        if rule is None or rule.page_resources is None:
+            return self._rules.page_resources and self._rules.resources_everywhere
+        return self._rules.page_resources and rule.page_resources
 
     def _links_of_page(self, fetched: FetchedResponse, item: ClaimedUrl, page: PageLinks) -> PageReading:
         if self._politeness.obey_nofollow and self._is_nofollow(fetched.head.headers, page.meta_robots):

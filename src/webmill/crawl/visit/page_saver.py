@@ -97,6 +97,7 @@ class PageSaver:
             options.rules,
             options.politeness,
             page_resources=options.limits.page_resources,
+            sites=sites,
         )
         # To the requester a page resource is like a page: it must not be requested beside one of a running crawl.
         alike = msgspec.structs.replace(options, rules=msgspec.structs.replace(options.rules, page_resources=False))
@@ -217,7 +218,14 @@ def for_saving(options: CrawlOptions) -> CrawlOptions:
         politeness = msgspec.structs.replace(politeness, delay=politeness.resource_delay, is_auto=False)
     return msgspec.structs.replace(
         options,
-        rules=CrawlRules(scope="any", traps=False, skip_binary=False, sitemaps=False, page_resources=page_resources),
+        rules=CrawlRules(
+            scope="any",
+            traps=False,
+            skip_binary=False,
+            sitemaps=False,
+            page_resources=page_resources,
+            resources_everywhere=options.rules.resources_everywhere,
+        ),
         limits=msgspec.structs.replace(options.limits, attempts=ATTEMPTS, retry_wait=RETRY_WAIT),
         politeness=politeness,
     )
