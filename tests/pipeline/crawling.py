@@ -21,6 +21,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import msgspec
+from msgspec.structs import replace
 from warcio.archiveiterator import ArchiveIterator
 
 from webmill.archive.segment import open_stored
@@ -59,6 +60,7 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
     obey_nofollow: bool = True
     limits: CrawlLimits = CrawlLimits(retry_wait=0.2)
     rules: CrawlRules = CrawlRules(scope="any")
+    parks: bool = False  # patterns that give nothing new: most hosts of the tests have hardly a text
     revisits: RevisitSchedule = RevisitSchedule()
     allow_private: bool = True
     excluded: tuple[str, ...] = ()
@@ -91,7 +93,7 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
             ),
             limits=self.limits,
             network=NetworkAccess(allow_private=self.allow_private, resolve=self.resolve),
-            rules=self.rules,
+            rules=self.rules if self.parks else replace(self.rules, trap_budget=0, domain_trap_budget=0),
             revisits=self.revisits,
             settings=CrawlSettings(
                 exclude_domains=self.excluded,

@@ -135,6 +135,9 @@ class CrawlRules(msgspec.Struct, frozen=True, kw_only=True):
     exclude: tuple[str, ...] = ()
     depth: int | None = None
     traps: bool = True
+    trap_budget: int = 100  # requests of one pattern of URLs that may give nothing new; 0: any number
+    domain_trap_budget: int = 500
+    fold: bool = True  # drop parameters of links that never change a page
     skip_binary: bool = True  # skip URLs whose ending says that they are not text
     sitemaps: bool = True
     page_resources: bool = False  # fetch what pages need to be displayed, on whatever host
@@ -148,6 +151,9 @@ class CrawlRules(msgspec.Struct, frozen=True, kw_only=True):
             exclude=settings.exclude,
             depth=settings.depth,
             traps=settings.traps,
+            trap_budget=settings.trap_budget,
+            domain_trap_budget=settings.domain_trap_budget,
+            fold=settings.fold_parameters,
             skip_binary=not settings.all_types,
             sitemaps=settings.sitemaps,
             page_resources=settings.page_resources or any(rule.page_resources for rule in settings.sites),

@@ -28,8 +28,8 @@ _SESSION = (
     "(?:jsessionid|phpsessid|aspsessionid[a-z]*|session_?id|sessid|sid|cfid|cftoken|zenid|oscsid)"
     "=(?=[^&;/]*[0-9])[a-z0-9.,_!~-]{16,}(?![^&;/])"
 )
-_SESSION_IN_PATH = re.compile(rf";{_SESSION}|/\([a-z]\([a-z0-9]{{24}}\)\)", re.IGNORECASE)
-_SESSION_PARAMETER = re.compile(_SESSION, re.IGNORECASE)
+SESSION_IN_PATH = re.compile(rf";{_SESSION}|/\([a-z]\([a-z0-9]{{24}}\)\)", re.IGNORECASE)
+SESSION_PARAMETER = re.compile(_SESSION, re.IGNORECASE)
 # A number is a year where a month follows, `/2031/07`, `?on=2031-07-01`, or where its name says so: `date=203107`.
 _YEAR = "(?:1[5-9]|2[0-9])[0-9]{2}"
 _MONTH_IN_PATH = re.compile(rf"(?<![0-9])/({_YEAR})(?:/(?:1[0-2]|0?[1-9])|-(?:1[0-2]|0[1-9]))(?=[/-]|\Z)")
@@ -132,8 +132,8 @@ def _repeats(path: str, times: int) -> bool:
 
 def _page_of(address: str, query: str) -> tuple[str, ...] | None:
     """Return what all variants of a page have in common; None for a URL that has none."""
-    path = _SESSION_IN_PATH.sub("", address) if ";" in address or "(" in address else address
+    path = SESSION_IN_PATH.sub("", address) if ";" in address or "(" in address else address
     if "&" not in query:
-        is_session = bool(query and _SESSION_PARAMETER.match(query))
+        is_session = bool(query and SESSION_PARAMETER.match(query))
         return (path, *([] if is_session else [query])) if is_session or path != address else None
-    return (path, *sorted(pair for pair in query.split("&") if not _SESSION_PARAMETER.match(pair)))
+    return (path, *sorted(pair for pair in query.split("&") if not SESSION_PARAMETER.match(pair)))

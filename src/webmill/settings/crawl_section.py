@@ -66,6 +66,33 @@ class CrawlSettings(msgspec.Struct, frozen=True, kw_only=True):
     traps: Annotated[
         bool, setting("Skip URLs that look like crawler traps (calendars, loops).", reach="inside", group=URLS)
     ] = True
+    trap_budget: Annotated[
+        int,
+        setting(
+            "Requests that one pattern of URLs may cost without new text before its URLs are parked; pages with new "
+            "text earn it more. 0: no limit.",
+            reach="inside",
+            group=URLS,
+            least=0,
+        ),
+    ] = 100
+    domain_trap_budget: Annotated[
+        int,
+        setting(
+            "The same for all patterns of a domain together; beyond it, new patterns are parked after 5 requests.",
+            reach="inside",
+            group=URLS,
+            least=0,
+        ),
+    ] = 500
+    fold_parameters: Annotated[
+        bool,
+        setting(
+            "Drop parameters of links that never change a page: utm_…, session ids, and what proves to be like them.",
+            reach="inside",
+            group=URLS,
+        ),
+    ] = True
     all_types: Annotated[
         bool, setting("Also follow links to PDF, office, image, video and zip files.", reach="inside", group=URLS)
     ] = False

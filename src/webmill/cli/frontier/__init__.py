@@ -12,6 +12,8 @@ COMMANDS = {
     "exclude": ("webmill.cli.frontier.domains:exclude", "Stop crawling some domains."),
     "include": ("webmill.cli.frontier.domains:include", "Crawl excluded domains again."),
     "retry": ("webmill.cli.frontier.retry:retry", "Fetch URLs again that failed."),
+    "parked": ("webmill.cli.frontier.parked:parked", "List the patterns of URLs that gave nothing new."),
+    "release": ("webmill.cli.frontier.parked:release", "Fetch the URLs of a parked pattern after all."),
     "why": ("webmill.cli.frontier.why:why", "Show what is known of a URL, and when it is due."),
     "compact": ("webmill.cli.frontier.compact:compact", "Free disk space that the frontier no longer needs."),
     "backup": ("webmill.cli.frontier.backup:backup", "Back up the frontier to a folder or S3."),

@@ -13,9 +13,11 @@ from webmill.cli.context import Context, pass_context
 from webmill.cli.crawl_progress import format_until
 from webmill.cli.frontier.options import crawl_argument, frontier_option, open_crawl
 from webmill.cli.text import escape_text, format_ago, spell_out
+from webmill.crawl.frontier.base import LastVisit
 from webmill.crawl.frontier_admin.explain import UrlExplanation, explain_url
 from webmill.crawl.seeds import parse_seed
 from webmill.crawl.stored_settings import resolve_settings
+from webmill.crawl.yields.yield_store import PARKED
 from webmill.errors import BadInput
 
 ROBOTS = {
@@ -53,19 +55,30 @@ def why(context: Context, /, *, collection: Path, url: str, frontier: str | None
         click.echo(escape_text(f"{label:<10}{words}"))
 
 
+def parked_pattern(last: LastVisit | None) -> str:
+    """Return the pattern for which a URL was parked, or "" if it was not."""
+    kind, _, pattern = last.error.partition(": ") if last else ("", "", "")
+    return pattern if kind == PARKED else ""
+
+
 def explain_rows(found: UrlExplanation, *, now: float) -> Iterator[tuple[str, str]]:
     state, last = found.state, found.state.last
     yield "url", found.url + (" (a seed)" if found.is_seed else "")
     known = {"unknown": "not known: no page that was read links to it", "not visited": "not visited; it may wait"}
     attempt = f", attempt {state.attempts}" if state.attempts > 1 else ""
-    yield "known", known.get(state.known, state.known) + attempt
-    if last:
+    pattern = parked_pattern(last)
+    yield "known", "parked, and not fetched" if pattern else known.get(state.known, state.known) + attempt
+    if pattern:
+        yield "pattern", f"{pattern}: its pages gave nothing new"
+    elif last:
         what = spell_out(last.error) if last.error else f"status {last.status}"
         yield "last", f"{format_ago(max(0.0, now - last.time))}: {what}{' (gone)' if last.gone else ''}"
         if last.filename:
             yield "", f"{last.filename}, byte {last.offset:,}"
     if state.due is not None:
         yield "due", "now" if state.due <= now else format_until(state.due).removeprefix("until ")
+    elif pattern:
+        yield "due", f"when its pattern is released: webmill frontier release DIR '{pattern}'"
     elif state.known == "visited":
         yield "due", "never again; `webmill frontier retry` asks for it once more"
     yield "scope", f"out of scope: {spell_out(found.scope)}" if found.scope else "in scope"

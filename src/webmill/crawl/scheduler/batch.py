@@ -111,6 +111,7 @@ class BatchReply(msgspec.Struct, kw_only=True):
     pages: int = 0  # newly settled
     added: int = 0  # links that were new
     excluded: int = 0  # links of excluded domains
+    parked: int = 0  # links of patterns that give nothing new
     revisits: int = 0  # records that only say "unchanged"
     over_budget: list[VisitResult] = []  # URLs beyond what their domain may give
     stats: frontier.FrontierStats | None = None  # now and then

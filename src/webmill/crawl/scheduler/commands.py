@@ -8,6 +8,7 @@ from pathlib import Path
 import msgspec
 
 from webmill.crawl.frontier.base import Frontier, FrontierUpdate, LastVisit, RobotsEntry, VisitDone
+from webmill.crawl.yields.yield_store import PARKED
 from webmill.formats.patterns import compile_pattern
 
 RETRIED_AT_ONCE = 1000
@@ -34,7 +35,7 @@ class BackUpFrontier(msgspec.Struct, frozen=True, tag="back_up"):
 
 class RetryUrls(msgspec.Struct, frozen=True, tag="retry"):
     """Ask again for URLs that were visited: by the kind of their error, and by a pattern (RE2) that is found in them.
-    Without either, for all that failed."""
+    Without either, for all that failed; what was parked is released instead (`ReleasePattern`)."""
 
     errors: tuple[str, ...] = ()
     pattern: str = ""
@@ -43,7 +44,16 @@ class RetryUrls(msgspec.Struct, frozen=True, tag="retry"):
         kind = error_of(visit)
         if self.errors:
             return any(part in self.errors for part in kind.split(": "))
-        return bool(kind or self.pattern)
+        return bool((kind and kind != PARKED) or self.pattern)
+
+
+class ReleasePattern(msgspec.Struct, frozen=True, tag="release"):
+    """Ask for the URLs of a pattern that was parked, and never park it again."""
+
+    pattern: str
+
+    def wants(self, visit: LastVisit) -> bool:
+        return visit.error == f"{PARKED}: {self.pattern}"
 
 
 class RecordVisits(msgspec.Struct, frozen=True, tag="record"):
@@ -67,6 +77,7 @@ ShardCommand = (
     | CompactFrontier
     | BackUpFrontier
     | RetryUrls
+    | ReleasePattern
     | RecordVisits
     | PauseCrawl
     | ResumeCrawl
@@ -85,7 +96,7 @@ def apply_command(command: ShardCommand, frontier: Frontier) -> None:
             copy = Path(folder)
             if copy.parent.is_dir() and not copy.exists():  # still wanted, and not done before a kill
                 frontier.back_up(copy)
-        case RetryUrls():
+        case RetryUrls() | ReleasePattern():
             retry_urls(command, frontier)
         case PauseCrawl() | ResumeCrawl():  # a process that dies and comes back is as it was
             frontier.commit(FrontierUpdate(notes={PAUSED: "1" if isinstance(command, PauseCrawl) else ""}), now=0.0)
@@ -95,9 +106,10 @@ def apply_command(command: ShardCommand, frontier: Frontier) -> None:
             frontier.record(visits, now=now)
 
 
-def retry_urls(command: RetryUrls, frontier: Frontier) -> int:
+def retry_urls(command: RetryUrls | ReleasePattern, frontier: Frontier) -> int:
     """Let the URLs be asked for again that `command` wants; return how many there are."""
-    pattern = compile_pattern(command.pattern) if command.pattern else None
+    by_url = command.pattern if isinstance(command, RetryUrls) else ""
+    pattern = compile_pattern(by_url) if by_url else None
     count, some = 0, list[str]()
     for visit in frontier.visits():
         if command.wants(visit) and (pattern is None or pattern.search(visit.url)):

@@ -15,9 +15,11 @@ from webmill.crawl.politeness.requester import BatchedReservations
 from webmill.crawl.progress import CrawlProgress, PostponedDomains
 from webmill.crawl.scheduler.batch import Batch, BatchReply, ClaimLimit
 from webmill.crawl.scheduler.budgets import PageBudget
+from webmill.crawl.scheduler.commands import error_of
 from webmill.crawl.scheduler.shard_store import ShardStore
 from webmill.crawl.visit.outcome import VisitResult
 from webmill.crawl.visit.url_visitor import UrlVisitor
+from webmill.crawl.yields.yield_store import PARKED
 from webmill.errors import Unavailable
 
 log = logging.getLogger(__name__)
@@ -224,8 +226,11 @@ class ShardCrawler:
             elif result.was_handed_out:
                 budget.end_url(result.token)
         budget.pages += reply.pages
-        if over := sum(isinstance(one.outcome, VisitDone) for one in reply.over_budget):
-            refused["max_pages_per_domain"] += over
+        for one in reply.over_budget:
+            if isinstance(one.outcome, VisitDone):
+                refused[error_of(one.outcome.visit)] += 1
+        if reply.parked:
+            refused[PARKED] += reply.parked
         if reply.excluded:
             refused["excluded_domain"] += reply.excluded
         progress.links += reply.added

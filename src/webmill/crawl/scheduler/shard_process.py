@@ -39,6 +39,10 @@ from webmill.crawl.traps import TrapRules
 from webmill.crawl.visit.page_reader import PageReader
 from webmill.crawl.visit.url_visitor import UrlVisitor
 from webmill.crawl.visit_log import VisitLog
+from webmill.crawl.yields.domain_yield import YieldBudget
+from webmill.crawl.yields.judge import YieldJudge
+from webmill.crawl.yields.yield_store import FILE_NAME as YIELDS_FILE
+from webmill.crawl.yields.yield_store import YieldStore
 from webmill.errors import Conflict, Unavailable, WebmillError
 from webmill.infra import atomic, interrupts
 from webmill.infra.clock import Anchor
@@ -147,6 +151,9 @@ def open_store(options: CrawlOptions, shard: int, shards: int, stack: ExitStack)
     stem = f"{options.node}-{shard:02d}" if options.node else f"{shard:02d}"
     writer = options.archive.open_writer(stem=stem, now=lambda: datetime.fromtimestamp(clock(), UTC))
     stack.callback(writer.close)
+    rules = options.rules
+    yields = YieldStore(folder / YIELDS_FILE, YieldBudget(rules.trap_budget, rules.domain_trap_budget))
+    stack.callback(yields.close)
     visit_log = VisitLog(options.folder.path, stem)
     stack.callback(visit_log.close)
     cookies = CookieStore(folder / COOKIES)
@@ -162,6 +169,7 @@ def open_store(options: CrawlOptions, shard: int, shards: int, stack: ExitStack)
             visit_log=visit_log,
             cookies=cookies,
             sites=CrawlSites(options.settings.sites),
+            judge=YieldJudge(yields, folds=rules.fold) if rules.traps else None,
         ),
         shard=shard,
         shards=shards,

@@ -47,6 +47,7 @@ from webmill.crawl.scheduler.commands import (
     PAUSED,
     BackUpFrontier,
     PauseCrawl,
+    ReleasePattern,
     ResumeCrawl,
     ShardCommand,
     apply_command,
@@ -57,6 +58,7 @@ from webmill.crawl.sites import CrawlSites
 from webmill.crawl.visit.outcome import VisitResult
 from webmill.crawl.visit.revisit_schedule import RevisitSchedule
 from webmill.crawl.visit_log import VisitLog
+from webmill.crawl.yields.judge import YieldJudge
 from webmill.errors import Conflict, Unavailable, WebmillError
 from webmill.infra.clock import SteadyClock
 from webmill.infra.host_schedule.fixed_delays import HostSchedule
@@ -84,6 +86,7 @@ class ShardParts(msgspec.Struct, frozen=True, kw_only=True):
     visit_log: VisitLog
     cookies: CookieStore | None = None
     sites: CrawlSites = msgspec.field(default_factory=CrawlSites)
+    judge: YieldJudge | None = None  # of patterns of URLs; None: none is parked
 
 
 class ShardStore:
@@ -106,6 +109,7 @@ class ShardStore:
         self._domain_limits = DomainLimits(parts.domain_budget, parts.sites)
         self.visit_log, self.cookies = parts.visit_log, parts.cookies
         self.sites = parts.sites
+        self.judge = parts.judge
         self.shard, self.shards, self._politeness = shard, shards, politeness
         self._revisits, self._claims_resources = revisits, claims_resources
         # A run that watches looks once at what is due when it starts: this many. Else pages that become due while it
@@ -181,8 +185,12 @@ class ShardStore:
         links = self._send_links(link for result in batch.results for link in result.links)
         links += self._messages.receive_links()
         again = "\n".join(url for result in results for url in result.again)
+        parked: list[VisitDone] = []
+        if self.judge:
+            links, parked = self.judge.sort_links(links, now=self.clock())
         step = FrontierUpdate(
             links=links,
+            visited=parked,
             settled=[
                 TurnOutcomes(result.token, [result.outcome] if result.outcome else [], next=result.next)
                 for result in results
@@ -190,7 +198,9 @@ class ShardStore:
             robots=[result.robots for result in results if result.robots],
             notes={"clock": msgspec.json.encode(self.clock.anchor()).decode(), AGAIN: again},
         )
-        committed = self.frontier.commit(step, now=self.clock()) if links or results else CommitResult()
+        committed = self.frontier.commit(step, now=self.clock()) if links or parked or results else CommitResult()
+        if self.judge:
+            self.judge.observe(results, find_via=self.visit_log.find_via, now=self.clock())
         self._again = again
         self._ask_again()
         self.visit_log.write(results, now=self.clock())
@@ -228,6 +238,8 @@ class ShardStore:
         hold up all that comes behind it."""
         for command in self._messages.received_commands()[phase.applied :]:
             try:
+                if isinstance(command, ReleasePattern) and self.judge:
+                    self.judge.release(command.pattern)
                 apply_command(command, self.frontier)
                 if isinstance(command, PauseCrawl | ResumeCrawl):
                     self.is_paused = isinstance(command, PauseCrawl)
@@ -277,6 +289,9 @@ class ShardStore:
             turns, new = split_new_urls(turns, now=now)
             put_back += new
         turns, over_budget = self._domain_limits.apply(turns, now=now)
+        if self.judge and (refuse := self.judge.refusals(turns, now=now)):
+            turns, parked = split_turns(turns, lambda item: refuse.get(item.url), next_=now)
+            put_back += parked
         stats = None
         if batch.is_last or self.clock() - self._stats_at > STATS_EVERY:
             stats, self._stats_at = self.frontier.stats(), self.clock()
@@ -292,6 +307,7 @@ class ShardStore:
             ),
             added=phase.committed.added,
             excluded=phase.committed.excluded,
+            parked=phase.committed.imported,
             revisits=phase.written.revisits,
             over_budget=put_back + over_budget,
             stats=stats,

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from webmill.crawl.frontier.base import Outcome, RobotsEntry
+from webmill.crawl.yields.page_sample import PageSample
 from webmill.formats.warc.capture import Capture
 from webmill.model import Link
 
@@ -20,6 +21,7 @@ class VisitResult(msgspec.Struct, frozen=True, kw_only=True):
     links: Sequence[Link] = ()
     robots: RobotsEntry | None = None  # a robots.txt that was fetched on the way
     next: float | None = None
+    sample: PageSample | None = None  # what the page shows, when it was fetched for the first time
     was_handed_out: bool = True  # it was given to a visitor
     is_revisit: bool = False  # of a page that was archived before
     again: Sequence[str] = ()  # redirects that were visited, and would be answered otherwise by now

@@ -25,6 +25,8 @@ from webmill.crawl.politeness.robots import robots_directives
 from webmill.crawl.scope import Scope, extension_of
 from webmill.crawl.sites import CrawlSites
 from webmill.crawl.visit.recent_links import EmbeddedPage, EmbeddedPages, RecentLinks
+from webmill.crawl.yields.folding import fold_url
+from webmill.crawl.yields.page_sample import PageSample, sample_page, sample_payload
 from webmill.errors import BadInput
 from webmill.formats.site.sitemap import Sitemap, looks_like_sitemap, parse_lastmod, read_sitemap
 from webmill.formats.warc.capture import Capture, Subset
@@ -54,6 +56,7 @@ class PageReading(msgspec.Struct, frozen=True):
     links: list[Link]
     refused: Counter[str]  # links that are not followed, by reason
     lists_pages: bool = False  # it is a sitemap or a feed
+    sample: PageSample | None = None  # what the page shows, where it is judged by that
 
 
 NOTHING = PageReading("resource", [], Counter())
@@ -127,13 +130,14 @@ class PageReader:
         kind: AnswerKind = "sitemap" if item.priority in SITEMAPS else "page"  # feeds are pages that people link to
         if kind == "page" and self._politeness.obey_nofollow and self._is_nofollow(headers):
             return PageReading(kind, [], Counter(nofollow=len(entries)))
+        sample = sample_page(payload, url=item.url) if kind == "page" and self._judges(item) else None
         pages = self._links_in_scope(kind, entries, item.depth + 1, LINKED)
         news = self._news_of(sitemap, item)
         newest_first = sorted(sitemap.sitemaps, key=lambda entry: entry.lastmod or "", reverse=True)
         allowed = self.allowed_sitemaps((entry.loc for entry in newest_first), item.url)
         sitemaps = self._sitemap_links(allowed, item, kind=kind)
         links = [*sitemaps.links, *(link for link in pages.links if link.url not in news), *news.values()]
-        return PageReading(kind, links, pages.refused + sitemaps.refused, lists_pages=True)
+        return PageReading(kind, links, pages.refused + sitemaps.refused, lists_pages=True, sample=sample)
 
     def _news_of(self, sitemap: Sitemap, item: ClaimedUrl) -> dict[str, Link]:
         """Return the links of entries that say when they changed, by URL: known ones may be due again."""
@@ -165,14 +169,23 @@ class PageReader:
 
     def _read_page(self, fetched: FetchedResponse, item: ClaimedUrl) -> PageReading:
         if not is_html(content_type_of(fetched), fetched.payload):
-            return PageReading("page", [], Counter())
+            sample = sample_payload(fetched.payload) if self._judges(item) else None
+            return PageReading("page", [], Counter(), sample=sample)
         self._embedded.count_page()
         page, resources = self._parse(fetched, item)
         found = self._links_of_page(fetched, item, page)
+        if self._judges(item):
+            sample = sample_page(fetched.payload, url=item.url, canonical=page.canonical)
+            found = msgspec.structs.replace(found, sample=sample)
         if not resources:
             return found
         needed = self._resource_links(resources, item.depth, self._page_share)
-        return PageReading("page", [*needed.links, *found.links], found.refused + needed.refused)
+        links, refused = [*needed.links, *found.links], found.refused + needed.refused
+        return msgspec.structs.replace(found, links=links, refused=refused)
+
+    def _judges(self, item: ClaimedUrl) -> bool:
+        """Tell whether a page is judged by what it gives: the first time that it is fetched."""
+        return self._rules.traps and item.last is None
 
     def _parse(self, fetched: FetchedResponse, item: ClaimedUrl) -> tuple[PageLinks, list[PageResource]]:
         if self._wants_resources(item.url):
@@ -194,6 +207,8 @@ class PageReader:
         if self._politeness.obey_nofollow and page.nofollow:
             links = [url for url in links if url not in page.nofollow]
             refused["nofollow"] = len(page.links) - len(links)
+        if self._rules.fold:
+            links = list(dict.fromkeys(map(fold_url, links)))
         found = self._links_in_scope("page", links, item.depth + 1, LINKED)
         return PageReading("page", found.links, found.refused + refused)
 

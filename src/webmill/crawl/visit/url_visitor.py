@@ -218,6 +218,7 @@ class UrlVisitor:
             next=free,
             is_revisit=item.was_archived,
             again=self._cookie_redirects.find_again(item.url, target, request.fields) if target else (),
+            sample=page.sample,
         )
         self._reader.mark_queued(result.links, via=item.url)
         return result

@@ -9,9 +9,18 @@ from pathlib import Path
 
 from webmill.crawl.frontier.sqlite_state import decode_visit
 from webmill.crawl.status_file import CrawlStatus
+from webmill.crawl.yields.yield_store import FILE_NAME as YIELDS_FILE
+from webmill.crawl.yields.yield_store import PARKED, parked_patterns
 from webmill.errors import NotFound
 from webmill.infra.sqlite import Run, open_read_only
-from webmill.pipeline.problems.types import ProblemGroup, ProblemTally, Severity
+from webmill.pipeline.problems.types import (
+    MAX_EXAMPLES,
+    ProblemExample,
+    ProblemGroup,
+    ProblemTally,
+    Severity,
+    clip_text,
+)
 
 MAX_VISITS = 100_000  # the newest of a shard that are looked at
 AT_ONCE = 1000
@@ -70,6 +79,7 @@ def crawl_problems(root: Path, crawls: list[CrawlStatus], *, folder: str) -> Ite
     for crawl in crawls:
         for trouble in filter(None, (crawl.total.write_error, crawl.total.command_error)):
             tally.add("write_error", crawl.name, message=trouble, time=crawl.time)
+    yield from parked_problems(root, folder=folder)
     for cause, found in tally.causes():
         title, advice = describe_cause(cause)
         subject = found.examples[0].subject if found.examples else ""
@@ -88,6 +98,30 @@ def crawl_problems(root: Path, crawls: list[CrawlStatus], *, folder: str) -> Ite
         )
 
 
+def parked_problems(root: Path, *, folder: str) -> Iterator[ProblemGroup]:
+    """Yield one group for all patterns of URLs that are parked, since they gave nothing new."""
+    files = sorted((root / "frontier").glob(f"shard-*/{YIELDS_FILE}"))[:SHARDS]
+    found = sorted((each for file in files for each in parked_patterns(file)), key=lambda each: -each[1].parked)
+    if not found:
+        return
+    yield ProblemGroup(
+        stage="crawl",
+        cause=PARKED,
+        severity="warning",
+        title=f"URLs of {len(found):,} pattern{'s' * (len(found) != 1)} are not fetched: their pages gave nothing new",
+        count=sum(each.parked for _, each in found),
+        examples=[
+            ProblemExample(
+                clip_text(pattern),
+                f"{each.parked:,} URLs parked; of {each.fetched:,} fetched, {each.new:,} had new text",
+            )
+            for pattern, each in found[:MAX_EXAMPLES]
+        ],
+        advice="They are kept. If pages are missing, release their pattern; --trap-budget sets when one is parked.",
+        command=f"webmill frontier release {folder} {shlex.quote(clip_text(found[0][0]))}",
+    )
+
+
 def count_visits(file: Path, tally: ProblemTally) -> bool:
     """Count the failures of a shard; return whether there are older visits that were not looked at."""
     try:
@@ -96,6 +130,8 @@ def count_visits(file: Path, tally: ProblemTally) -> bool:
             for time, body in failed_visits(read, newest=newest):
                 visit = decode_visit(body)
                 cause, _, message = visit.error.partition(": ")
+                if cause == PARKED:  # counted by pattern
+                    continue
                 tally.add(cause or f"status_{visit.status}", visit.url, message=message, time=time)
             count_retries(read, tally)
             return bool(read("SELECT 1 FROM visit WHERE id <= ? LIMIT 1", (newest - MAX_VISITS,)))

@@ -1,0 +1,1 @@
+"""What the pages of each pattern of URLs give: text that is new, or nothing, as the pages of a trap do."""
