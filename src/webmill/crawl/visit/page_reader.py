@@ -25,6 +25,7 @@ from webmill.crawl.politeness.robots import robots_directives
 from webmill.crawl.scope import Scope, extension_of
 from webmill.crawl.sites import CrawlSites
 from webmill.crawl.visit.recent_links import EmbeddedPage, EmbeddedPages, RecentLinks
+from webmill.crawl.visit.resource_share import ResourceShare, share_out
 from webmill.crawl.yields.folding import fold_url
 from webmill.crawl.yields.page_sample import PageSample, sample_page, sample_payload
 from webmill.errors import BadInput
@@ -379,32 +380,6 @@ def validators_of(headers: Headers) -> tuple[str, str]:
     """Return ETag and Last-Modified, each empty where it is missing or too long to be kept."""
     etag, modified = headers.get("ETag") or "", headers.get("Last-Modified") or ""
     return etag if len(etag) <= MOST_ETAG else "", modified if len(modified) <= MOST_MODIFIED else ""
-
-
-class ResourceShare(msgspec.Struct, frozen=True):
-    """How far a page resource is from its page, and how many more it may bring.
-
-    Steps are redirects, imports and frames. A page may bring so many resources in all: what it does not need itself it
-    shares out, equally, among its documents and style sheets, which may have resources of their own. So the limit holds
-    for all that comes of a page, in whatever process it is fetched. Redirects of a resource are not counted.
-    """
-
-    steps: int = 0
-    share: int = 0
-
-
-class SharedOut(msgspec.Struct, frozen=True):
-    taken: Sequence[tuple[str, int]]  # URL, share
-    left_out: int
-
-
-def share_out(resources: Sequence[PageResource], share: int) -> SharedOut:
-    """Return which resources of a document may be fetched, and what each may bring in its turn."""
-    taken = resources[:share]
-    holders = sum(resource.may_hold_more for resource in taken)
-    rest = (share - len(taken)) // holders if holders else 0
-    shares = [(resource.url, rest if resource.may_hold_more else 0) for resource in taken]
-    return SharedOut(shares, len(resources) - len(taken))
 
 
 def with_sitemap_priorities(urls: Iterable[str], *, is_first: bool = True) -> Iterator[tuple[str, int]]:
