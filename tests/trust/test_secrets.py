@@ -26,6 +26,7 @@ ADDRESSES = {  # wrong in ways that are told at once: a port that cannot be, a s
     "search": ("opensearch://u:pl4nted-secret@127.0.0.1:1/i", "meilisearch://pl4nted/secret@127.0.0.1:1/i", NONSENSE),
     "ray": ("ray://u:pl4nted-secret@127.0.0.1:1", NONSENSE),
     "web": (NONSENSE,),
+    "proxy": ("http://user:pl4nted-secret@127.0.0.1:1", "socks5h://user:pl4nted-secret@127.0.0.1:1", NONSENSE),
 }
 SCHEMES = {
     "--queue": "amqp",
@@ -37,6 +38,7 @@ SCHEMES = {
     "--url": "redis",
     "--from": "s3",
     "--backup": "web",
+    "--proxy": "proxy",
     "--cluster-idx": "web",
     "-o": "s3",
 }

@@ -39,6 +39,8 @@ HELPS = {  # reasons for which a seed was not fetched, by their beginning: the f
     "excluded": "--exclude, --include or --exclude-domains leaves it out",
     "tls": "--tls archive ([crawl] tls) fetches it nevertheless",
     "dns": "check the name",
+    "proxy_failed": "check --proxy ([crawl] proxy), `webmill log DIR --error proxy_failed` says more",
+    "source_address": "check --source-address ([crawl] source_address): this machine has it no more",
 }
 CONTROL_WORDS = {"pause", "resume", "stop", "reload", "status", "add", "exclude", "include", "-h", "--help"}
 MAX_EXTENSIONS = 6  # in the report

@@ -32,7 +32,7 @@ def attempts_in_all(reason: str) -> int:
             (reason, 1)
             for reason in ("tls_expired", "tls_host", "blocked_address", "bad_url", "bad_length", "scheme", "?")
         ),
-        ("too_many_files", 16),
+        *((reason, 16) for reason in ("too_many_files", "proxy_failed", "source_address")),
     ],
 )
 def test_how_often_a_failure_is_asked_again(reason: str, attempts: int) -> None:
@@ -42,9 +42,9 @@ def test_how_often_a_failure_is_asked_again(reason: str, attempts: int) -> None:
 
 def test_every_failure_that_is_asked_again_is_one_of_the_fetchers() -> None:
     again = {reason for reason in FAILURES if attempts_in_all(reason) > 1}
-    assert len(again) == 12
+    assert len(again) == 14
     assert {reason.partition("_")[0] for reason in again} == {
-        *("dns", "connect", "tls", "timeout", "reset", "no", "truncated", "too"),
+        *("dns", "connect", "tls", "timeout", "reset", "no", "truncated", "too", "proxy", "source"),
     }
 
 

@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from webmill.crawl.fetch.types import FetchError, SocketAddress
 from webmill.errors import Misconfigured
-from webmill.masking import ESCAPE, hide_secrets
+from webmill.masking import ESCAPE
 
 MAX_HEAD = 16 * 1024  # bytes of a proxy's answer to CONNECT
 MAX_CREDENTIAL = 255  # bytes, by RFC 1929
@@ -53,14 +53,15 @@ class ProxyServer(Struct, frozen=True):
 
 
 def parse_proxy(address: str) -> ProxyServer | None:
-    """Return the proxy of an address, None for none. Misconfigured tells the forms, and shows no password."""
+    """Return the proxy of an address, None for none. Misconfigured tells the forms, and shows nothing of it: a
+    password may be anywhere in it."""
     if not address:
         return None
     found = _FORM.fullmatch(address)
     if found is None or not 0 < int(found[5]) < 1 << 16:
         raise Misconfigured(
-            f"{hide_secrets(address)!r} is not a proxy: write http://HOST:PORT or socks5://HOST:PORT (names are always "
-            f"resolved here, so that addresses can be vetted); with a password {ESCAPE}"
+            "this is no address of a proxy: write http://HOST:PORT or socks5://HOST:PORT (names are always resolved "
+            f"here, so that addresses can be vetted); with a password {ESCAPE}"
         )
     user, password = unquote(found[2] or ""), unquote(found[3] or "")
     if max(len(user.encode()), len(password.encode())) > MAX_CREDENTIAL:

@@ -177,6 +177,8 @@ def test_forms_of_proxies() -> None:
     "address",
     [
         "proxy.example:3128",
+        "user:secret@proxy.example:3128",
+        "http//user:secret@proxy.example:3128",
         "https://user:secret@proxy.example:3128",
         "socks5h://user:secret@proxy.example:1080",
         "socks5://user:secret@proxy.example",
