@@ -43,7 +43,7 @@ def describe_payloads(captures: Sequence[Capture], detect: LanguageDetector | No
     descriptions: list[PayloadDescription] = []
     samples: dict[int, DetectorInput] = {}
     for number, capture in enumerate(captures):
-        fields = capture.headers or _parse_fields(capture.exchange.response)
+        fields = _parse_fields(capture.exchange.response) if capture.headers is None else capture.headers
         content_type = fields.get("Content-Type")
         media_type, charset = identify_media_type(capture.payload, content_type), ""
         if media_type in PAGES and capture.payload:

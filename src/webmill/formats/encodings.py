@@ -88,6 +88,11 @@ _WHITE_SPACE = "\t\n\f\r "
 _SPELLED = {"shift_jis": "Shift_JIS", "big5": "Big5"}
 
 
+def keeps_ascii(encoding: str) -> bool:
+    """Tell whether an ASCII byte is that character wherever it stands, so that markup is found without decoding."""
+    return encoding == "utf-8" or not (encoding in NOT_ASCII or encoding in _MULTIBYTE)
+
+
 def lookup_encoding(label: str) -> str | None:
     """Return the encoding that a label names on the web, or None."""
     return _LABELS.get(label.strip(_WHITE_SPACE).lower()) if len(label) < 64 and label.isascii() else None

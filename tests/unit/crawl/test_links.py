@@ -15,10 +15,11 @@ from hypothesis import strategies as st
 from tests.thoroughness import examples
 from webmill.crawl.page import url_joining as joining
 from webmill.crawl.page.links import MAX_LINKS, MAX_PAGE, PageLinks, read_links
-from webmill.crawl.page.tags import MAX_TAGS, attributes_of, href_of, read_tags
+from webmill.crawl.page.tags import MAX_TAGS, attributes_of, href_of, read_encoded_tags, read_tags
 from webmill.crawl.page.url_joining import Joiner
 from webmill.errors import BadInput
-from webmill.formats.html.charset import decode_page
+from webmill.formats.encodings import decode_as
+from webmill.formats.html.charset import decode_page, find_encoding
 from webmill.formats.url import normalise as urls
 from webmill.formats.warc.http_records import read_response
 from webmill.formats.warc.reader import read_records
@@ -423,6 +424,58 @@ def test_the_short_way_joins_the_standards_own_cases(shared_data: Path) -> None:
             assert joined == case["href"].partition("#")[0]
             compared += 1
     assert compared > 100
+
+
+# --- bytes ------------------------------------------------------------------------------------------------------------
+
+PIECES = (
+    "<a href=",
+    "<title>",
+    "</title>",
+    '"',
+    "'",
+    ">",
+    "é",
+    "①",
+    "\0",
+    "/",
+    " ",
+    "x",
+    "<!--",
+    "-->",
+    "<script>",
+    "</script>",
+)
+ENCODINGS = (
+    "utf-8",
+    "windows-1252",
+    "koi8-r",
+    "x-user-defined",
+    "shift_jis",
+    "gbk",
+    "euc-kr",
+    "utf-16le",
+    "replacement",
+)
+
+
+@given(
+    parts=st.lists(st.one_of(st.sampled_from(PIECES).map(str.encode), st.binary(max_size=3)), max_size=30),
+    encoding=st.sampled_from(ENCODINGS),
+)
+@settings(max_examples=examples(300), deadline=None)
+@example(parts=[b"<a href='\xe2\x98", b"'>", b"<title>\xe2", b"</title>"], encoding="utf-8")
+@example(parts=[b"<a href='\x83\x5c'>\0<a x=\0 href=\0>"], encoding="shift_jis")
+def test_tags_are_the_same_whether_the_page_is_decoded_before_or_after(parts: list[bytes], encoding: str) -> None:
+    page = b"".join(parts)
+    assert list(read_encoded_tags(page, encoding)) == list(read_tags(decode_as(page, encoding)))
+
+
+def test_tags_of_real_pages_are_the_same_in_bytes(shared_data: Path) -> None:
+    for content_type, body in sample_pages(shared_data, 200):
+        found = find_encoding(body, content_type=content_type)
+        decoded = decode_page(body, content_type=content_type)
+        assert list(read_encoded_tags(body[found.mark :], found.name)) == list(read_tags(decoded.text))
 
 
 # --- beside a parser that builds trees --------------------------------------------------------------------------------

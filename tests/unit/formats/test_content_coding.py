@@ -54,6 +54,35 @@ PAGE = b"<!doctype html><title>A page</title>" + b"".join(b"<p>paragraph %d of m
 COMPRESSED = pytest.mark.parametrize(("coding", "pack"), PACKERS[:-1])
 
 
+GZIPPED = gzip.compress(PAGE, mtime=0)
+NAMED_AND_CHECKED = GZIPPED[:3] + b"\x02" + GZIPPED[4:10] + b"\0\0" + GZIPPED[10:]  # CRC of the header: wrong
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        GZIPPED,
+        GZIPPED + GZIPPED,
+        GZIPPED + b"trailing",
+        GZIPPED[:-1],
+        GZIPPED[:-8] + bytes(8),
+        NAMED_AND_CHECKED,
+        gzip.compress(b""),
+        gzip.compress(bytes(2 * MIB)),
+        gzip.compress(b"\x1f\x8b\x08" * 9, 0),
+        b"",
+        b"\x1f\x8b\x08",
+        PAGE,
+    ],
+)
+@pytest.mark.parametrize("limits", [DecodeLimits(), DecodeLimits(output=1000), DecodeLimits(ratio=2, ratio_from=10)])
+def test_gzip_in_one_call_gives_what_piece_by_piece_gives(body: bytes, limits: DecodeLimits) -> None:
+    decoder = ContentDecoder(("gzip",), limits=limits)
+    data = decoder.feed(body)
+    decoder.finish()
+    assert decode_codings(body, ("gzip",), limits=limits) == DecodedBody(data, decoder.complete, decoder.flaw)
+
+
 @settings(deadline=None)
 @given(st.binary(max_size=2000), st.lists(st.sampled_from(PACKERS), max_size=3))
 def test_what_was_packed_is_unpacked(data: bytes, chain: list[tuple[str, object]]) -> None:

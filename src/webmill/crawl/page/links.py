@@ -17,10 +17,10 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from webmill.crawl.page.tags import attributes_of, href_of, read_tags
+from webmill.crawl.page.tags import attributes_of, href_of, read_encoded_tags
 from webmill.crawl.page.url_joining import Joiner, join_or_none, normalise, without_user
 from webmill.errors import BadInput
-from webmill.formats.html.charset import decode_page
+from webmill.formats.html.charset import find_encoding
 from webmill.formats.html.entities import decode_text
 from webmill.formats.url.query_encoding import encode_query
 
@@ -66,16 +66,16 @@ def read_links(payload: bytes, *, url: str, content_type: str | None, link_field
 
     `link_field` is the HTTP field `Link` as it came (Latin-1), several joined with commas.
     """
-    text = decode_page(payload[:MAX_PAGE], content_type=content_type)
-    reading = LinkReading()
-    for tag, attributes, inner in read_tags(text.text):
+    page, reading = payload[:MAX_PAGE], LinkReading()
+    encoding = find_encoding(page, content_type=content_type)
+    for tag, attributes, inner in read_encoded_tags(page[encoding.mark :], encoding.name):
         if tag == "a":  # nearly all of them
             reading.add_anchor(attributes)
         else:
             reading.take(tag, attributes, inner)
     if len(payload) > MAX_PAGE:
         reading.flaws.append("page_too_long")
-    return reading.resolve(url=url, encoding=text.encoding, link_field=link_field)
+    return reading.resolve(url=url, encoding=encoding.name, link_field=link_field)
 
 
 class LinkReading:

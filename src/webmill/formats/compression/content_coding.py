@@ -22,6 +22,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import msgspec
 
 from webmill.formats.compression.decompressors import DECOMPRESSORS, ERRORS, WindowTooLarge
+from webmill.formats.compression.gzip_members import inflate_only_member
 from webmill.formats.http.chunked import ChunkedReader
 from webmill.model import Headers
 
@@ -55,6 +56,8 @@ _INCOMPLETE = ("truncated", "corrupt", "decode_limit")
 
 def decode_codings(body: bytes, codings: Sequence[str], *, limits: DecodeLimits = DEFAULT_LIMITS) -> DecodedBody:
     """Decode a body. `codings` are in the order in which they were applied, as Content-Encoding lists them."""
+    if tuple(codings) == ("gzip",) and (whole := inflate_only_member(body, most=limits.allowed(len(body)))) is not None:
+        return DecodedBody(whole, complete=True, flaw=None)  # nearly all pages, in half of the time
     decoder = ContentDecoder(codings, limits=limits)
     data = decoder.feed(body)
     decoder.finish()

@@ -15,6 +15,7 @@ from webmill.formats.window import ByteWindow
 
 MAGIC = b"\x1f\x8b\x08"
 MEMBER_START = re.compile(rb"\x1f\x8b\x08[\x00-\x1f]")  # the flags of RFC 1952 use the low five bits
+HEADER_CRC = 0x02  # a flag; libdeflate does not check what it says
 SMALLEST = 20  # header 10, deflate of nothing 2, trailer 8
 MAX_STORED = 4 << 20  # stored bytes that one call may inflate
 MAX_INFLATED = 16 << 20  # inflated bytes of one call
@@ -47,6 +48,14 @@ def inflate_whole(raw: ByteWindow, *, most: int) -> bytearray | None:
             return inflated
         end = guess + 1
     return None
+
+
+def inflate_only_member(data: bytes, *, most: int) -> bytes | None:
+    """Inflate data that is one member and nothing else, in one call to libdeflate. None: decide by reading it."""
+    if len(data) < SMALLEST or data[3] & HEADER_CRC or data.find(MAGIC, 1) >= 0:  # a second member may begin there
+        return None
+    inflated = _inflate_exactly(memoryview(data), most=most)
+    return None if inflated is None else bytes(inflated)
 
 
 def _next_magic(raw: ByteWindow, skip: int) -> int | None:
