@@ -83,7 +83,8 @@ def test_what_belongs_to_one_machine_and_what_to_many_is_told_apart(redis_url: s
     assert "name a Redis with --frontier" in webmill(*here, "--shards", "3").err
     assert "say --shards" in webmill(*here, "--frontier", redis_url, "--processes", "2").err
     assert "redis://HOST:PORT/0" in webmill(*here, "--frontier", "mysql://x").err
-    nobody = webmill("crawl", tmp_path / "c", "--frontier", redis_url, "--name", secrets.token_hex(8), *here[3:])
+    alone = ("--name", secrets.token_hex(8), "--join-wait", "1s")
+    nobody = webmill("crawl", tmp_path / "c", "--frontier", redis_url, *alone, *here[3:])
     assert "name a URL to begin with" in nobody.err
     assert not (tmp_path / "c").exists()
 

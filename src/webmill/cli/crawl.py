@@ -7,6 +7,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -173,25 +174,25 @@ def watch_crawl(context: Context, settings: Settings) -> Iterator[CrawlWatcher]:
     metrics, port = CrawlMetrics(), settings.metrics.port
     serving = metrics.metrics.serve(port=port, host=settings.metrics.host) if port is not None else nullcontext()
     view = CrawlProgressView(quiet=context.quiet, stream=sys.stderr, limit=settings.crawl.max_pages)
-    with serving, view, stop_crawl_on_signals() as started:
+    signals: list[int] = []
+    with serving, view, stop_crawl_on_signals(signals) as started:
 
         def show(seen: CrawlProgress) -> None:
             view.show(seen)
             metrics.show(seen)
 
         verbosity = -1 if context.quiet else context.verbosity
-        yield CrawlWatcher(show=show, started=started, notice=note, verbosity=verbosity)
+        stopped = partial(bool, signals)
+        yield CrawlWatcher(show=show, started=started, is_stopped=stopped, notice=note, verbosity=verbosity)
 
 
 @contextmanager
-def stop_crawl_on_signals() -> Iterator[Callable[[Coordinator], None]]:
+def stop_crawl_on_signals(signals: list[int]) -> Iterator[Callable[[Coordinator], None]]:
     """Stop the crawl on the first Ctrl-C, abandon it on the second; acknowledged work is kept either way.
 
-    Yields a function to call with the coordinator when it has started.
+    Yields a function to call with the coordinator when it has started. `signals` gets those that came.
     """
     coordinators: list[Coordinator] = []
-
-    signals: list[int] = []
 
     def stop(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - the signature of a signal handler
         signals.append(number)

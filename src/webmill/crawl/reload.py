@@ -19,7 +19,18 @@ SECTIONS = ("crawl", "http", "watch")  # what a crawl is made from
 RUN_ONLY = frozenset(("crawl", key) for key in ("max_pages", "max_time", "max_bytes"))  # the coordinator alone has them
 FIXED = frozenset(
     ("crawl", key)
-    for key in ("seeds", "name", "frontier", "strict", "lost_files", "backup", "processes", "shards", "nodes")
+    for key in (
+        "seeds",
+        "name",
+        "frontier",
+        "strict",
+        "lost_files",
+        "backup",
+        "processes",
+        "shards",
+        "nodes",
+        "join_wait",
+    )
 )  # decided when a run begins, or when the crawl did
 BEGIN_ANEW = frozenset({("metrics", "port"), ("metrics", "host"), ("log", "format")})
 LONGEST_VALUE = 60  # characters

@@ -114,12 +114,16 @@ def read_again(crawl: CollectionCrawl) -> tuple[Settings, Values]:
 
 
 def run_on_nodes(crawl: CollectionCrawl, settings: Settings) -> CrawlRunReport:
+    from webmill.crawl.cluster.first_node import await_first_node
     from webmill.crawl.cluster.join import NodeTerms, crawl_as_node, dead_nodes_of
     from webmill.crawl.cluster.node_reload import NodeReloader
 
     folder, redis = crawl.folder, settings.crawl.frontier
     name = settings.crawl.name or collections.default_crawl_name(crawl.root)
     with closing(open_cluster(redis, name=name)) as cluster:
+        if not crawl.seeds.are_given:
+            watcher, patience = crawl.watcher, settings.crawl.join_wait
+            await_first_node(cluster, notice=watcher.notice, is_stopped=watcher.is_stopped, patience=patience)
         running = cluster.run_limits(is_dead=dead_nodes_of(folder))
         agreed = stored_settings.agree_on_settings(
             crawl.sources, folder, stored=cluster.flags(), running=running, forget=crawl.forget
@@ -130,8 +134,6 @@ def run_on_nodes(crawl: CollectionCrawl, settings: Settings) -> CrawlRunReport:
         rebuild, backup = chosen.lost_files == "rebuild", chosen.backup or None
         backends = crawl_backends(redis, name=name, strict=chosen.strict, rebuild=rebuild, backup=backup)
         options = make_options(crawl, agreed.settings, backends=backends)
-        if not crawl.seeds.are_given and not any(cluster.seeds()):
-            raise WrongUse(f"there is no crawl {name} in this Redis yet: name a URL to begin with, or --seeds FILE")
         terms = NodeTerms(
             flags=agreed.crawl,
             limits=agreed.run,
@@ -147,9 +149,9 @@ def run_on_nodes(crawl: CollectionCrawl, settings: Settings) -> CrawlRunReport:
             cluster=cluster,
             make_options=lambda chosen: make_options(crawl, chosen, backends=backends),
         )
-        watcher = storing(crawl, {**agreed.node, "frontier": redis, "name": name})
+        storing_watcher = storing(crawl, {**agreed.node, "frontier": redis, "name": name})
         return crawl_as_node(
-            options, crawl.seeds, cluster=cluster, terms=terms, watcher=watcher, reload=reloader.reload
+            options, crawl.seeds, cluster=cluster, terms=terms, watcher=storing_watcher, reload=reloader.reload
         )
 
 

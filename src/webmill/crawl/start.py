@@ -48,10 +48,12 @@ class CrawlRunReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunWatcher(msgspec.Struct, frozen=True, kw_only=True):
-    """Who follows a run: `show` gets the progress now and then, `started` the coordinator, to stop it."""
+    """Who follows a run: `show` gets the progress now and then, `started` the coordinator, to stop it. `is_stopped`
+    tells whether it was stopped before there was a coordinator."""
 
     show: Show = lambda _: None
     started: Callable[[Coordinator], None] = lambda _: None
+    is_stopped: Callable[[], bool] = lambda: False
 
 
 def start_crawl(

@@ -33,7 +33,7 @@ NODE_SETTINGS = frozenset(
         "cookies",
     }
 )
-START_SETTINGS = frozenset({"processes", "shards", "nodes"})  # what they were, the crawl's layout says
+START_SETTINGS = frozenset({"processes", "shards", "nodes", "join_wait"})  # what they were, the crawl's layout says
 
 FROM_FILE = "from_file"  # in what nodes have agreed on: the keys that only webmill.toml says
 IN_REDIS = "the flags that the crawl has in Redis"

@@ -298,6 +298,14 @@ class CrawlSettings(msgspec.Struct, frozen=True, kw_only=True):
         int,
         setting("With --frontier: wait until this many machines have joined.", reach="inside", group=MACHINES, least=1),
     ] = 1
+    join_wait: Annotated[
+        Duration,
+        setting(
+            "With --frontier and no seeds: wait this long for the node that begins the crawl.",
+            reach="inside",
+            group=MACHINES,
+        ),
+    ] = 60.0
     strict: Annotated[
         bool, setting("Refuse a Redis that could lose writes it has acknowledged.", reach="inside", group=MACHINES)
     ] = False

@@ -21,6 +21,10 @@ COMMANDS = {
     "pause": ("webmill.cli.frontier.pause:pause", "Pause a running crawl."),
     "resume": ("webmill.cli.frontier.pause:resume", "Let a running crawl go on that was paused."),
     "export": ("webmill.cli.frontier.export:export", "Write the waiting or visited URLs to a file."),
+    "import-redis": (
+        "webmill.cli.frontier.imports:import_redis",
+        "Import a frontier from another crawler's Redis and files.",
+    ),
     "import-postgres": ("webmill.cli.frontier.imports:import_postgres", "Import a frontier from PostgreSQL."),
 }
 
@@ -40,6 +44,6 @@ Examples:
 def frontier() -> None:
     """Inspect and change the frontier: the URLs that a crawl will fetch or has visited.
 
-    DIR is the collection that `webmill crawl` writes to. All commands except restore and import-postgres work while
+    DIR is the collection that `webmill crawl` writes to. All commands except restore and the imports work while
     the crawl runs.
     """

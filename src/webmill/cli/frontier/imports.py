@@ -1,7 +1,8 @@
-"""`webmill frontier import-postgres`: imports a frontier from PostgreSQL."""
+"""`webmill frontier import-postgres` and `import-redis`: import the frontiers of other crawlers."""
 
 from __future__ import annotations
 
+from contextlib import closing
 from pathlib import Path
 
 import click
@@ -12,6 +13,7 @@ from webmill.cli.frontier.options import frontier_option, name_option, open_craw
 from webmill.cli.options import SettingOption
 from webmill.cli.param_types import AT_LEAST_ONE
 from webmill.cli.text import format_count
+from webmill.compat.frontier.hybrid import HybridFrontier, open_hybrid_imports
 from webmill.compat.frontier.importer import BATCH, TableImport, open_imports
 from webmill.compat.frontier.postgres import DatabaseSnapshot
 from webmill.compat.frontier.progress import ImportCounts
@@ -121,3 +123,76 @@ def describe_counts(counts: ImportCounts) -> str:
         parts.append(f"{counts.excluded:,} in excluded domains")
     parts += [f"{count:,} rejected ({reason})" for reason, count in counts.rejected.items()]
     return ", ".join(parts)
+
+
+@click.command(
+    epilog="""\b
+Examples:
+  webmill frontier import-redis news/ --redis redis://old/0 --files crawler_data/frontiers
+  webmill crawl news/ --scope any --contact me@example.org
+
+Stop the old crawler first. If the import is interrupted, run it again: what was imported counts as known.
+
+Exit code 3: done, but some rows were rejected; the message names the file that lists them."""
+)
+@click.argument("collection", type=click.Path(file_okay=False, path_type=Path), metavar="DIR")
+@click.option(
+    "--redis", "redis", metavar="redis://…", help="Redis of the old crawler: visited:*, domain:* and frontier:* keys."
+)
+@click.option(
+    "--files",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    help="Folder of its files HH/DOMAIN.frontier, lines of url|depth|priority|timestamp or url|depth.",
+)
+@frontier_option
+@name_option
+@click.option(
+    "--priority",
+    type=click.IntRange(0, PRIORITIES - 1),
+    metavar="N",
+    default=5,
+    show_default=True,
+    help="Priority of waiting URLs; 0 is fetched first.",
+)
+@click.option("--processes", type=AT_LEAST_ONE, help="Number of processes (shards) of a new crawl.")
+@click.option("--json", "as_json", is_flag=True, help="Print the counts as JSON on stdout.")
+@pass_context
+def import_redis(
+    context: Context,
+    /,
+    *,
+    collection: Path,
+    redis: str | None,
+    files: Path | None,
+    frontier: str | None,
+    name: str | None,
+    priority: int,
+    processes: int | None,
+    as_json: bool,
+) -> None:
+    """Import the frontier of a crawler that has it in Redis, in one file per domain, or in both.
+
+    DIR is the collection; it is created if needed. Visited URLs are known afterwards, waiting ones wait, exclusions,
+    robots.txt files and the times of domains are kept. Nothing is changed in the old place.
+    """
+    if not (redis or files):
+        raise click.UsageError("give --redis, --files or both")
+    with closing(HybridFrontier(redis, files)) as source, open_crawl(collection, frontier, name=name) as place:
+        counts: dict[str, ImportCounts] = {}
+        with open_hybrid_imports(place, source, processes=processes, priority=priority) as imports:
+            keep_settings(place, frontier)
+            for one in imports:
+                kind = one.reading.table.name
+                counts[kind] = ImportCounts()
+                with context.progress(kind, unit="rows") as progress:
+                    for now in one.run():
+                        progress.advance(now.rows - counts[kind].rows)
+                        counts[kind] = now
+    if as_json:
+        click.echo(msgspec.json.encode(counts))
+    else:
+        for kind, each in counts.items():
+            note(f"{kind}: {describe_counts(each)}")
+        note(f"next: webmill crawl {collection} --scope any --contact …")
+    bad = [str(one.rejects.path) for one in imports if one.rejects.size]
+    finish(rejected=sum(sum(each.rejected.values()) for each in counts.values()), where=", ".join(bad))

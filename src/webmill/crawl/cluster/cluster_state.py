@@ -156,6 +156,9 @@ class ClusterState:
         while some := list(islice(source, SEEDS_AT_ONCE)):
             self.server.ask("SADD", self._prefix + "seeds", *some)
 
+    def has_seeds(self) -> bool:
+        return bool(self.server.ask("SCARD", self._prefix + "seeds"))
+
     def seeds(self) -> Iterator[str]:
         """Yield all seeds; some maybe twice."""
         cursor = b"0"
