@@ -108,9 +108,9 @@ class DomainYield(msgspec.Struct, array_like=True):
     @property
     def is_judged(self) -> bool:
         """Tell whether links into the domain must be looked at: there is one that is not simply followed."""
-        return any(each.state == "parked" or is_slow(each) for each in self.patterns.values()) or bool(
-            self.is_spent or self.folded_keys()
-        )
+        if self.is_spent or (self.keys and self.folded_keys()):
+            return True
+        return any(each.state == "parked" or is_slow(each) for each in self.patterns.values())
 
     def folded_keys(self) -> list[str]:
         return [name for name, evidence in self.keys.items() if evidence.never_matters]

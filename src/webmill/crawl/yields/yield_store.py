@@ -199,7 +199,8 @@ class YieldStore:
 
     def _mark_changed(self, name: str, found: DomainYield) -> None:
         self._changed.add(name)
-        (self._judged.add if found.is_judged else self._judged.discard)(name)
+        if name not in self._judged and found.is_judged:
+            self._judged.add(name)
         self._resize(name, found)
 
     def _resize(self, name: str, found: DomainYield) -> None:
@@ -222,6 +223,7 @@ class YieldStore:
     def save(self) -> None:
         if not self._changed:
             return
+        self._judged -= {name for name in self._changed if not self._domains[name].is_judged}
         rows = [
             (name, name in self._judged, _encode(self._domains[name]), *self._seen[name].encode())
             for name in self._changed
