@@ -50,6 +50,7 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
 
     seeds: tuple[str, ...] = ()
     resolve: dict[str, tuple[str, int]] = {}
+    dns_servers: tuple[str, ...] = ()
     processes: int = 1
     delay: float = 0.0
     address_delay: float = 0.0
@@ -92,7 +93,7 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
                 obey_nofollow=self.obey_nofollow,
             ),
             limits=self.limits,
-            network=NetworkAccess(allow_private=self.allow_private, resolve=self.resolve),
+            network=NetworkAccess(allow_private=self.allow_private, resolve=self.resolve, dns_servers=self.dns_servers),
             rules=self.rules if self.parks else replace(self.rules, trap_budget=0, domain_trap_budget=0),
             revisits=self.revisits,
             settings=CrawlSettings(

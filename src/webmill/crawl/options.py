@@ -114,6 +114,7 @@ class NetworkAccess(msgspec.Struct, frozen=True, kw_only=True):
 
     allow_private: bool = False
     resolve: dict[str, tuple[str, int]] = {}  # instead of DNS
+    dns_servers: tuple[str, ...] = ()  # addresses, or `system`; none: those of this machine
     tls: Literal["verify", "archive"] = "verify"
     route: NetworkRoute = NetworkRoute()
 
@@ -122,6 +123,7 @@ class NetworkAccess(msgspec.Struct, frozen=True, kw_only=True):
         return cls(
             allow_private=settings.allow_private,
             resolve=settings.resolve,
+            dns_servers=settings.dns_servers,
             tls=settings.tls,
             route=NetworkRoute.from_settings(settings.proxy, settings.source_address),
         )

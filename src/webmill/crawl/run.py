@@ -13,6 +13,7 @@ from webmill import collection as collections
 from webmill.crawl import stored_settings
 from webmill.crawl.archive import CrawlArchive
 from webmill.crawl.backends import crawl_backends, open_cluster
+from webmill.crawl.fetch import check_servers
 from webmill.crawl.layout import CrawlFolder, refuse_lost_files
 from webmill.crawl.options import (
     LONGEST_WAIT,
@@ -175,6 +176,7 @@ def make_options(crawl: CollectionCrawl, settings: Settings, *, backends: CrawlB
     if chosen.delay == 0 and not chosen.allow_private:
         crawl.watcher.notice("delay is 0: a host is asked again as soon as it has answered; only for your own")
     check_patterns(*chosen.include, *chosen.exclude)
+    check_servers(chosen.dns_servers)
     for sentence in check_sites(chosen, crawl.root):
         crawl.watcher.notice(sentence)
     collection = collections.Collection(crawl.root, chosen.name or collections.default_crawl_name(crawl.root))

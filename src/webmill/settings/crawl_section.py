@@ -217,6 +217,17 @@ class CrawlSettings(msgspec.Struct, frozen=True, kw_only=True):
         FixedAddresses,
         setting("Connect to this address for HOST instead of asking DNS; repeatable.", reach="other", group=NETWORK),
     ] = {}
+    dns_servers: Annotated[
+        TextList,
+        setting(
+            "Ask these name servers, in turns: ADDRESS or ADDRESS:PORT; repeatable. system: the system's resolver, "
+            "which is slower.",
+            reach="other",
+            group=NETWORK,
+            metavar="ADDRESS",
+            none="those of /etc/resolv.conf",
+        ),
+    ] = ()
 
     cookies: Annotated[
         str,

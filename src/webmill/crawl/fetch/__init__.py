@@ -62,7 +62,8 @@ returns is not counted.
 
 from webmill.crawl.fetch.address_rules import WEB_PORTS, AddressRules
 from webmill.crawl.fetch.fetcher import HttpFetcher
-from webmill.crawl.fetch.resolver import DnsLimits, DnsResolver, no_lookup, system_lookup
+from webmill.crawl.fetch.name_lookup import check_servers, no_lookup, system_lookup
+from webmill.crawl.fetch.resolver import DnsLimits, DnsResolver
 from webmill.crawl.fetch.types import (
     FAILURES,
     MAX_PARTIAL,
@@ -86,6 +87,7 @@ __all__ = [
     "FetchedResponse",
     "HttpFetcher",
     "SocketAddress",
+    "check_servers",
     "no_lookup",
     "system_lookup",
 ]

@@ -153,6 +153,18 @@ class HttpFetcher:
             return FetchFailure(url, error.reason, error.message, sent=False, ip=address.ip)
         return address
 
+    @property
+    def waiting_for_names(self) -> int:
+        """Return how many URLs are being located whose names are not known yet."""
+        return self._resolver.waiting
+
+    def look_ahead(self, url: str) -> None:
+        """Begin to look up the name of a URL that will soon be located, if there is time for that."""
+        try:
+            self._resolver.look_ahead(parse_target(url).host)
+        except BadInput:
+            pass  # which `locate` tells
+
     async def fetch(self, request: FetchRequest, address: SocketAddress) -> FetchedResponse | FetchFailure:
         """Fetch a URL once, at that address; redirects are answers like any other.
 

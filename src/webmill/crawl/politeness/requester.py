@@ -78,7 +78,7 @@ def open_fetcher(
             idle_connections=idle_room(connections),
         ),
         address_rules=AddressRules(allow_private=network.allow_private),
-        resolver=DnsResolver(fixed=network.resolve),
+        resolver=DnsResolver(fixed=network.resolve, servers=network.dns_servers),
         tls=network.tls,
         route=network.route,
         connections=connections,
@@ -140,6 +140,16 @@ class Requester:
                 {key: ReservationUpdate(until, sent + delays[key]) for key, until in reserved.items()}
             )
         return RequestResult(answer, sent, sent + max(delays.values(), default=0.0), fields)
+
+    @property
+    def waiting_for_names(self) -> int:
+        """Return how many requests wait for the address of their host."""
+        return self._fetcher.waiting_for_names
+
+    def look_ahead(self, urls: Iterable[str]) -> None:
+        """Begin to look up the hosts of URLs that will soon be requested."""
+        for url in {host_of(url): url for url in urls}.values():
+            self._fetcher.look_ahead(url)
 
     def delay(self, url: str, pacing: RequestPacing) -> float:
         """Return the delay until the host of a URL may be asked for one more of this kind.

@@ -11,7 +11,7 @@ import msgspec
 
 from webmill.crawl.frontier.base import ClaimedUrl, DomainTurn, NotTried, VisitDone
 from webmill.crawl.options import CrawlOptions
-from webmill.crawl.politeness.requester import BatchedReservations
+from webmill.crawl.politeness.requester import BatchedReservations, Requester
 from webmill.crawl.progress import CrawlProgress, PostponedDomains
 from webmill.crawl.scheduler.batch import Batch, BatchReply, ClaimLimit
 from webmill.crawl.scheduler.budgets import PageBudget
@@ -26,6 +26,7 @@ log = logging.getLogger(__name__)
 
 GATHER_TIME = 0.02  # seconds in which results come together before they are stored
 POLL_INTERVAL = 0.25  # between looks into the inbox when there is nothing else to do
+WAITING_TURNS = 20  # that may wait for a name, for each that does not
 URLS_PER_TURN = 16  # when no delay lies between them
 REPORT_INTERVAL = 0.1
 DISK_RETRY_INTERVAL = 5.0  # when the disk is full
@@ -41,13 +42,15 @@ class ShardCrawler:
         self,
         store: ShardStore,
         visitor: UrlVisitor,
+        requester: Requester,
         reservations: BatchedReservations,
         options: CrawlOptions,
         *,
         wakeup: asyncio.Event,
         report: Callable[[CrawlProgress], None],
     ) -> None:
-        self._store, self._visitor, self._reservations, self._options = store, visitor, reservations, options
+        self._store, self._visitor, self._requester = store, visitor, requester
+        self._reservations, self._options = reservations, options
         self._clock, self._wakeup, self._report = store.clock, wakeup, report
         self._results: list[VisitResult] = []
         self._turns: dict[int, asyncio.Task[None]] = {}
@@ -128,11 +131,18 @@ class ShardCrawler:
 
     def _limit_claim(self) -> ClaimLimit:
         return self.budget.limit_claim(
-            free_turns=self._options.settings.concurrency - len(self._turns),
+            free_turns=self._free_turns(),
             urls_per_turn=1 if self._options.politeness.delay else URLS_PER_TURN,
             fetches_resources=self._options.rules.page_resources,
             revisits=bool(self._revisits_left) and self._options.revisits.watches,
         )
+
+    def _free_turns(self) -> int:
+        """Return how many turns to claim. Those that wait for a name do not count, so that names whose servers are
+        silent keep no others from being fetched; but there is an end to that."""
+        concurrency = self._options.settings.concurrency
+        waiting = min(self._requester.waiting_for_names, WAITING_TURNS * concurrency)
+        return concurrency - len(self._turns) + waiting
 
     async def _store_batch(self, batch: Batch, thread: ThreadPoolExecutor) -> BatchReply:
         """Store a batch. A disk that is full, or fails, stops everything until it takes what we have."""
@@ -174,6 +184,7 @@ class ShardCrawler:
             self.budget.begin_turn(turn.token, len(turn.items))
         task = asyncio.create_task(self._visit_turn(turn))
         self._turns[turn.token] = task
+        self._requester.look_ahead(item.url for item in turn.items[1:])
         task.add_done_callback(lambda _: self._turns.pop(turn.token))
 
     async def _visit_turn(self, turn: DomainTurn) -> None:

@@ -127,7 +127,7 @@ def make_crawler(
     )
     visitor = UrlVisitor(requester, robots, reader, options, clock=clock)
     store.visit_log.find_via = reader.find_via
-    return ShardCrawler(store, visitor, reservations, options, wakeup=wakeup, report=report)
+    return ShardCrawler(store, visitor, requester, reservations, options, wakeup=wakeup, report=report)
 
 
 def open_store(options: CrawlOptions, shard: int, shards: int, stack: ExitStack) -> ShardStore:

@@ -173,7 +173,7 @@ def test_a_silent_name_server_costs_its_deadline_and_no_thread_more_than_there_a
 
     async def run() -> None:
         async with fetching(
-            resolver=DnsResolver(lookup=lookup, limits=DnsLimits(deadline=0.05, threads=2)),
+            resolver=DnsResolver(lookup=lookup, limits=DnsLimits(deadline=0.05, threads=2, thread_wait=0.05)),
             address_rules=AddressRules(),
         ) as fetcher:
             found = await asyncio.gather(*(get(fetcher, f"http://{n}.example/") for n in range(20)))
