@@ -18,6 +18,7 @@ from webmill.crawl.control import read_events, send_request
 from webmill.testing import TestWeb
 
 OTHER = "www.other.test"
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
@@ -90,6 +91,7 @@ def test_settings_are_read_again_while_the_crawl_runs(root: Path) -> None:
         assert actions(root)[0][0] == "reload"
 
 
+@pytest.mark.soak
 def test_another_limit_and_another_delay_count_at_once(root: Path) -> None:
     site = WatchedSite(*(f"/{number}" for number in range(40)))
     with TestWeb(hosts=1, sites={HOST: site}) as web:
@@ -125,6 +127,7 @@ def test_settings_that_are_wrong_are_refused_and_change_nothing(root: Path) -> N
         assert {site.times(f"/{number}") for number in range(200)} == {1}
 
 
+@pytest.mark.soak
 def test_a_flag_counts_before_the_file_and_the_crawl_says_so(root: Path) -> None:
     site = WatchedSite(*(f"/{number}" for number in range(200)))
     with TestWeb(hosts=1, sites={HOST: site}) as web:
@@ -137,6 +140,7 @@ def test_a_flag_counts_before_the_file_and_the_crawl_says_so(root: Path) -> None
             crawl.wait(60)
 
 
+@pytest.mark.soak
 def test_domains_are_skipped_and_the_crawl_pauses_by_the_same_command(root: Path) -> None:
     site = WatchedSite(*(f"/{number}" for number in range(200)))
     with TestWeb(hosts=1, sites={HOST: site}) as web:
@@ -166,13 +170,13 @@ def test_what_an_earlier_run_was_asked_does_not_stop_this_one(root: Path) -> Non
         assert not list((root / "frontier" / "control").glob("*.json"))
 
 
-@pytest.mark.parametrize("action", ["stop", "reload", "resume"])
-def test_where_no_crawl_runs_there_is_nothing_to_steer(root: Path, action: str) -> None:
+def test_where_no_crawl_runs_there_is_nothing_to_steer(root: Path) -> None:
     with TestWeb(hosts=1, sites={HOST: WatchedSite("/a")}) as web:
         watch(root, web)
         assert webmill("crawl", root, HOME).code == 0
-    ended = webmill("crawl", "control", root, action)
-    assert (ended.code, "no crawl is running" in ended.err) == (1, True)
+    for action in ("stop", "reload", "resume"):
+        ended = webmill("crawl", "control", root, action)
+        assert (ended.code, "no crawl is running" in ended.err) == (1, True)
     assert actions(root) == []
 
 

@@ -119,8 +119,10 @@ def with_values_of(settings: Settings, other: Settings, names: Iterable[Setting]
 
 def describe_change(one: Setting, before: Settings, after: Settings) -> str:
     """Return what changed: `delay: 70s → 5s`. Lists may be long, or secret: they are named."""
+    if one.is_list or one.declared.secret:
+        return f"{one.key} changed"
     old, new = one.shown(value_of(before, one)), one.shown(value_of(after, one))
-    if one.is_list or one.declared.secret or len(old) + len(new) > LONGEST_VALUE:
+    if len(old) + len(new) > LONGEST_VALUE:
         return f"{one.key} changed"
     return f"{one.key}: {old or '(none)'} → {new or '(none)'}"
 
