@@ -515,6 +515,25 @@ def test_a_run_brings_revisits_forward_by_its_rule(frontier: Frontier) -> None:
     assert frontier.bring_forward(rule, now=NOW + 25 + 625) == 2, "not later than the longest interval"
 
 
+@pytest.mark.parametrize(
+    "alone",
+    [
+        LastVisit(url="https://a.com/alone", time=NOW, interval=800, status=404, gone=True),
+        LastVisit(url="https://a.com/alone", time=NOW, interval=800, error="robots"),
+        LastVisit(url="https://a.com/alone", time=NOW, interval=800, error="excluded"),
+    ],
+)
+def test_a_page_that_is_left_alone_is_brought_forward_after_its_own_interval(
+    frontier: Frontier, alone: LastVisit
+) -> None:
+    add(frontier, alone.url)
+    (turn,) = claim(frontier)
+    settle(frontier, TurnOutcomes(turn.token, [VisitDone(alone, revisit_due=NOW + 9000, is_page=False)], NOW))
+    rule = RevisitRule(shortest=100, longest=100, slack=75)
+    assert frontier.bring_forward(rule, now=NOW + 724) == 0
+    assert frontier.bring_forward(rule, now=NOW + 725) == 1
+
+
 def test_excluded_domains_have_no_due_revisits(frontier: Frontier) -> None:
     visit_all(frontier, "https://a.com/1", "https://b.com/2", again=NOW + 10)
     frontier.exclude(["a.com"])

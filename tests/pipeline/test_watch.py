@@ -176,6 +176,56 @@ def test_a_run_that_takes_longer_than_its_interval_looks_once_at_every_page(root
         assert [site.times(path) for path in ("/", "/1", "/2", "/3")] == [2, 2, 2, 2]
 
 
+def test_new_pages_do_not_wait_until_all_known_ones_were_looked_at(root: Path) -> None:
+    known, new = WatchedSite("/1", "/2", "/3", "/4"), WatchedSite("/a")
+    known.requests = new.requests = order = []
+    with TestWeb(hosts=1, sites={HOST: known, "www.new.test": new}) as web:
+        watch(root, web, settings={"delay": "0.5"})
+        run(root, *CRAWL)
+        (root / "seeds.txt").write_text(f"{HOME}\nhttp://www.new.test/\n")
+        wait_for_the_next_run()
+        del order[:]
+        run(root, *CRAWL)
+    assert sorted(order) == sorted(["/robots.txt", "/a", "/", "/", "/1", "/2", "/3", "/4"])
+    assert order.index("/a") < order.index("/4")
+
+
+def test_a_site_that_had_lost_its_pages_for_days_is_watched_again_when_it_is_back(root: Path) -> None:
+    site = WatchedSite("/a", "/b")
+    with TestWeb(hosts=1, sites={HOST: site}) as web:
+        watch(root, web)
+        run(root)
+        site.replies = {path: HttpReply(status=404, body=b"not here") for path in ("/", "/a", "/b")}
+        for _ in range(2):
+            wait_for_the_next_run()
+            ended = webmill("run", root, *CRAWL)
+            assert (ended.code, f"{HOME}: http 404" in ended.err) == (3, True), ended.err
+        site.replies = {}
+        wait_for_the_next_run()
+        run(root)
+    assert [site.times(path) for path in ("/", "/a", "/b")] == [4, 4, 4]
+    assert published(root) == {"/a", "/b"}
+
+
+def test_what_robots_txt_and_rules_had_refused_is_fetched_when_they_allow_it(root: Path) -> None:
+    site = WatchedSite("/a", "/secret", "/print")
+    site.robots = b"User-agent: *\nDisallow: /secret\n"
+    with TestWeb(hosts=1, sites={HOST: site}) as web:
+        watch(root, web, settings={"exclude": '["/print"]'})
+        run(root, *CRAWL)
+        assert [site.times(path) for path in ("/", "/a", "/secret", "/print")] == [1, 1, 0, 0]
+        known = explained(root, f"{HOME}secret")
+        assert known["state"]["last"]["error"] == "robots"
+        assert known["state"]["due"]
+        change_settings(root, {"exclude": "[]", "robots": "false"})
+        wait_for_the_next_run()
+        run(root, *CRAWL)
+        assert [site.times(path) for path in ("/", "/a", "/secret", "/print")] == [2, 2, 1, 1]
+        wait_for_the_next_run()
+        run(root, *CRAWL)
+    assert [site.times(path) for path in ("/", "/a", "/secret", "/print")] == [3, 3, 2, 2]
+
+
 def test_a_seed_whose_site_was_down_is_asked_by_the_next_run(root: Path) -> None:
     site = WatchedSite("/a")
     with TestWeb(hosts=1, sites={HOST: site}) as web:
@@ -238,7 +288,8 @@ def test_flags_that_are_changed_apply_to_seeds_that_were_refused(root: Path) -> 
 def test_a_setting_that_is_changed_applies_to_a_seed_that_was_refused(root: Path) -> None:
     site = WatchedSite("/a")
     with TestWeb(hosts=1, sites={HOST: site}) as web:
-        watch(root, web, every="1d", settings={"allow_private": "false"})
+        waits = {"retry_wait": '"1h"', "max_wait": '"5s"'}  # of a robots.txt that a server did not give
+        watch(root, web, every="1d", settings={"allow_private": "false", **waits})
         ended = webmill("run", root, "--stage", "crawl")
         assert ended.code == 3
         assert "allow_private = true in webmill.toml" in " ".join(ended.err.split())

@@ -15,6 +15,7 @@ import click
 import msgspec
 
 from webmill.cli.context import Context, pass_context
+from webmill.cli.crawl_progress import format_until
 from webmill.cli.status_rows import StatusRow, make_rows
 from webmill.cli.text import escape_text, format_count, json_line
 from webmill.crawl.backends import open_cluster
@@ -112,7 +113,11 @@ def why_nothing_is_due(seen: CollectionStatus) -> str:
         return "nothing to do: `webmill run` is active"
     if any(crawl.is_running for crawl in seen.crawls):
         return "nothing to do: the crawl is running"
-    return "nothing is due"
+    looks = [crawl.total.revisit_due for crawl in seen.crawls if crawl.total.revisit_due is not None]
+    planned = (
+        f"; the next look at pages is planned for {format_until(min(looks)).removeprefix('until ')}" if looks else ""
+    )
+    return f"nothing is due{planned}"
 
 
 def quote_path(root: Path) -> str:

@@ -10,7 +10,7 @@ import msgspec
 
 from webmill.crawl.frontier.base import LastVisit
 from webmill.crawl.layout import read_seeds
-from webmill.crawl.progress import CrawlProgress
+from webmill.crawl.progress import CrawlProgress, count_others
 from webmill.crawl.scheduler.inbox import shard_of
 
 MOST_FAILED = 20  # seeds whose reasons are told
@@ -27,12 +27,18 @@ class FailedSeed(msgspec.Struct, frozen=True):
 
 
 def find_failed_seeds(total: CrawlProgress, seeds: Path, *, shards: int, find_visits: FindVisits) -> list[FailedSeed]:
-    """Return why each seed of a crawl without a page gave none. Nothing if it had no time to ask for any."""
+    """Return why each seed gave none in a run without a page. Nothing if it had no time to ask for any, or if the crawl
+    has pages and one of its seeds had an answer when it was last asked.
+    """
     failed: list[FailedSeed] = []
+    has_pages = total.pages > count_others(total)
     first = sorted(islice(read_seeds(seeds), MOST_FAILED), key=lambda url: shard_of(url, shards))
     for shard, group in groupby(first, key=lambda url: shard_of(url, shards)):
         urls = list(group)
-        failed += map(explain, urls, find_visits(shard, urls))
+        visits = find_visits(shard, urls)
+        if has_pages and not all(visit is None or visit.error or visit.status >= 400 for visit in visits):
+            return []
+        failed += map(explain, urls, visits)
     had_no_time = not total.errors and all(seed.reason == NO_ANSWER for seed in failed)
     return [] if had_no_time else failed
 

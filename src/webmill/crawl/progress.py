@@ -129,10 +129,15 @@ def estimate_left(seen: CrawlProgress) -> float | None:
 
 
 def has_no_page(total: CrawlProgress) -> bool:
-    """Return whether all that a crawl has are errors and redirects, and it could have stored a page."""
-    others = sum(total.statuses.get(name, 0) for name in ("3xx", "4xx", "5xx"))
+    """Return whether all that a run has are errors and redirects, and it could have stored a page."""
+    others = count_others(total)
     is_unchanged = total.statuses.get("2xx") or total.statuses.get("304")
-    return not total.write_error and not is_unchanged and total.pages <= others
+    return not total.write_error and not is_unchanged and bool(total.pages <= others or others or total.errors)
+
+
+def count_others(total: CrawlProgress) -> int:
+    """Return how many answers of a run were neither a page nor "not modified"."""
+    return sum(total.statuses.get(name, 0) for name in ("3xx", "4xx", "5xx"))
 
 
 def sum_progress(parts: Iterable[CrawlProgress]) -> CrawlProgress:

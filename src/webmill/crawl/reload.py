@@ -16,7 +16,7 @@ from webmill.settings import Setting, Settings, Values, file_settings
 Name = tuple[str, str]
 
 SECTIONS = ("crawl", "http", "watch")  # what a crawl is made from
-RUN_ONLY = frozenset(("crawl", key) for key in ("max_pages", "max_time", "max_bytes"))  # the coordinator alone has them
+RUN_ONLY = frozenset(("crawl", key) for key in ("max_time", "max_bytes"))  # the coordinator alone has them
 FIXED = frozenset(
     ("crawl", key)
     for key in (

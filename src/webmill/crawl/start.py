@@ -108,8 +108,9 @@ def retry_failed_seeds(options: CrawlOptions, shards: int) -> None:
 
 
 def is_tried_anew(visit: LastVisit, *, watches: bool) -> bool:
-    """Return whether a seed is fetched at once in the next run: an address that was blocked may be allowed by now."""
-    return bool(visit.error) and (not visit.interval or not watches or "blocked_" in visit.error)
+    """Return whether a seed is fetched at once in the next run: what was refused may be allowed by now."""
+    is_refused = visit.is_left_alone or "blocked_" in visit.error
+    return bool(visit.error) and (not visit.interval or not watches or is_refused)
 
 
 def resume_shards(options: CrawlOptions, shards: int) -> None:

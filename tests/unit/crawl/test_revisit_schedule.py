@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from webmill.crawl.visit.revisit_schedule import (
+    DAY,
     RevisitSchedule,
     interval_after_error,
     interval_after_gone,
@@ -34,8 +35,21 @@ def test_an_error_makes_it_longer() -> None:
 
 
 def test_a_page_that_is_gone_is_asked_for_once_more() -> None:
-    assert interval_after_gone(was_gone=False, schedule=BOUNDS) == 10_000.0
-    assert interval_after_gone(was_gone=True, schedule=BOUNDS) is None
+    assert interval_after_gone(1000.0, was_gone=False, schedule=BOUNDS) == 10_000.0
+    assert interval_after_gone(10_000.0, was_gone=True, schedule=BOUNDS) is None
+
+
+def test_a_watch_asks_for_a_page_that_is_gone_less_and_less_often() -> None:
+    schedule, interval = RevisitSchedule.watching(DAY), 5 * DAY
+    assert interval_after_gone(interval, was_gone=False, schedule=schedule) == DAY
+    interval, intervals = DAY, []
+    for _ in range(7):
+        interval = interval_after_gone(interval, was_gone=True, schedule=schedule) or 0.0
+        intervals.append(interval / DAY)
+    assert intervals == [2, 4, 8, 16, 32, 32, 32]
+    assert interval_after_gone(0.0, was_gone=True, schedule=schedule) == DAY
+    rare = RevisitSchedule.watching(90 * DAY)
+    assert interval_after_gone(90 * DAY, was_gone=True, schedule=rare) == 90 * DAY, "not in less than one run"
 
 
 @given(st.floats(), st.booleans())

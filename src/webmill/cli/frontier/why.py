@@ -22,7 +22,7 @@ from webmill.errors import BadInput
 
 ROBOTS = {
     "allowed": "robots.txt allows it",
-    "forbidden": "robots.txt forbids it; --no-robots is for your own site",
+    "forbidden": "robots.txt forbids it; --no-robots ([crawl] robots = false) is for your own site",
     "unreachable": "robots.txt could not be fetched, so nothing of the host is",
     "unknown": "robots.txt is not known yet, or has to be fetched again",
     "ignored": "robots.txt is not obeyed (--no-robots)",
@@ -43,7 +43,7 @@ def why(context: Context, /, *, collection: Path, url: str, frontier: str | None
     try:
         wanted = parse_seed(url)
     except BadInput as error:
-        raise click.UsageError(f"{url!r}: {error.message}") from error
+        raise click.UsageError(f"{url!r} is not a URL that can be fetched: {error.message}") from error
     root = collection.resolve()
     settings, _ = resolve_settings(context.sources(root), root / "frontier")
     with open_crawl(collection, frontier) as place:
@@ -64,7 +64,8 @@ def parked_pattern(last: LastVisit | None) -> str:
 def explain_rows(found: UrlExplanation, *, now: float) -> Iterator[tuple[str, str]]:
     state, last = found.state, found.state.last
     yield "url", found.url + (" (a seed)" if found.is_seed else "")
-    known = {"unknown": "not known: no page that was read links to it", "not visited": "not visited; it may wait"}
+    why_unknown = "links to what is left out are not kept" if found.scope else "no page that was read links to it"
+    known = {"unknown": f"not known: {why_unknown}", "not visited": "not visited; it may wait"}
     attempt = f", attempt {state.attempts}" if state.attempts > 1 else ""
     pattern = parked_pattern(last)
     yield "known", "parked, and not fetched" if pattern else known.get(state.known, state.known) + attempt
@@ -81,7 +82,7 @@ def explain_rows(found: UrlExplanation, *, now: float) -> Iterator[tuple[str, st
         yield "due", f"when its pattern is released: webmill frontier release DIR '{pattern}'"
     elif state.known == "visited":
         yield "due", "never again; `webmill frontier retry` asks for it once more"
-    yield "scope", f"out of scope: {spell_out(found.scope)}" if found.scope else "in scope"
+    yield "scope", f"left out: {spell_out(found.scope)}" if found.scope else "in scope"
     if found.site:
         yield "site", found.site
     yield "robots", ROBOTS[found.robots]

@@ -20,7 +20,7 @@ from webmill.crawl.control import record_event
 from webmill.crawl.options import CrawlOptions
 from webmill.crawl.progress import ClusterProgress, CrawlProgress
 from webmill.crawl.reload import ReloadedSettings
-from webmill.crawl.scheduler.coordinator import LARGEST_GRANT, UNLIMITED, CompletionDetector, CrawlEnd, ShardState
+from webmill.crawl.scheduler.coordinator import LARGEST_GRANT, CompletionDetector, CrawlEnd, ShardState
 from webmill.crawl.scheduler.shard_processes import (
     RENEWAL_GRACE,
     ShardHandle,
@@ -295,11 +295,7 @@ class ClusterNode:
 
     def grant_pages(self) -> None:
         limit = self._options.limits.pages
-        if limit is None:
-            for handle in self.processes:
-                if handle.promised is not None and handle.promised < UNLIMITED:
-                    handle.grant(handle.promised + UNLIMITED)
-        elif pages := self._wanted_pages(limit):
+        if limit is not None and (pages := self._wanted_pages(limit)):
             try:
                 granted = self._cluster.grant(self._info, pages, limit=limit, shards=self._shards)
             except Unavailable:  # maybe they were granted: say again what is promised

@@ -82,19 +82,32 @@ class LastVisit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         """Tell whether a response is archived that later ones are compared with. A redirect is none."""
         return bool(self.record_id) and self.status not in (301, 302, 303, 307, 308)
 
+    @property
+    def is_left_alone(self) -> bool:
+        """Tell whether the page is gone, or was not requested because of robots.txt or the crawl's own rules."""
+        return self.gone or self.error in ("robots", "excluded")
+
 
 class RevisitRule(msgspec.Struct, frozen=True):
     """When a run looks at visited pages: not before `shortest` seconds since the last visit nor after `longest`,
-    whatever was planned; and `slack` earlier than planned, since runs do not come to the second.
+    whatever was planned; and `slack` earlier than planned, since runs do not come to the second. A page that is
+    left alone is looked at after its own interval, however long or short.
     """
 
     shortest: float
     longest: float
     slack: float
 
-    def due(self, visited: float, planned: float) -> float:
-        """Return when a page is due that was visited at `visited` and was to be visited again at `planned`."""
-        return visited + max(self.shortest, min(planned - visited, self.longest)) - self.slack
+    def due(self, last: LastVisit, planned: float) -> float:
+        """Return when a page is due whose next visit was planned for `planned`."""
+        if last.is_left_alone:
+            return last.time + last.interval - self.slack
+        return last.time + max(self.shortest, min(planned - last.time, self.longest)) - self.slack
+
+
+def is_due(last: LastVisit, planned: float | None, rule: RevisitRule, *, now: float) -> bool:
+    """Tell whether a visit is to be repeated: as it was planned, or by the rule."""
+    return planned is not None and (planned <= now or rule.due(last, planned) <= now)
 
 
 class ClaimedUrl(msgspec.Struct, frozen=True):

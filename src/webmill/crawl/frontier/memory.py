@@ -28,6 +28,7 @@ from webmill.crawl.frontier.base import (
     TurnOutcomes,
     VisitDone,
     domain_of,
+    is_due,
 )
 from webmill.crawl.frontier.hops import pack_hops, unpack_hops
 from webmill.crawl.frontier.new_urls import checked_hops, encode_urls
@@ -58,8 +59,7 @@ class KnownUrl(msgspec.Struct, kw_only=True):
 
     def is_due(self, rule: RevisitRule, *, now: float) -> bool:
         """Tell whether it was visited and is due again by `rule`."""
-        due = self.revisit_due
-        return self.last is not None and due is not None and (due <= now or rule.due(self.last.time, due) <= now)
+        return self.last is not None and is_due(self.last, self.revisit_due, rule, now=now)
 
 
 class MemoryDomain(msgspec.Struct, kw_only=True):

@@ -347,10 +347,12 @@ class SqliteState:
 
     def due_visits(self, rule: RevisitRule, *, now: float) -> Iterator[list[StoredVisit]]:
         last = 0
-        sql = (
+        sql = (  # a quote within a text of the body is escaped: these are keys
             "SELECT visit.id, domain.name, priority, time, visit.again"
             " FROM visit JOIN domain ON domain.id = visit.domain WHERE visit.id > ? AND visit.again IS NOT NULL"
-            " AND (visit.again <= ? OR time + max(?, min(visit.again - time, ?)) - ? <= ?) ORDER BY visit.id LIMIT ?"
+            """ AND (visit.again <= ? OR iif(instr(body, '"gone":true') OR instr(body, '"error":"robots"')"""
+            """ OR instr(body, '"error":"excluded"'), time + coalesce(json_extract(body, '$.interval'), 0.0),"""
+            " time + max(?, min(visit.again - time, ?))) - ? <= ?) ORDER BY visit.id LIMIT ?"
         )
         values = (now, rule.shortest, rule.longest, rule.slack, now, VISITS_AT_ONCE)
         while rows := self.database.read(sql, (last, *values)):

@@ -37,7 +37,7 @@ class RobotsCheck(msgspec.Struct, frozen=True, kw_only=True):
 
     verdict: RobotsVerdict | None = None
     not_before: float = 0.0  # when the server of an unreachable robots.txt wants to be asked again
-    fetched: RobotsEntry | None = None  # the file, when it was fetched for this check
+    fetched: RobotsEntry | None = None  # what to keep, when the file was asked for just now
     captures: tuple[Capture, ...] = ()  # responses to be archived
     free: float | None = None  # when the host may be asked again
     failed: FetchFailure | None = None  # why there was no response just now
@@ -85,13 +85,16 @@ class RobotsFetcher:
         not_before = left_alone_until(entry, policy=self._policy)
         if not_before:
             self._requester.hold_host(origin, not_before)
+        failed = last.answer if isinstance(last.answer, FetchFailure) else None
+        # An address that we may not ask is no answer of a server: the next run may be allowed to.
+        is_refused = failed is not None and failed.reason.startswith("blocked_")
         return RobotsCheck(
             verdict=verdict,
             not_before=not_before,
-            fetched=entry,
+            fetched=None if is_refused else entry,
             captures=captures,
             free=max(free, not_before) if delay or not_before else None,
-            failed=last.answer if isinstance(last.answer, FetchFailure) else None,
+            failed=failed,
         )
 
     async def _follow_redirects(

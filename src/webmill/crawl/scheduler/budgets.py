@@ -15,6 +15,8 @@ from webmill.crawl.progress import CrawlProgress
 from webmill.crawl.scheduler.batch import ClaimLimit
 from webmill.infra.sqlite import Database, Schema
 
+UNLIMITED = 1 << 60  # pages
+
 SCHEMA = Schema(
     tag=int.from_bytes(b"wmQo"),
     steps=("CREATE TABLE domain (name TEXT PRIMARY KEY, pages INTEGER NOT NULL) STRICT, WITHOUT ROWID;",),

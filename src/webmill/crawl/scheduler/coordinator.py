@@ -28,7 +28,6 @@ from webmill.crawl.scheduler.shard_processes import (
 
 TIME_GRACE = 3.0  # seconds for requests under way when the time is over: whoever gives a time wants it kept
 LARGEST_GRANT = 256  # pages handed out at once, at most
-UNLIMITED = 1 << 60
 
 Show = Callable[[CrawlProgress], None]
 CrawlEnd = Literal["finished", "waiting", "pages", "seconds", "bytes", "stopped"]
@@ -154,18 +153,18 @@ class LocalCoordinator:
 
     def grant_pages(self) -> None:
         """Grant pages to shards that have due work; when none are left, take them back from those that have not."""
-        if not self.processes.have_reported:
-            return
         limit = self._limits.pages
-        left = UNLIMITED if limit is None else limit - sum(handle.promised or 0 for handle in self.processes)
-        size = UNLIMITED if limit is None else max(1, min(LARGEST_GRANT, left // (2 * self._shards)))
+        if limit is None or not self.processes.have_reported:
+            return
+        left = limit - sum(handle.promised or 0 for handle in self.processes)
+        size = max(1, min(LARGEST_GRANT, left // (2 * self._shards)))
         for handle in self.processes:
             if left > 0 and handle.wants_pages(size):
                 granted = min(size, left)
                 left -= granted
                 handle.grant((handle.promised or 0) + granted)
         hungry = (handle for handle in self.processes if handle.progress.has_due_work)
-        if limit is not None and left <= 0 and any(handle.unused_pages <= 0 for handle in hungry):
+        if left <= 0 and any(handle.unused_pages <= 0 for handle in hungry):
             for handle in self.processes:
                 handle.revoke_unused()
 

@@ -14,7 +14,7 @@ from webmill.crawl.options import CrawlOptions
 from webmill.crawl.politeness.requester import BatchedReservations, Requester
 from webmill.crawl.progress import CrawlProgress, PostponedDomains
 from webmill.crawl.scheduler.batch import Batch, BatchReply, ClaimLimit
-from webmill.crawl.scheduler.budgets import PageBudget
+from webmill.crawl.scheduler.budgets import UNLIMITED, PageBudget
 from webmill.crawl.scheduler.commands import error_of
 from webmill.crawl.scheduler.shard_store import ShardStore
 from webmill.crawl.visit.outcome import VisitResult
@@ -62,6 +62,8 @@ class ShardCrawler:
         self._reported_at = 0.0
         self.probe = 0
         self.budget = PageBudget(store.frontier.stats().pages)
+        if options.limits.pages is None:  # nobody grants what has no limit: new URLs do not wait for it
+            self.budget.grant(UNLIMITED)
         self.progress = CrawlProgress(shard=store.shard)
         self.budget.report(self.progress)
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Coroutine
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from functools import partial
+from hashlib import blake2b
 from multiprocessing.connection import Connection
 from pathlib import Path
 
@@ -20,7 +21,7 @@ import msgspec
 from webmill.crawl.cookies.store import FILE as COOKIES
 from webmill.crawl.cookies.store import CookieStore
 from webmill.crawl.fetch import HttpFetcher
-from webmill.crawl.frontier.base import Frontier
+from webmill.crawl.frontier.base import Frontier, FrontierUpdate
 from webmill.crawl.layout import read_seeds
 from webmill.crawl.options import ROBOTS_NAME, CrawlOptions, CrawlRules
 from webmill.crawl.politeness.requester import BatchedReservations, Requester, open_fetcher
@@ -124,10 +125,24 @@ def make_crawler(
         politeness,
         page_resources=limits.page_resources,
         sites=store.sites,
+        since=rules_changed_at(store.frontier, options, now=clock()),
     )
     visitor = UrlVisitor(requester, robots, reader, options, clock=clock)
     store.visit_log.find_via = reader.find_via
     return ShardCrawler(store, visitor, requester, reservations, options, wakeup=wakeup, report=report)
+
+
+def rules_changed_at(frontier: Frontier, options: CrawlOptions, *, now: float) -> float:
+    """Return when the rules by which links are followed became what they are now; 0.0: they were never others."""
+    sites = [(one.match, one.scope, one.include, one.exclude, one.depth) for one in options.settings.sites]
+    rules = msgspec.json.encode((options.rules, options.politeness.obey_nofollow, sites))
+    digest, note = blake2b(rules, digest_size=16).hexdigest(), frontier.notes().get("rules")
+    known = msgspec.json.decode(note, type=tuple[str, float]) if note else None
+    if known and known[0] == digest:
+        return known[1]
+    since = now if known else 0.0
+    frontier.commit(FrontierUpdate(notes={"rules": msgspec.json.encode((digest, since)).decode()}), now=now)
+    return since
 
 
 def open_store(options: CrawlOptions, shard: int, shards: int, stack: ExitStack) -> ShardStore:

@@ -65,7 +65,8 @@ NOWHERE = PageReading("resource", [], Counter(redirect_refused=1))  # redirected
 
 
 class PageReader:
-    """Reads responses by the rules of one crawl. `page_resources`: how many one page may bring."""
+    """Reads responses by the rules of one crawl. `page_resources`: how many one page may bring. `since`: when the rules
+    became what they are."""
 
     def __init__(
         self,
@@ -75,8 +76,9 @@ class PageReader:
         *,
         page_resources: int,
         sites: CrawlSites | None = None,
+        since: float = 0.0,
     ) -> None:
-        self._scope, self._rules, self._politeness, self._sites = scope, rules, politeness, sites
+        self._scope, self._rules, self._politeness, self._sites, self.since = scope, rules, politeness, sites, since
         self._page_share = ResourceShare(steps=-1, share=page_resources)
         self._recent = RecentLinks()
         self._embedded = EmbeddedPages()
@@ -84,7 +86,7 @@ class PageReader:
 
     def read(self, fetched: FetchedResponse, item: ClaimedUrl) -> PageReading:
         status = fetched.head.status
-        if status == 304 and conditions(item.last):
+        if status == 304 and conditions(item.last, since=self.since):
             return PageReading("not_modified", [], Counter())
         if item.priority == PAGE_RESOURCE:
             return self._read_resource(fetched, item)
@@ -361,10 +363,10 @@ def archived_original(last: LastVisit) -> OriginalCapture:
     )
 
 
-def conditions(last: LastVisit | None) -> tuple[tuple[str, str], ...]:
+def conditions(last: LastVisit | None, *, since: float = 0.0) -> tuple[tuple[str, str], ...]:
     """Return the header fields of a conditional request, where a whole page was archived to compare with: maybe by a
-    visit before the last one."""
-    if last is None or not last.record_id:
+    visit before the last one. None before `since`: its links were judged by other rules, so it is read once more."""
+    if last is None or not last.record_id or last.time < since:
         return ()
     return if_changed(last.etag, last.modified)
 

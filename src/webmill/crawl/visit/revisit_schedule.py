@@ -7,8 +7,9 @@ it. That settles where about every third visit finds a change. An error says not
 if unchanged. A page that is gone (404, 410) is requested once more, after the longest interval, and then never.
 
 `webmill crawl --refresh` goes on for ever. A run that watches a collection (`watching`) looks once at each page that is
-due when it starts: intervals are whole runs, a page that is gone is asked again in the next one, and sitemaps and
-feeds, which tell what is new, in every one.
+due when it starts: intervals are whole runs, a page that is gone is asked again in the next one and then twice as
+late each time, since sites lose pages for days and find them again, and sitemaps and feeds, which tell what is new, in
+every one.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from webmill.settings import CrawlSettings
 DAY = 86400.0
 GONE, MOVED = frozenset({404, 410}), frozenset({301, 308})  # statuses
 SHORTER, LONGER = 0.5, 1.5
+LONGEST_LEFT_ALONE = 32 * DAY
 SLACK = 0.75  # of the interval of runs: how much sooner than planned a page is looked at
 
 
@@ -68,11 +70,20 @@ def interval_after_error(previous: float, *, schedule: RevisitSchedule) -> float
     return next_interval(previous, changed=False, schedule=schedule)
 
 
-def interval_after_gone(*, was_gone: bool, schedule: RevisitSchedule) -> float | None:
+def interval_after_gone(previous: float, *, was_gone: bool, schedule: RevisitSchedule) -> float | None:
     """Return the interval after 404 or 410. `was_gone`: the visit before said so, too. None: never again."""
-    if was_gone:
+    if not schedule.watches:
+        return None if was_gone else schedule.longest
+    return interval_left_alone(previous, schedule=schedule) if was_gone else schedule.first
+
+
+def interval_left_alone(previous: float, *, schedule: RevisitSchedule) -> float | None:
+    """Return the interval of a page that may not be requested, or is gone: a watch asks less and less often whether
+    that is still so. `previous` is 0 at first. None: never again.
+    """
+    if not schedule.watches:
         return None
-    return schedule.first if schedule.watches else schedule.longest
+    return max(schedule.first, min(2 * previous, LONGEST_LEFT_ALONE)) if previous > 0 else schedule.first
 
 
 def interval_of_list(previous: float, *, changed: bool, schedule: RevisitSchedule) -> float:

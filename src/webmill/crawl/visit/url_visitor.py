@@ -52,6 +52,7 @@ from webmill.crawl.visit.revisit_schedule import (
     GONE,
     interval_after_error,
     interval_after_gone,
+    interval_left_alone,
     interval_of_list,
     is_gone,
     next_interval,
@@ -78,7 +79,7 @@ class UrlVisitor:
         clock: SteadyClock,
     ) -> None:
         self._requester, self._robots, self._reader = requester, robots, reader
-        self._options, self._clock = options, clock
+        self._options, self._clock, self._began = options, clock, clock()
         self._page_retries = RetryPolicy(
             attempts=options.limits.attempts,
             first_wait=options.limits.retry_wait,
@@ -105,7 +106,8 @@ class UrlVisitor:
         if not is_allowed(robots.verdict, item):
             return self._refuse(turn, item, robots)
         pacing = self._pacing(item, robots.verdict)
-        request = await self._requester.request(item.url, headers=conditions(item.last), pacing=pacing)
+        headers = conditions(item.last, since=self._reader.since)
+        request = await self._requester.request(item.url, headers=headers, pacing=pacing)
         if isinstance(request, HostBusy):
             return self._result(turn, robots, outcome=NotTried(item.url, request.until), next=request.until)
         self._robots.mark_used(origin_of(item.url))
@@ -143,11 +145,14 @@ class UrlVisitor:
 
     def _give_up(self, item: ClaimedUrl, time: float, error: str) -> VisitDone:
         """Return the outcome of a visit without a response. That says nothing of the page: it is visited again, and
-        what is known of it stays known. But what was never requested, and may not be, is left for good."""
+        what is known of it stays known. But what was never requested, and may not be, is left alone."""
         visit = LastVisit(url=item.url, time=time, error=error, depth=item.depth, **reached_by(item))
-        if item.last is None and error in ("robots", "excluded"):
+        previous, schedule = item.last.interval if item.last else 0.0, self._options.revisits
+        interval: float | None = interval_after_error(previous, schedule=schedule)
+        if visit.is_left_alone and not (item.last and item.last.record_id):
+            interval = interval_left_alone(previous, schedule=schedule)
+        if interval is None:
             return VisitDone(visit, is_page=False)
-        interval = interval_after_error(item.last.interval if item.last else 0.0, schedule=self._options.revisits)
         known = archived_fields(item.last) if item.last else {}
         visit = msgspec.structs.replace(visit, interval=interval, **known)
         return VisitDone(visit, revisit_due=time + interval, is_page=False)
@@ -270,6 +275,8 @@ class UrlVisitor:
         if page.kind == "redirect" and item.redirects >= min(self._options.limits.redirects, MOST_HOPS):
             self.refused["too_many_redirects"] += 1
             return []
+        if page.kind == "page" and item.last and (item.last.gone or item.last.status in GONE):
+            return [msgspec.structs.replace(link, modified=link.modified or self._began) for link in page.links]
         return page.links
 
     def _describe_visit(
@@ -311,9 +318,10 @@ class UrlVisitor:
         last, status, schedule = item.last, fetched.head.status, self._options.revisits
         previous = last.interval if last else 0.0
         if status in GONE:
-            interval = interval_after_gone(was_gone=bool(last and last.status in GONE), schedule=schedule)
             is_seed = item.depth == 0 and item.priority == SEED
-            return schedule.longest if interval is None and is_seed and schedule.watches else interval
+            if is_seed and schedule.watches:
+                return schedule.first
+            return interval_after_gone(previous, was_gone=bool(last and last.status in GONE), schedule=schedule)
         if is_server_error(status):
             return interval_after_error(previous, schedule=schedule)
         next_ = interval_of_list if lists_pages else next_interval

@@ -42,7 +42,14 @@ CAUSES: dict[str, tuple[str, str]] = {
         "The site was down or refuses crawlers; try again later.",
     ),
     "excluded": ("URLs of this crawl's own exclusions", "Remove the exclusion if you want them."),
-    "max_pages_per_domain": ("The page limit of the domain was reached", "Raise --max-pages-per-domain."),
+    "max_pages_per_domain": (
+        "The page limit of the domain was reached",
+        "Raise --max-pages-per-domain, or [crawl] max_pages_per_domain in webmill.toml.",
+    ),
+    "redirect_out_of_scope": (
+        "URLs that redirect to another site, out of the scope of the crawl",
+        "Nothing, or give the address that they lead to as a seed; --scope any ([crawl] scope) follows all.",
+    ),
     "redirect_loop": (
         "The page redirects to itself, whatever cookies it is sent",
         "Look at it in a browser; with --cookies FILE the crawl has the cookies that the browser got.",
@@ -59,12 +66,15 @@ CAUSES: dict[str, tuple[str, str]] = {
 FAMILIES = {  # causes by how they begin
     "blocked_": (
         "The address is private or reserved, and was not requested",
-        "If it is your own server, allow it with --allow-private.",
+        "If it is your own server, allow it: --allow-private, or allow_private = true below [crawl] in webmill.toml.",
     ),
-    "tls": ("The secure connection failed", "With --tls archive the pages are fetched in spite of a bad certificate."),
+    "tls": (
+        "The secure connection failed",
+        "With --tls archive ([crawl] tls) the pages are fetched in spite of a bad certificate.",
+    ),
     "truncated": ("The answer broke off", "What came is archived; try again later."),
 }
-WARNINGS = frozenset({"robots", "excluded", "max_pages_per_domain", "retry"})
+WARNINGS = frozenset({"robots", "excluded", "max_pages_per_domain", "redirect_out_of_scope", "retry"})
 
 
 def crawl_problems(root: Path, crawls: list[CrawlStatus], *, folder: str) -> Iterator[ProblemGroup]:
@@ -194,6 +204,6 @@ def retry_command(cause: str, folder: str, subject: str) -> str:
     """Return the command that asks for such URLs again, or shows more."""
     if cause in ("retry", "write_error"):
         return f"webmill status {folder}"
-    if cause in ("robots", "excluded") or not subject.startswith("http"):
+    if cause in ("robots", "excluded", "redirect_out_of_scope") or not subject.startswith("http"):
         return ""
     return f"webmill frontier retry {folder} --error {shlex.quote(cause.replace('status_', 'http_'))}"

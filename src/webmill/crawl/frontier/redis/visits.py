@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from webmill.crawl.frontier.base import PAGE_RESOURCE, PRIORITIES, LastVisit, RevisitRule, domain_of
+from webmill.crawl.frontier.base import PAGE_RESOURCE, PRIORITIES, LastVisit, RevisitRule, domain_of, is_due
 from webmill.crawl.frontier.hops import pack_hops
 from webmill.crawl.frontier.redis.server import RedisServer
 from webmill.crawl.frontier.seen_urls import hash_url
@@ -130,12 +130,10 @@ class RedisVisits:
     def due_by(self, rule: RevisitRule, *, now: float) -> Iterator[list[StoredVisit]]:
         """Yield the visits that are to be repeated by `rule`. It reads all visits: Redis has no order by both times."""
         for hashes in batches(self.hashes(), len, count=AT_ONCE, size=1 << 20):
-            visits = (stored_visit(hash_, kept)[1] for hash_, kept in zip(hashes, self._ask(hashes), strict=True))
             yield [
-                visit
-                for visit in visits
-                if visit.revisit_due is not None
-                and (visit.revisit_due <= now or rule.due(visit.time, visit.revisit_due) <= now)
+                stored_visit(hash_, kept)[1]
+                for hash_, kept in zip(hashes, self._ask(hashes), strict=True)
+                if is_due(kept.visit, kept.revisit_due, rule, now=now)
             ]
 
     def advance(self, visits: Sequence[StoredVisit], domains: Mapping[str, DomainState], *, now: float) -> None:
