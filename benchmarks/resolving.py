@@ -190,7 +190,7 @@ def race() -> None:
 
 def print_kind(kind: str) -> None:
     head = "names done | live names known | all live known after | all done after | CPU µs a name | MB"
-    print(f"\n## 10,000 names, 60 % dead: {kind}\n\n| | {head} |\n|---|---:|---:|---:|---:|---:|---:|", flush=True)
+    print(f"\n## {NAMES:,} names, 60 % dead: {kind}\n\n| | {head} |\n|---|---:|---:|---:|---:|---:|---:|", flush=True)
     there = [name for name in CONTESTANTS if name != "aiodns" or importlib.util.find_spec("aiodns")]
     for contestant in there:
         inside, outside = multiprocessing.Pipe()
