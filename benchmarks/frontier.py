@@ -38,7 +38,7 @@ from webmill.crawl.frontier.base import (
     domain_of,
 )
 from webmill.crawl.frontier.local import LocalFrontier
-from webmill.crawl.frontier.sqlite_state import SCHEMA
+from webmill.crawl.frontier.sqlite_schema import SCHEMA
 from webmill.crawl.scheduler.shard_process import collect_garbage_seldom
 from webmill.infra.sqlite import Database
 from webmill.model import Link

@@ -13,7 +13,10 @@ from hypothesis import strategies as st
 
 from tests.contracts.frontier_benches import BENCHES, Bench
 from webmill.crawl.frontier.base import (
+    MOST_RANK,
+    OLDEST_ONE_IN,
     PAGE_RESOURCE,
+    PINNED_RANK,
     SITEMAP,
     ClaimRequest,
     CommitResult,
@@ -245,6 +248,75 @@ def test_domains_come_in_the_order_in_which_they_may_be_asked(frontier: Frontier
     finish(frontier, a, next_=NOW + 3)
     add(frontier, "https://d.com/", now=NOW + 4)
     assert [turn.domain for turn in claim(frontier, now=NOW + 10)] == ["c.com", "a.com", "d.com", "b.com"]
+
+
+def names_of(turns: list[DomainTurn]) -> list[str]:
+    return [turn.domain for turn in turns]
+
+
+def ranked_claim(frontier: Frontier, count: int = 10, *, now: float = NOW, ranks_from: int = 1) -> list[DomainTurn]:
+    return frontier.claim(
+        ClaimRequest(turns=count, urls_per_turn=1, now=now, lease=LEASE, hold=HOLD, ranks_from=ranks_from)
+    )
+
+
+def test_domains_of_a_higher_rank_come_first(frontier: Frontier) -> None:
+    add(frontier, *(f"https://{name}.com/" for name in "abcd"))
+    ranks = {"b.com": 1, "d.com": 3, "never.com": 5}
+    frontier.commit(FrontierUpdate(links=[Link("https://e.com/")], ranks={**ranks, "e.com": 2}), now=NOW + 1)
+    turns = ranked_claim(frontier, 4, now=NOW + 1)
+    assert [(turn.domain, turn.rank) for turn in turns] == [("d.com", 3), ("e.com", 2), ("b.com", 1), ("a.com", 0)]
+    assert names_of(ranked_claim(frontier, now=NOW + 1)) == ["c.com"]
+    assert not frontier.stats().domains_waiting  # and a domain that nothing is known of was not made
+
+
+def test_ranks_that_a_crawl_finds_count_for_those_who_ask_for_them(frontier: Frontier) -> None:
+    add(frontier, *(f"https://{name}.com/" for name in "abcd"))
+    frontier.commit(FrontierUpdate(ranks={"c.com": 5, "d.com": 2}), now=NOW)
+    assert names_of(ranked_claim(frontier, 1, ranks_from=3)) == ["c.com"]
+    assert names_of(claim(frontier)) == ["a.com", "b.com", "d.com"]
+
+
+def test_a_rank_that_a_person_gives_counts_in_every_order_and_stays(durable: Bench) -> None:
+    frontier = durable.frontier
+    add(frontier, *(f"https://{name}.com/" for name in "abc"))
+    assert frontier.prioritise(["c.com", "later.com", "c.com"], PINNED_RANK) == 2
+    assert frontier.prioritise(["c.com"], PINNED_RANK) == 0
+    frontier.commit(FrontierUpdate(ranks={"c.com": 1}), now=NOW)
+    frontier = durable.reopen()
+    add(frontier, "https://later.com/", now=NOW + 1)
+    turns = claim(frontier, now=NOW + 1)
+    assert names_of(turns) == ["c.com", "later.com", "a.com", "b.com"]
+    assert frontier.prioritise(["c.com"], 0) == 1
+    with pytest.raises(BadInput, match="no rank"):
+        frontier.prioritise(["a.com"], MOST_RANK + 1)
+
+
+def test_a_rank_shortens_no_wait(frontier: Frontier) -> None:
+    add(frontier, "https://a.com/1", "https://a.com/2")
+    finish(frontier, take(frontier), next_=NOW + 70)
+    frontier.prioritise(["a.com"], MOST_RANK)
+    assert not claim(frontier, now=NOW + 69)
+    assert frontier.next_turn() == NOW + 70
+    assert names_of(claim(frontier, now=NOW + 70)) == ["a.com"]
+
+
+def test_domains_of_a_low_rank_do_not_starve(frontier: Frontier) -> None:
+    add(frontier, "https://low.com/", *(f"https://a.com/{number}" for number in range(40)), now=NOW)
+    frontier.prioritise(["a.com"], PINNED_RANK)
+    asked = []
+    for step in range(OLDEST_ONE_IN):
+        (turn,) = ranked_claim(frontier, 1, now=NOW + step)
+        finish(frontier, turn, now=NOW + step)
+        asked.append(turn.domain)
+    assert asked.count("low.com") == 1
+
+
+def test_ranks_come_before_times_for_revisits_too(frontier: Frontier) -> None:
+    visits = [visited(f"https://{name}.com/", again=NOW + at) for at, name in enumerate("abc")]
+    frontier.commit(FrontierUpdate(visited=visits, ranks={"c.com": 1}), now=NOW)
+    request = ClaimRequest(turns=2, urls_per_turn=1, now=NOW + 9, lease=LEASE, hold=HOLD, revisits=True, ranks_from=1)
+    assert names_of(frontier.claim(request)) == ["c.com", "a.com"]
 
 
 def test_a_large_domain_does_not_starve_others(frontier: Frontier) -> None:

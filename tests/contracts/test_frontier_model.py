@@ -25,7 +25,9 @@ from tests.contracts.frontier_benches import TINY
 from tests.thoroughness import examples
 from webmill.crawl.frontier import url_queue_files
 from webmill.crawl.frontier.base import (
+    MOST_RANK,
     PAGE_RESOURCE,
+    PINNED_RANK,
     SITEMAP,
     ClaimRequest,
     DomainTurn,
@@ -122,12 +124,33 @@ class FrontierMachine(RuleBasedStateMachine):
         self.both("commit", step, now=self.now)
         self.urls |= {link.url for link in visited + links}
 
-    @rule(count=st.integers(1, 4), urls=st.integers(1, 5), lease=SECONDS, hold=SECONDS, revisits=st.booleans())
-    def claim(self, count: int, urls: int, lease: float, hold: float, revisits: bool) -> None:
+    @rule(
+        count=st.integers(1, 4),
+        urls=st.integers(1, 5),
+        lease=SECONDS,
+        hold=SECONDS,
+        revisits=st.booleans(),
+        ranks_from=st.sampled_from([1, 3, PINNED_RANK]),
+    )
+    def claim(self, count: int, urls: int, lease: float, hold: float, revisits: bool, ranks_from: int) -> None:
         request = ClaimRequest(
-            turns=count, urls_per_turn=urls, now=self.now, lease=lease + 1, hold=hold, revisits=revisits
+            turns=count,
+            urls_per_turn=urls,
+            now=self.now,
+            lease=lease + 1,
+            hold=hold,
+            revisits=revisits,
+            ranks_from=ranks_from,
         )
         self.turns += self.both("claim", request)
+
+    @rule(ranks=st.dictionaries(st.sampled_from([*DOMAINS, "never.com"]), st.integers(0, 4), max_size=3))
+    def rank(self, ranks: dict[str, int]) -> None:
+        self.both("commit", FrontierUpdate(ranks=ranks), now=self.now)
+
+    @rule(domain=st.sampled_from([*DOMAINS, "never.com"]), rank=st.sampled_from([0, 2, PINNED_RANK, MOST_RANK]))
+    def prioritise(self, domain: str, rank: int) -> None:
+        self.both("prioritise", [domain], rank)
 
     @rule(count=st.integers(1, 4), urls=st.integers(1, 5), lease=SECONDS, hold=SECONDS)
     def claim_page_resources(self, count: int, urls: int, lease: float, hold: float) -> None:

@@ -44,6 +44,7 @@ def test_a_local_frontier_of_the_first_version_opens(tmp_path: Path) -> None:
     database.execute(
         "ALTER TABLE retry DROP COLUMN hops; PRAGMA user_version=1;"
         "DROP INDEX domain_errand; ALTER TABLE domain DROP COLUMN errand;"
+        "DROP INDEX domain_rank; DROP INDEX domain_rank_again; ALTER TABLE domain DROP COLUMN rank;"
         "CREATE TABLE gate (key TEXT PRIMARY KEY, time REAL NOT NULL) WITHOUT ROWID"
     )
     database.close()

@@ -20,7 +20,8 @@ What every backend promises (`tests/contracts/test_frontier.py`)
   once it is settled with `next`, not before that.
 - Order: within a domain the lower priority number first, page resources before all; among equals those that came back
   and may be asked now (at their old places), then revisits whose time has come, then new ones, first in, first out.
-  Domains: the one that may be asked for longest first.
+  Domains: those of a higher rank first, where ranks from `ClaimRequest.ranks_from` on count; among equals the one that
+  may be asked for longest. One turn in `OLDEST_ONE_IN` goes to the latter, whatever its rank.
 - News of a known URL (`Link.modified`) that is younger than its last visit makes its revisit due at once.
 - A revisit that came to nothing (`RetryLater`, `NotTried`, lease over) stays a revisit: it is visited, and due again.
 - Bounded: memory does not grow with URLs nor with domains, nor does what is read when it is opened.
@@ -47,6 +48,9 @@ SITEMAPS = frozenset((SITEMAP, LATER_SITEMAP))
 PAGE_RESOURCE = (
     -1
 )  # before all of them: images, styles and scripts that a page needs. No caller may give it to another link
+MOST_RANK = 15  # of a domain: the domains of higher ranks come first; 0 is that of all that nobody has ranked
+PINNED_RANK = 14  # ranks from here on are given by people (`Frontier.prioritise`), and count in every order
+OLDEST_ONE_IN = 16  # turns: goes to the domain that may be asked for longest, whatever its rank, so that none starves
 MOST_DEPTH, MOST_HOPS = (1 << 24) - 1, (1 << 8) - 1  # they share 32 bits of a line
 
 
@@ -134,6 +138,7 @@ class DomainTurn(msgspec.Struct, frozen=True):
     token: int
     until: float  # when the lease ends
     items: tuple[ClaimedUrl, ...]
+    rank: int = 0  # of the domain
 
 
 class VisitDone(msgspec.Struct, frozen=True):
@@ -192,6 +197,8 @@ class FrontierUpdate(msgspec.Struct, frozen=True, kw_only=True):
     `visited`: URLs that were visited elsewhere, as an import knows them; never claimed here. They become visited before
     the links of the update are looked at, those of excluded domains too; one that is known already stays as it is.
     `notes`: small values of the crawl, kept under their names.
+    `ranks`: ranks that the crawl has found for domains. Domains that nothing is known of, and those that people have
+    given a rank, stay as they are.
     """
 
     links: Sequence[Link] = ()
@@ -199,6 +206,7 @@ class FrontierUpdate(msgspec.Struct, frozen=True, kw_only=True):
     visited: Sequence[VisitDone] = ()
     robots: Sequence[RobotsEntry] = ()
     notes: Mapping[str, str] = {}
+    ranks: Mapping[str, int] = {}
 
 
 class CommitResult(msgspec.Struct, frozen=True):
@@ -232,7 +240,8 @@ class ClaimRequest(msgspec.Struct, frozen=True, kw_only=True):
     hold: float  # seconds for which their domains are not offered again, whatever becomes of the turns
     revisits: bool = False  # offer visited URLs whose revisit is due, too
     revisits_first: bool = False  # offer them before all else, whatever their priority
-    resources_only: bool = False  # offer only page resources that were never visited
+    resources_only: bool = False  # offer only page resources that were never visited; ranks do not count
+    ranks_from: int = PINNED_RANK  # ranks below this are all alike
 
 
 class Frontier(Protocol):
@@ -283,6 +292,11 @@ class Frontier(Protocol):
     def include(self, domains: Iterable[str]) -> int: ...
 
     def excluded(self) -> Iterator[str]: ...
+
+    def prioritise(self, domains: Iterable[str], rank: int) -> int:
+        """Give domains this rank, over restarts; return how many had another one. From `PINNED_RANK` on it stays until
+        this is called again. BadInput for a rank that there is not."""
+        ...
 
     def notes(self) -> dict[str, str]: ...
 

@@ -5,6 +5,7 @@ It knows nothing of files: lines are a position and an end for it.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -19,6 +20,8 @@ from webmill.crawl.frontier.state import (
     StoredVisit,
     TurnRow,
     UrlRow,
+    checked_rank,
+    is_pinned,
 )
 from webmill.model import Link
 
@@ -208,6 +211,30 @@ class FrontierChange:
             self._since[domain.id] = domain.due or 0.0
             self.counts["domains_waiting"] -= domain.due is not None
             domain.due = domain.resource_due = None  # what it came up for may be gone
+
+    def set_ranks(self, ranks: Mapping[str, int]) -> None:
+        """Set the ranks that the crawl has found for domains that exist."""
+        if not ranks:
+            return
+        met = {domain.name: domain for domain in self._domains.values() if domain.name in ranks}
+        unmet = self._state.find_domains(name for name in ranks if name not in met)
+        for name, domain in (met | unmet).items():
+            if ranks[name] != domain.rank and not is_pinned(domain.rank):
+                self._set_rank(domain, ranks[name])
+
+    def prioritise(self, names: Iterable[str], rank: int) -> int:
+        changed = [domain for domain in self.domains(names).values() if domain.rank != rank]
+        self._since |= {domain.id: math.inf for domain in self._domains.values()}
+        for domain in changed:
+            self._set_rank(domain, rank)
+        return len(changed)
+
+    def _set_rank(self, domain: DomainState, rank: int) -> None:
+        """Set the rank of a domain, which comes up when it did before."""
+        domain.rank = checked_rank(rank)
+        if domain.id not in self._domains:
+            self._domains[domain.id], self._since[domain.id] = domain, math.inf
+        self._changed.add(domain.id)
 
     def exclude(self, names: Iterable[str]) -> int:
         changed = [domain for domain in self.domains(names).values() if not domain.excluded]

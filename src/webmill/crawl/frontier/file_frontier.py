@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from itertools import chain
 from typing import NamedTuple, Self
@@ -148,8 +148,8 @@ class FileFrontier(ABC):
             with state.write():
                 self._end_leases(now)
                 change = FrontierChange(state, now=now)
-                domains = state.due_domains(request)
                 last = state.counts().get("tokens", 0)
+                domains = state.due_domains(request, last=last)
                 for domain in domains:
                     chosen, read = claim_urls(domain, request, state=state, queues=self._queues)
                     if not chosen:  # what it came up for was visited meanwhile, without a claim
@@ -159,7 +159,7 @@ class FileFrontier(ABC):
                     token = last + len(turns) + 1
                     turn = TurnRow(domain.id, until, [candidate.row for candidate in chosen])
                     change.start_turn(domain, turn, token=token, not_before=now + request.hold)
-                    turns.append(DomainTurn(domain.name, token, until, tuple(map(claimed_url, chosen))))
+                    turns.append(DomainTurn(domain.name, token, until, tuple(map(claimed_url, chosen)), domain.rank))
                 change.counts["tokens"] = len(turns)
                 change.save()
             for part in consumed:
@@ -293,19 +293,21 @@ class FileFrontier(ABC):
                 position = lines[-1].end if lines else end
                 yield from (Link(line.url, line.depth, priority, *unpack_hops(priority, line.hops)) for line in lines)
 
-    # Exclusions
+    # Exclusions and ranks
 
     def exclude(self, domains: Iterable[str]) -> int:
-        with self._lock, self._state.write():
-            change = FrontierChange(self._state, now=0.0)
-            changed = change.exclude(domains)
-            change.save()
-        return changed
+        return self._change(lambda change: change.exclude(domains))
 
     def include(self, domains: Iterable[str]) -> int:
+        return self._change(lambda change: change.include(domains))
+
+    def prioritise(self, domains: Iterable[str], rank: int) -> int:
+        return self._change(lambda change: change.prioritise(domains, rank))
+
+    def _change(self, act: Callable[[FrontierChange], int]) -> int:
         with self._lock, self._state.write():
             change = FrontierChange(self._state, now=0.0)
-            changed = change.include(domains)
+            changed = act(change)
             change.save()
         return changed
 

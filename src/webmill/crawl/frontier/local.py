@@ -26,7 +26,8 @@ from webmill.crawl.frontier.journal import SqliteJournal, replay
 from webmill.crawl.frontier.new_urls import find_new_urls
 from webmill.crawl.frontier.queue_backup import QUEUES_FILE, restore_queues, write_queues
 from webmill.crawl.frontier.seen_urls import SeenUrls, hash_url
-from webmill.crawl.frontier.sqlite_state import SCHEMA, SqliteState
+from webmill.crawl.frontier.sqlite_schema import SCHEMA
+from webmill.crawl.frontier.sqlite_state import SqliteState
 from webmill.crawl.frontier.url_queue_files import UrlQueue, UrlQueueFiles, decode_lines
 from webmill.errors import BadInput
 from webmill.infra import atomic
@@ -86,6 +87,7 @@ class LocalFrontier(FileFrontier):
                 change = FrontierChange(self._state, now=now)
                 lost = change.settle(update.settled)
                 added = self._add(new, change)
+                change.set_ranks(update.ranks)
                 change.save()
                 self._save_robots_and_notes(update)
             self._remember(added)

@@ -5,15 +5,13 @@ from __future__ import annotations
 import math
 import threading
 from collections import Counter
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
 
 from webmill.crawl.frontier import backup
 from webmill.crawl.frontier.base import (
-    PAGE_RESOURCE,
-    PRIORITIES,
     ClaimedUrl,
     ClaimRequest,
     CommitResult,
@@ -28,82 +26,12 @@ from webmill.crawl.frontier.base import (
     TurnOutcomes,
     VisitDone,
     domain_of,
-    is_due,
 )
 from webmill.crawl.frontier.hops import pack_hops, unpack_hops
+from webmill.crawl.frontier.memory_domain import KnownUrl, MemoryDomain, as_kept, give_back
 from webmill.crawl.frontier.new_urls import checked_hops, encode_urls
+from webmill.crawl.frontier.state import ReadyDomain, checked_rank, choose_ready, is_pinned
 from webmill.model import Link
-
-
-class KnownUrl(msgspec.Struct, kw_only=True):
-    """A URL and its state."""
-
-    link: Link
-    place: int
-    state: str = "waiting"  # in hand, visited
-    not_before: float | None = None  # None: it never was in hand
-    attempts: int = 1  # of the next time
-    last: LastVisit | None = None
-    revisit_due: float | None = msgspec.field(default=None, name="again")
-
-    def rank(self, request: ClaimRequest) -> tuple[int, int, float, int] | None:
-        """Return its place in the queue; None when it is not to be asked now."""
-        now = request.now
-        if request.resources_only and (self.link.priority != PAGE_RESOURCE or self.state != "waiting"):
-            return None
-        if self.state == "waiting" and (self.not_before or 0.0) <= now:
-            return (self.link.priority, 2 if self.not_before is None else 0, 0.0, self.place)
-        if self.state == "visited" and request.revisits and self.revisit_due is not None and self.revisit_due <= now:
-            return (self.link.priority, 1, self.revisit_due, self.place)
-        return None
-
-    def is_due(self, rule: RevisitRule, *, now: float) -> bool:
-        """Tell whether it was visited and is due again by `rule`."""
-        return self.last is not None and is_due(self.last, self.revisit_due, rule, now=now)
-
-
-class MemoryDomain(msgspec.Struct, kw_only=True):
-    name: str
-    number: int
-    urls: dict[str, KnownUrl] = {}
-    next: float = 0.0
-    due: float | None = None
-    revisit_due: float | None = msgspec.field(default=None, name="again")  # `due`, when revisits count as well
-    resource_due: float | None = msgspec.field(default=None, name="errand")  # `due`, when only page resources count
-    token: int = 0
-    until: float = 0.0
-    is_excluded: bool = False
-
-    def in_hand(self) -> list[KnownUrl]:
-        return [known for known in self.urls.values() if known.state == "in hand"]
-
-    def schedule(self, since: float) -> None:
-        """Set when it comes up: not before its time, nor before it has something. What was earlier already, stays."""
-        waiting = self._waiting(range(PAGE_RESOURCE, PRIORITIES))
-        revisits = [
-            known.revisit_due
-            for known in self.urls.values()
-            if known.state == "visited" and known.revisit_due is not None
-        ]
-        self.due = self._earlier(self.due, waiting, since)
-        self.revisit_due = self._earlier(self.revisit_due, waiting + revisits, since)
-        self.resource_due = self._earlier(self.resource_due, self._waiting([PAGE_RESOURCE]), since)
-
-    def _waiting(self, priorities: Container[int]) -> list[float]:
-        return [
-            known.not_before or 0.0
-            for known in self.urls.values()
-            if known.state == "waiting" and known.link.priority in priorities
-        ]
-
-    def due_time(self, *, revisits: bool, resources_only: bool) -> float | None:
-        return self.resource_due if resources_only else self.revisit_due if revisits else self.due
-
-    def _earlier(self, before: float | None, times: list[float], since: float) -> float | None:
-        if self.token or self.is_excluded or not times:
-            return None
-        time = max(self.next, since, min(times))
-        return time if before is None else min(before, time)
 
 
 class MemoryBackup(msgspec.Struct, kw_only=True):
@@ -134,12 +62,18 @@ class MemoryFrontier:
         now = request.now
         with self._lock:
             self._end_leases(now)
-            due = [
-                (domain.due_time(revisits=request.revisits, resources_only=request.resources_only), domain)
-                for domain in self._domains.values()
+            due = {domain.number: domain for domain in self._domains.values()}
+            times = {
+                number: one.due_time(revisits=request.revisits, resources_only=request.resources_only)
+                for number, one in due.items()
+            }
+            ready = [
+                ReadyDomain(time, number, 0 if request.resources_only else due[number].rank)
+                for number, time in times.items()
+                if time is not None and time <= now
             ]
-            ready = sorted((time, domain.number, domain) for time, domain in due if time is not None and time <= now)
-            return [turn for _, _, one in ready[: request.turns] if (turn := self._start_turn(one, request))]
+            chosen = [due[number] for number in choose_ready(ready, request, last=self._counts["tokens"])]
+            return [turn for one in chosen if (turn := self._start_turn(one, request))]
 
     def _start_turn(self, domain: MemoryDomain, request: ClaimRequest) -> DomainTurn | None:
         ranked = [(known.rank(request), known) for known in domain.urls.values()]
@@ -161,7 +95,7 @@ class MemoryFrontier:
             items.append(ClaimedUrl(url, link.depth, link.priority, known.attempts, known.last, *reached_by))
         domain.until, domain.next = request.now + request.lease, request.now + request.hold
         domain.schedule(request.now)
-        return DomainTurn(domain.name, domain.token, domain.until, tuple(items))
+        return DomainTurn(domain.name, domain.token, domain.until, tuple(items), domain.rank)
 
     def _end_leases(self, now: float, *, since: float | None = None) -> None:
         for domain in [domain for domain in self._turns.values() if domain.until <= now]:
@@ -191,6 +125,9 @@ class MemoryFrontier:
                 self._domains[name].schedule(now)
             self._robots |= {robots.origin: robots for robots in step.robots}
             self._notes |= step.notes
+            for name, rank in step.ranks.items():
+                if (domain := self._domains.get(name)) and not is_pinned(domain.rank):
+                    domain.rank = checked_rank(rank)
         lost = frozenset(settled.token for settled in step.settled) - alive
         return CommitResult(
             added=counts["added"],
@@ -323,6 +260,14 @@ class MemoryFrontier:
             known = [self._domains[name] for name in domains if name in self._domains]
             return sum(self._set_excluded(domain, excluded=False) for domain in known)
 
+    def prioritise(self, domains: Iterable[str], rank: int) -> int:
+        with self._lock:
+            found = [self._domain(name) for name in dict.fromkeys(domains)]
+            changed = [domain for domain in found if domain.rank != checked_rank(rank)]
+            for domain in changed:
+                domain.rank = rank
+        return len(changed)
+
     def _set_excluded(self, domain: MemoryDomain, *, excluded: bool) -> bool:
         if domain.is_excluded == excluded:
             return False
@@ -383,17 +328,3 @@ def restore(folder: Path) -> MemoryFrontier:
     frontier = MemoryFrontier()
     frontier._fill(_everything.decode((folder / FILE).read_bytes()))
     return frontier
-
-
-def as_kept(link: Link, hops: int) -> Link:
-    """Return the link as another frontier reads it from its line."""
-    return Link(link.url, link.depth, link.priority, *unpack_hops(link.priority, hops))
-
-
-def give_back(known: KnownUrl, *, not_before: float, attempts: int) -> None:
-    """Let a URL wait again. One that was visited before stays visited, to be visited again."""
-    known.attempts = attempts
-    if known.last is None:
-        known.state, known.not_before = "waiting", not_before
-    else:
-        known.state, known.revisit_due = "visited", max(known.revisit_due or 0.0, not_before)

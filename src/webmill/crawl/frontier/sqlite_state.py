@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from webmill.crawl.frontier.base import (
+    MOST_RANK,
     PAGE_RESOURCE,
     PRIORITIES,
     ClaimRequest,
@@ -23,14 +24,17 @@ from webmill.crawl.frontier.base import (
 )
 from webmill.crawl.frontier.hops import pack_hops
 from webmill.crawl.frontier.seen_urls import hash_url
+from webmill.crawl.frontier.sqlite_schema import SCHEMA
 from webmill.crawl.frontier.state import (
     DomainState,
     MadeVisit,
     PostponedRevisit,
+    ReadyDomain,
     RetryEntry,
     StoredVisit,
     TurnRow,
     UrlRow,
+    choose_ready,
     earliest,
     encode_json,
     stats_from,
@@ -38,90 +42,10 @@ from webmill.crawl.frontier.state import (
 from webmill.crawl.frontier.url_queue_files import hash_domain
 from webmill.infra import sqlite
 
-SCHEMA = sqlite.Schema(
-    tag=int.from_bytes(b"WMfr"),
-    steps=(
-        """
-        CREATE TABLE domain (
-            id INTEGER PRIMARY KEY,  -- counts up: the order in which they came
-            key INTEGER NOT NULL,  -- the first 64 bits of the hash of the name
-            name TEXT NOT NULL,
-            excluded INTEGER NOT NULL,
-            token INTEGER NOT NULL,  -- of the turn that it has, or 0
-            next REAL NOT NULL,  -- not to be asked before
-            due REAL,  -- when it comes up, if something waits and it has no turn
-            again REAL,  -- the same for its revisits, where that is earlier
-            retries INTEGER NOT NULL,  -- rows in `retry`
-            revisits INTEGER NOT NULL,  -- rows in `visit` with a time to visit again
-            lanes TEXT NOT NULL  -- JSON: {priority: [read, end]}, positions in its files
-        );
-        CREATE INDEX domain_key ON domain (key);
-        CREATE INDEX domain_due ON domain (due) WHERE due IS NOT NULL;
-        CREATE INDEX domain_again ON domain (again) WHERE again IS NOT NULL;
-        CREATE INDEX domain_excluded ON domain (name) WHERE excluded;
-
-        CREATE TABLE turn (
-            token INTEGER PRIMARY KEY,
-            domain INTEGER NOT NULL,
-            until REAL NOT NULL,
-            items TEXT NOT NULL  -- JSON: [[url, depth, priority, attempts, place, visit], …] still in hand
-        );
-        CREATE INDEX turn_until ON turn (until);
-
-        CREATE TABLE retry (
-            domain INTEGER NOT NULL,
-            priority INTEGER NOT NULL,
-            place INTEGER NOT NULL,  -- its position in its lane
-            not_before REAL NOT NULL,
-            attempts INTEGER NOT NULL,
-            depth INTEGER NOT NULL,
-            url TEXT NOT NULL,
-            PRIMARY KEY (domain, priority, place)
-        ) WITHOUT ROWID;
-        CREATE INDEX retry_time ON retry (domain, not_before);
-
-        CREATE TABLE visit (
-            id INTEGER PRIMARY KEY,
-            key INTEGER NOT NULL,  -- the first 64 bits of the hash of the URL
-            domain INTEGER NOT NULL,
-            priority INTEGER NOT NULL,
-            time REAL NOT NULL,
-            again REAL,
-            attempts INTEGER NOT NULL,  -- of the next visit
-            body TEXT NOT NULL  -- JSON: the Visit
-        );
-        CREATE INDEX visit_key ON visit (key);
-        CREATE INDEX visit_time ON visit (time);
-        CREATE INDEX visit_again ON visit (domain, priority, again) WHERE again IS NOT NULL;
-
-        CREATE TABLE gate (key TEXT PRIMARY KEY, time REAL NOT NULL) WITHOUT ROWID;
-        CREATE TABLE robots (
-            origin TEXT PRIMARY KEY,
-            fetched REAL NOT NULL,
-            expires REAL NOT NULL,
-            status INTEGER NOT NULL,
-            body BLOB NOT NULL,
-            failing_since REAL NOT NULL
-        );
-        CREATE TABLE note (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
-        CREATE TABLE tally (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
-
-        CREATE TABLE run (number INTEGER PRIMARY KEY, level INTEGER NOT NULL);
-        CREATE TABLE journal (number INTEGER PRIMARY KEY, lines BLOB NOT NULL);
-        """,
-        # Lines have hops as well now, in what were the highest bits of the depth: those that are there have none.
-        "ALTER TABLE retry ADD COLUMN hops INTEGER NOT NULL DEFAULT 0; DROP TABLE gate",
-        # Page resources have a queue of their own, and a time of their own: `due`, if there were nothing else.
-        """
-        ALTER TABLE domain ADD COLUMN errand REAL;
-        CREATE INDEX domain_errand ON domain (errand) WHERE errand IS NOT NULL;
-        """,
-    ),
-)
 PAGE = 1000
 VISITS_AT_ONCE = 5000
 SELECT_DOMAIN = (
-    "SELECT id, name, excluded, token, next, due, again, errand, retries, revisits, lanes FROM domain WHERE "
+    "SELECT id, name, excluded, token, next, due, again, errand, retries, revisits, rank, lanes FROM domain WHERE "
 )
 # A seek for each priority, where a scan would read all revisits of a domain.
 EARLIEST_REVISIT = """
@@ -200,13 +124,13 @@ class SqliteState:
             values = (row.excluded, row.token, row.not_before, row.due, row.revisit_due, row.retries, row.revisits)
             queues = encode_json(row.queues)
             if row.is_new:
-                new.append((row.id, key_of(row.hash), row.name, *values, queues, row.resource_due))
+                new.append((row.id, key_of(row.hash), row.name, *values, queues, row.resource_due, row.rank))
             else:
-                old.append((*values, queues, row.resource_due, row.id))
-        self.database.many("INSERT INTO domain VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", new)
+                old.append((*values, queues, row.resource_due, row.rank, row.id))
+        self.database.many("INSERT INTO domain VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", new)
         update = (
             "UPDATE domain SET excluded = ?, token = ?, next = ?, due = ?, again = ?, retries = ?, revisits = ?,"
-            " lanes = ?, errand = ? WHERE id = ?"
+            " lanes = ?, errand = ?, rank = ? WHERE id = ?"
         )
         self.database.many(update, old)
 
@@ -215,19 +139,28 @@ class SqliteState:
         rows = ((encode_json(row.queues), row.id) for row in domains)
         self.database.many("UPDATE domain SET lanes = ? WHERE id = ?", rows)
 
-    def due_domains(self, request: ClaimRequest) -> list[DomainState]:
-        count, now, revisits = request.turns, request.now, request.revisits
+    def due_domains(self, request: ClaimRequest, *, last: int) -> list[DomainState]:
+        count, now = request.turns, request.now
         if request.resources_only:
             rows = self.database.read(SELECT_DOMAIN + "errand <= ? ORDER BY errand, id LIMIT ?", (now, count))
             return [decode_domain(row) for row in rows]
-        rows = self.database.read(SELECT_DOMAIN + "due <= ? ORDER BY due, id LIMIT ?", (now, count))
-        if revisits:
-            rows += self.database.read(SELECT_DOMAIN + "again <= ? ORDER BY again, id LIMIT ?", (now, count))
+        times = ("due", "again") if request.revisits else ("due",)
+        rows = [row for time in times for row in self._read_due(time, request)]
         found = {row[0]: decode_domain(row) for row in rows}
-        order = sorted(
-            found.values(), key=lambda row: (earliest(row.due, row.revisit_due if revisits else None), row.id)
-        )
-        return order[:count]
+        ready = [
+            ReadyDomain(earliest(row.due, row.revisit_due if request.revisits else None), row.id, row.rank)
+            for row in found.values()
+        ]
+        return [found[id_] for id_ in choose_ready(ready, request, last=last)]
+
+    def _read_due(self, time: str, request: ClaimRequest) -> list[sqlite.Row]:
+        """Return the first ones by rank and the first ones of all: what is in neither cannot have the next turn."""
+        count, now, rows = request.turns, request.now, list[sqlite.Row]()
+        sql = SELECT_DOMAIN + f"rank = ? AND rank > 0 AND {time} <= ? ORDER BY {time}, id LIMIT ?"
+        for rank in range(MOST_RANK, request.ranks_from - 1, -1):
+            if len(rows) < count:
+                rows += self.database.read(sql, (rank, now, count - len(rows)))
+        return rows + self.database.read(SELECT_DOMAIN + f"{time} <= ? ORDER BY {time}, id LIMIT ?", (now, count))
 
     def next_turn(self, *, revisits: bool) -> float | None:
         again = ("SELECT min(again) FROM domain WHERE again IS NOT NULL",) if revisits else ()

@@ -13,8 +13,17 @@ from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
-from webmill.crawl.frontier.base import ClaimRequest, FrontierStats, LastVisit, RevisitRule
+from webmill.crawl.frontier.base import (
+    MOST_RANK,
+    OLDEST_ONE_IN,
+    PINNED_RANK,
+    ClaimRequest,
+    FrontierStats,
+    LastVisit,
+    RevisitRule,
+)
 from webmill.crawl.frontier.url_queue_files import hash_domain
+from webmill.errors import BadInput
 
 _encode = msgspec.json.Encoder().encode
 
@@ -44,6 +53,7 @@ class DomainState(msgspec.Struct):
     resource_due: float | None = None  # `due`, if it had nothing but page resources
     retries: int = 0  # URLs that came back
     revisits: int = 0  # visits with a time to visit again
+    rank: int = 0
     queues: dict[int, tuple[int, int]] = {}  # by priority: how far it was read, and its end
     is_new: bool = False
 
@@ -54,6 +64,14 @@ class DomainState(msgspec.Struct):
     @property
     def has_queued_urls(self) -> bool:
         return any(read < end for read, end in self.queues.values())
+
+
+class ReadyDomain(NamedTuple):
+    """A domain that may have a turn: `since` when, and its number, which counts up as domains come."""
+
+    since: float
+    number: int
+    rank: int
 
 
 class TurnRow(NamedTuple):
@@ -120,8 +138,8 @@ class FrontierState(Protocol):
         """Save domains of which nothing but the positions in queues has changed."""
         ...
 
-    def due_domains(self, request: ClaimRequest) -> list[DomainState]:
-        """Return the domains whose turn is next, in their order."""
+    def due_domains(self, request: ClaimRequest, *, last: int) -> list[DomainState]:
+        """Return the domains whose turn is next, in their order. `last` is the token of the last turn."""
         ...
 
     def all_domains(self) -> Iterator[DomainState]:
@@ -183,6 +201,25 @@ class FrontierState(Protocol):
 
     def add_counts(self, changes: Counter[str]) -> None: ...
     def counts(self) -> dict[str, int]: ...
+
+
+def choose_ready(ready: Iterable[ReadyDomain], request: ClaimRequest, *, last: int) -> list[int]:
+    """Return the numbers of the domains that have the next turns: by rank and time, but now and then by time alone."""
+    by_time = sorted(ready, key=lambda one: (one.since, one.number))
+    count = (last + request.turns) // OLDEST_ONE_IN - last // OLDEST_ONE_IN
+    by_rank = sorted(by_time[count:], key=lambda one: -one.rank if one.rank >= request.ranks_from else 0)
+    return [one.number for one in (by_time[:count] + by_rank)[: request.turns]]
+
+
+def checked_rank(rank: int) -> int:
+    if not 0 <= rank <= MOST_RANK:
+        raise BadInput(f"{rank} is no rank of a domain; use 0 to {MOST_RANK}", reason="bad_rank")
+    return rank
+
+
+def is_pinned(rank: int) -> bool:
+    """Tell whether a person has given this rank."""
+    return rank >= PINNED_RANK
 
 
 def encode_json(value: Any) -> str:

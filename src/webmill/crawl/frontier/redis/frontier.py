@@ -160,6 +160,7 @@ class RedisFrontier(FileFrontier):
             change = FrontierChange(self._redis, now=now)
             lost = change.settle(update.settled)
             added = self._add(new, change)
+            change.set_ranks(update.ranks)
             change.save()
             self._save_robots_and_notes(update)
             answer = added.result(new, lost)

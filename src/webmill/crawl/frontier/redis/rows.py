@@ -28,7 +28,7 @@ class RetryRow(msgspec.Struct, array_like=True, frozen=True):
 
 def decode_domain(name: str, row: Sequence[Any]) -> DomainState:
     """Return a domain from what `domains.lua` answers."""
-    id_, excluded, token, not_before, due, revisit_due, retries, revisits, queues, resource_due, *_ = row
+    id_, excluded, token, not_before, due, revisit_due, retries, revisits, queues, resource_due, rank, *_ = row
     return DomainState(
         int(id_),
         name,
@@ -40,6 +40,7 @@ def decode_domain(name: str, row: Sequence[Any]) -> DomainState:
         resource_due=as_number(resource_due),
         retries=int(retries or 0),
         revisits=int(revisits or 0),
+        rank=int(rank or 0),
         queues=_queues.decode(queues or "{}"),
     )
 
@@ -65,6 +66,7 @@ def encode_domain(row: DomainState) -> list[str]:
         "revisits": (row.revisits, 0),
         "is_excluded": (row.excluded, 0),
         "errand": (row.resource_due, None),
+        "rank": (row.rank, 0),
     }
     fields = ["lanes", encode_json(row.queues)]
     if row.is_new:

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from webmill.crawl.frontier.base import PAGE_RESOURCE, ClaimRequest, FrontierStats, LastVisit, RevisitRule
+from webmill.crawl.frontier.base import MOST_RANK, PAGE_RESOURCE, ClaimRequest, FrontierStats, LastVisit, RevisitRule
 from webmill.crawl.frontier.redis.changes import ChangeSender, OnApplied
 from webmill.crawl.frontier.redis.rows import (
     RetryRow,
@@ -29,10 +29,12 @@ from webmill.crawl.frontier.state import (
     DomainState,
     MadeVisit,
     PostponedRevisit,
+    ReadyDomain,
     RetryEntry,
     StoredVisit,
     TurnRow,
     UrlRow,
+    choose_ready,
     earliest,
     encode_json,
     stats_from,
@@ -41,7 +43,7 @@ from webmill.crawl.frontier.state import (
 AT_ONCE = 1000
 RETRIES = 10_000  # of a domain among which its next ones are chosen: those that may be asked for longest
 
-VERSION = 3  # of the keys; 1 had no hops, 2 no times of page resources
+VERSION = 4  # of the keys; 1 had no hops, 2 no times of page resources, 3 no ranks
 
 _rows = msgspec.json.Decoder(list[Any])
 _turn = msgspec.json.Decoder(tuple[str, list[UrlRow]])
@@ -71,7 +73,7 @@ class RedisState:
         """Drop all that belongs to a transaction."""
         self._commands: list[Command] = []
         self._known: dict[int, DomainState] = {}
-        self._before: dict[int, tuple[float | None, float | None, float | None, int, int]] = {}
+        self._before: dict[int, DomainState] = {}  # as they were when the transaction met them
         self._until: dict[int, float] = {}  # by token
         self._first_retry: dict[int, float] = {}
         self._first_resource_retry: dict[int, float] = {}
@@ -122,7 +124,7 @@ class RedisState:
         domain = decode_domain(name, row)
         until, retry, revisit, resource_retry = row[-4:]
         self._known[domain.id] = domain
-        self._before[domain.id] = (domain.due, domain.revisit_due, domain.resource_due, domain.token, domain.excluded)
+        self._before[domain.id] = msgspec.structs.replace(domain)
         if until:
             self._until[domain.token] = float(until)
         if retry:
@@ -154,18 +156,29 @@ class RedisState:
 
     def _schedule(self, row: DomainState) -> None:
         """Update the sorted sets that say whose turn it is."""
-        due, revisit_due, resource_due, token, excluded = self._before.get(row.id, (None, None, None, 0, 0))
-        member = schedule_member(row)
-        self._set_time("ready", member, due, row.due)
-        self._set_time("ready:revisits", member, revisit_due, row.revisit_due)
-        self._set_time("ready:errands", member, resource_due, row.resource_due)
+        before, member = self._before.get(row.id) or DomainState(row.id, row.name), schedule_member(row)
+        self._set_time("ready", member, before.due, row.due)
+        self._set_time("ready:revisits", member, before.revisit_due, row.revisit_due)
+        self._set_time("ready:errands", member, before.resource_due, row.resource_due)
+        self._set_ranked(member, before, row)
         if row.token and not row.excluded:
             self.put("ZADD", self.key("in_hand"), repr(max(self._until[row.token], row.not_before)), member)
-        elif token:
+        elif before.token:
             self.put("ZREM", self.key("in_hand"), member)
-        if excluded != row.excluded:
+        if before.excluded != row.excluded:
             where = self.key("excluded")
             self.put(*(("ZADD", where, "0", row.name) if row.excluded else ("ZREM", where, row.name)))
+
+    def _set_ranked(self, member: str, before: DomainState, row: DomainState) -> None:
+        """Update the sorted sets of each rank; domains without a rank are in none."""
+        moved = before.rank != row.rank
+        if before.rank and moved:
+            self._set_time(f"ready:rank:{before.rank}", member, before.due, None)
+            self._set_time(f"ready:revisits:rank:{before.rank}", member, before.revisit_due, None)
+        if row.rank:
+            self._set_time(f"ready:rank:{row.rank}", member, None if moved else before.due, row.due)
+            due = None if moved else before.revisit_due
+            self._set_time(f"ready:revisits:rank:{row.rank}", member, due, row.revisit_due)
 
     def _set_time(self, schedule: str, member: str, before: float | None, now: float | None) -> None:
         if before == now:
@@ -179,29 +192,32 @@ class RedisState:
         for row in domains:
             self.put("HSET", self.key("domain", row.name), "lanes", encode_json(row.queues))
 
-    def due_domains(self, request: ClaimRequest) -> list[DomainState]:
-        count, now, revisits = request.turns, request.now, request.revisits
+    def due_domains(self, request: ClaimRequest, *, last: int) -> list[DomainState]:
+        now, revisits = request.now, request.revisits
         if request.resources_only:
-            order = sorted(
-                self._read_due(["ready:errands"], count, now=now), key=lambda row: (row.resource_due, row.id)
-            )
+            order = sorted(self._read_due(["ready:errands"], request), key=lambda row: (row.resource_due, row.id))
             self._read_retries([row for row in order if row.retries], now=now, among="errands")
             return order
         schedules = ["ready", "ready:revisits"] if revisits else ["ready"]
-        order = sorted(
-            self._read_due(schedules, count, now=now),
-            key=lambda row: (earliest(row.due, row.revisit_due if revisits else None), row.id),
-        )[:count]
+        ranks = range(request.ranks_from, MOST_RANK + 1)
+        ranked = [f"{schedule}:rank:{rank}" for schedule in schedules for rank in ranks]
+        found = {row.id: row for row in self._read_due([*schedules, *ranked], request)}
+        ready = [
+            ReadyDomain(earliest(row.due, row.revisit_due if revisits else None), row.id, row.rank)
+            for row in found.values()
+        ]
+        order = [found[id_] for id_ in choose_ready(ready, request, last=last)]
         self._read_retries([row for row in order if row.retries], now=now)
         if revisits:
             some = [row for row in order if row.revisits]
             self._due_revisits = self.visits.due(some, now=now, count=request.urls_per_turn)
         return order
 
-    def _read_due(self, schedules: Sequence[str], count: int, *, now: float) -> Iterable[DomainState]:
-        """Return the first `count` domains of each schedule, in any order."""
+    def _read_due(self, schedules: Sequence[str], request: ClaimRequest) -> Iterable[DomainState]:
+        """Return the first domains of each schedule, in any order."""
         found = self._server.ask_all(
-            ("ZRANGEBYSCORE", self.key(schedule), "-inf", repr(now), "LIMIT", 0, count) for schedule in schedules
+            ("ZRANGEBYSCORE", self.key(schedule), "-inf", repr(request.now), "LIMIT", 0, request.turns)
+            for schedule in schedules
         )
         return self.find_domains(dict.fromkeys(member_name(member) for members in found for member in members)).values()
 

@@ -16,16 +16,16 @@ local function first_revisit(name)
 end
 for at, name in ipairs(cjson.decode(ARGV[2])) do
   local row = redis.call('HMGET', prefix .. 'domain:' .. name, 'id', 'is_excluded', 'token', 'next_fetch_time', 'due',
-    'again', 'retries', 'revisits', 'lanes', 'errand')
+    'again', 'retries', 'revisits', 'lanes', 'errand', 'rank')
   if not row[1] then
     rows[at] = false
   else
     local token, retries, revisits = row[3] or '0', row[7] or '0', row[8] or '0'
-    row[11] = token ~= '0' and redis.call('ZSCORE', prefix .. 'leases', token)
-    row[12] = retries ~= '0' and redis.call('ZRANGE', prefix .. 'retries:' .. name, 0, 0, 'WITHSCORES')[2] or false
+    row[12] = token ~= '0' and redis.call('ZSCORE', prefix .. 'leases', token)
+    row[13] = retries ~= '0' and redis.call('ZRANGE', prefix .. 'retries:' .. name, 0, 0, 'WITHSCORES')[2] or false
     local again = revisits ~= '0' and first_revisit(name)
-    row[13] = again and string.format('%.17g', again)
-    row[14] = retries ~= '0' and redis.call('ZRANGE', prefix .. 'errands:' .. name, 0, 0, 'WITHSCORES')[2] or false
+    row[14] = again and string.format('%.17g', again)
+    row[15] = retries ~= '0' and redis.call('ZRANGE', prefix .. 'errands:' .. name, 0, 0, 'WITHSCORES')[2] or false
     rows[at] = row
   end
 end
