@@ -76,6 +76,7 @@ class Link(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
     resource_steps: int = 0  # of a page resource: imports, frames and redirects from its page
     resource_share: int = 0  # of a page resource: how many more it may bring
     modified: float = 0.0  # when it last changed, as a sitemap or feed says: a visit before then is repeated at once
+    weight: float = 0.0  # what a page of another domain says by it for the domain of the URL (`--order best`)
 
 
 class Exchange(msgspec.Struct, frozen=True, kw_only=True):

@@ -144,6 +144,7 @@ class CrawlRules(msgspec.Struct, frozen=True, kw_only=True):
     sitemaps: bool = True
     page_resources: bool = False  # fetch what pages need to be displayed, on whatever host
     resources_everywhere: bool = True  # of all pages, but those of tables that say otherwise; else only of such that do
+    order: Literal["breadth", "best"] = "breadth"
 
     @classmethod
     def from_settings(cls, settings: CrawlSettings) -> Self:
@@ -160,6 +161,7 @@ class CrawlRules(msgspec.Struct, frozen=True, kw_only=True):
             sitemaps=settings.sitemaps,
             page_resources=settings.page_resources or any(rule.page_resources for rule in settings.sites),
             resources_everywhere=settings.page_resources,
+            order=settings.order,
         )
 
 

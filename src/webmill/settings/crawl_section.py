@@ -122,6 +122,15 @@ class CrawlSettings(msgspec.Struct, frozen=True, kw_only=True):
         Duration, setting("Time until the first revisit of a page.", reach="inside", group=URLS)
     ] = 86400.0
 
+    order: Annotated[
+        Literal["breadth", "best"],
+        setting(
+            "Which pages come first: breadth takes domains in turn; best, those that others link to (slower).",
+            reach="inside",
+            group=URLS,
+        ),
+    ] = "breadth"
+
     max_pages: Annotated[
         int | None,
         setting(

@@ -14,6 +14,7 @@ from webmill.crawl.options import CrawlOptions
 from webmill.crawl.politeness.requester import BatchedReservations, Requester
 from webmill.crawl.progress import CrawlProgress, PostponedDomains
 from webmill.crawl.scheduler.batch import Batch, BatchReply, ClaimLimit
+from webmill.crawl.scheduler.budget_pace import BudgetPace
 from webmill.crawl.scheduler.budgets import UNLIMITED, PageBudget
 from webmill.crawl.scheduler.commands import error_of
 from webmill.crawl.scheduler.shard_store import ShardStore
@@ -61,6 +62,8 @@ class ShardCrawler:
         self._reported: tuple[object, ...] = ()
         self._reported_at = 0.0
         self.probe = 0
+        is_paced = options.rules.order == "best" and options.limits.pages is not None
+        self._pace = BudgetPace() if is_paced else None
         self.budget = PageBudget(store.frontier.stats().pages)
         if options.limits.pages is None:  # nobody grants what has no limit: new URLs do not wait for it
             self.budget.grant(UNLIMITED)
@@ -108,6 +111,8 @@ class ShardCrawler:
             self._turns[token].cancel()
         self._count(batch, reply)
         self._results += reply.over_budget
+        if self._pace and batch.claim.may_have_pages:
+            self._pace.spend(len(reply.turns))
         for turn in reply.turns:
             self._begin_turn(turn, may_have_pages=batch.claim.may_have_pages)
         self.budget.end_claim()
@@ -132,8 +137,12 @@ class ShardCrawler:
         )
 
     def _limit_claim(self) -> ClaimLimit:
+        free_turns = self._free_turns()
+        if self._pace:
+            domains, now = self.progress.domains_waiting + len(self._turns), self._clock()
+            free_turns = self._pace.limit(free_turns, domains=domains, turns=len(self._turns), now=now)
         return self.budget.limit_claim(
-            free_turns=self._free_turns(),
+            free_turns=free_turns,
             urls_per_turn=1 if self._options.politeness.delay else URLS_PER_TURN,
             fetches_resources=self._options.rules.page_resources,
             revisits=bool(self._revisits_left) and self._options.revisits.watches,
@@ -233,6 +242,8 @@ class ShardCrawler:
 
     def _count(self, batch: Batch, reply: BatchReply) -> None:
         budget, progress, refused = self.budget, self.progress, self._visitor.refused
+        if self._pace:
+            self._pace.observe(batch.results)
         for result in batch.results:
             if result.was_handed_out and (result.next is not None or result.token in reply.lost):
                 budget.end_turn(result.token)

@@ -31,6 +31,7 @@ from webmill.crawl.politeness.session import open_session
 from webmill.crawl.progress import CrawlProgress
 from webmill.crawl.removed_pages import record_removed_pages
 from webmill.crawl.scheduler.capture_archiver import ArchivedPayloads, CaptureArchiver
+from webmill.crawl.scheduler.domain_scores import DomainScores
 from webmill.crawl.scheduler.inbox import ShardMessages
 from webmill.crawl.scheduler.shard_crawler import ShardCrawler
 from webmill.crawl.scheduler.shard_store import ShardParts, ShardStore
@@ -173,6 +174,9 @@ def open_store(options: CrawlOptions, shard: int, shards: int, stack: ExitStack)
     stack.callback(visit_log.close)
     cookies = CookieStore(folder / COOKIES)
     stack.callback(cookies.close)
+    scores = DomainScores(folder / "scores.sqlite") if options.rules.order == "best" else None
+    if scores:
+        stack.callback(scores.close)
     return ShardStore(
         ShardParts(
             frontier=frontier,
@@ -185,6 +189,7 @@ def open_store(options: CrawlOptions, shard: int, shards: int, stack: ExitStack)
             cookies=cookies,
             sites=CrawlSites(options.settings.sites),
             judge=YieldJudge(yields, folds=rules.fold) if rules.traps else None,
+            scores=scores,
         ),
         shard=shard,
         shards=shards,

@@ -15,6 +15,7 @@ import msgspec
 from webmill.crawl.cookies.store import CookieStore
 from webmill.crawl.frontier.base import (
     PAGE_RESOURCE,
+    PINNED_RANK,
     ClaimedUrl,
     ClaimRequest,
     CommitResult,
@@ -53,6 +54,7 @@ from webmill.crawl.scheduler.commands import (
     apply_command,
 )
 from webmill.crawl.scheduler.domain_limits import DomainLimits
+from webmill.crawl.scheduler.domain_scores import DomainScores, count_pages
 from webmill.crawl.scheduler.inbox import ShardMessages, group_by_shard
 from webmill.crawl.sites import CrawlSites
 from webmill.crawl.visit.outcome import VisitResult
@@ -87,6 +89,7 @@ class ShardParts(msgspec.Struct, frozen=True, kw_only=True):
     cookies: CookieStore | None = None
     sites: CrawlSites = msgspec.field(default_factory=CrawlSites)
     judge: YieldJudge | None = None  # of patterns of URLs; None: none is parked
+    scores: DomainScores | None = None  # in the order `best`
 
 
 class ShardStore:
@@ -110,6 +113,7 @@ class ShardStore:
         self.visit_log, self.cookies = parts.visit_log, parts.cookies
         self.sites = parts.sites
         self.judge = parts.judge
+        self._scores = parts.scores
         self.shard, self.shards, self._politeness = shard, shards, politeness
         self._revisits, self._claims_resources = revisits, claims_resources
         # A run that watches looks once at what is due when it starts: this many. Else pages that become due while it
@@ -197,10 +201,13 @@ class ShardStore:
             ],
             robots=[result.robots for result in results if result.robots],
             notes={"clock": msgspec.json.encode(self.clock.anchor()).decode(), AGAIN: again},
+            ranks=self._scores.ranks if self._scores else {},
         )
         committed = self.frontier.commit(step, now=self.clock()) if links or parked or results else CommitResult()
         if self.judge:
             self.judge.observe(results, find_via=self.visit_log.find_via, now=self.clock())
+        if self._scores and (links or results):
+            self._scores.note(links, count_pages(batch.results))
         self._again = again
         self._ask_again()
         self.visit_log.write(results, now=self.clock())
@@ -275,6 +282,7 @@ class ShardStore:
                 revisits=self._claims_revisits,
                 revisits_first=batch.claim.visited_only,
                 resources_only=batch.claim.resources_only,
+                ranks_from=1 if self._scores else PINNED_RANK,
             )
         )
 

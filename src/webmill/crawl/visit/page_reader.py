@@ -24,6 +24,7 @@ from webmill.crawl.page.url_joining import join_urls, redirect_target
 from webmill.crawl.politeness.robots import robots_directives
 from webmill.crawl.scope import Scope, extension_of
 from webmill.crawl.sites import CrawlSites
+from webmill.crawl.visit.link_order import LINKED, order_listed
 from webmill.crawl.visit.recent_links import EmbeddedPage, EmbeddedPages, RecentLinks
 from webmill.crawl.visit.resource_share import ResourceShare, share_out
 from webmill.crawl.yields.folding import fold_url
@@ -34,7 +35,7 @@ from webmill.formats.warc.capture import Capture, Subset
 from webmill.formats.warc.record_headers import OriginalCapture
 from webmill.model import Headers, Link
 
-SEED, REDIRECTED, LINKED = 3, 4, 5  # priorities
+SEED, REDIRECTED = 3, 4  # priorities
 FIRST_SITEMAPS = 5  # of a robots.txt or index that are read before pages: without a limit a site could name thousands
 MOST_SITEMAP_LEVELS = 3  # an index names sitemaps, and at some sites indexes; a chain of them without an end is a trap
 
@@ -58,6 +59,7 @@ class PageReading(msgspec.Struct, frozen=True):
     refused: Counter[str]  # links that are not followed, by reason
     lists_pages: bool = False  # it is a sitemap or a feed
     sample: PageSample | None = None  # what the page shows, where it is judged by that
+    known: Sequence[str] = ()  # URLs that it has links to and that went into the frontier a short while ago
 
 
 NOTHING = PageReading("resource", [], Counter())
@@ -139,8 +141,11 @@ class PageReader:
         newest_first = sorted(sitemap.sitemaps, key=lambda entry: entry.lastmod or "", reverse=True)
         allowed = self.allowed_sitemaps((entry.loc for entry in newest_first), item.url)
         sitemaps = self._sitemap_links(allowed, item, kind=kind)
-        links = [*sitemaps.links, *(link for link in pages.links if link.url not in news), *news.values()]
-        return PageReading(kind, links, pages.refused + sitemaps.refused, lists_pages=True, sample=sample)
+        listed = [*(link for link in pages.links if link.url not in news), *news.values()]
+        if self._rules.order == "best":
+            listed = order_listed(listed, sitemap, item.url)
+        links, refused = [*sitemaps.links, *listed], pages.refused + sitemaps.refused
+        return PageReading(kind, links, refused, lists_pages=True, sample=sample)
 
     def _news_of(self, sitemap: Sitemap, item: ClaimedUrl) -> dict[str, Link]:
         """Return the links of entries that say when they changed, by URL: known ones may be due again."""
@@ -213,7 +218,7 @@ class PageReader:
         if self._rules.fold:
             links = list(dict.fromkeys(map(fold_url, links)))
         found = self._links_in_scope("page", links, item.depth + 1, LINKED)
-        return PageReading("page", found.links, found.refused + refused)
+        return PageReading("page", found.links, found.refused + refused, known=found.known)
 
     def _is_nofollow(self, headers: Headers, meta_robots: str = "") -> bool:
         return robots_directives(headers, meta_robots, agent=ROBOTS_NAME).nofollow
@@ -229,7 +234,8 @@ class PageReader:
                     more = self._resources_of_embedded(url)
                     links += more.links
                     refused += more.refused
-        for url in self._recent.drop_known(urls):
+        new = self._recent.drop_known(urls)
+        for url in new:
             reason = self._scope.decide(url, depth)
             if reason is None:
                 links.append(Link(url, depth, priority, redirects))
@@ -237,7 +243,8 @@ class PageReader:
                 refused[reason] += 1
                 if reason == "extension":
                     self.skipped_endings[extension_of(url)] += 1
-        return PageReading(kind, links, refused)
+        known = [url for url in urls if url in self._recent] if self._rules.order == "best" else ()
+        return PageReading(kind, links, refused, known=known)
 
     # --- page resources ---
 

@@ -39,6 +39,7 @@ from webmill.crawl.politeness.robots_fetcher import RobotsCheck, RobotsFetcher
 from webmill.crawl.progress import CrawlProgress
 from webmill.crawl.visit.cookie_redirects import CookieRedirects
 from webmill.crawl.visit.last_visit import archived_fields, is_changed, is_whole_page, next_validators
+from webmill.crawl.visit.link_order import LinkOrder
 from webmill.crawl.visit.outcome import VisitResult
 from webmill.crawl.visit.page_reader import (
     SEED,
@@ -92,6 +93,7 @@ class UrlVisitor:
         self._random = Random().random  # noqa: S311 - it spreads waits
         self._errors: Counter[str] = Counter()
         self.refused: Counter[str] = Counter()
+        self._order = LinkOrder() if options.rules.order == "best" else None
         self._statuses: Counter[str] = Counter()
         self._resources = 0
 
@@ -208,7 +210,7 @@ class UrlVisitor:
         page, cpu = self._read(fetched, item)
         self.refused.update(page.refused)
         visit, again = self._describe_visit(item, request, fetched, page)
-        links = self._links(item, page)
+        links = self._links(turn, item, page)
         if cpu > CPU_PER_ANSWER:
             wait = max(wait, cpu * CPU_REST)
             free = max(free or 0.0, self._clock() + wait)
@@ -271,13 +273,16 @@ class UrlVisitor:
         """Resources that are left of a crawl that no longer fetches them are requested as pages are."""
         return RequestPacing(self._options.rules.page_resources and is_resource(item), verdict.crawl_delay or 0.0)
 
-    def _links(self, item: ClaimedUrl, page: PageReading) -> list[Link]:
+    def _links(self, turn: DomainTurn, item: ClaimedUrl, page: PageReading) -> list[Link]:
         if page.kind == "redirect" and item.redirects >= min(self._options.limits.redirects, MOST_HOPS):
             self.refused["too_many_redirects"] += 1
             return []
+        links = page.links
         if page.kind == "page" and item.last and (item.last.gone or item.last.status in GONE):
-            return [msgspec.structs.replace(link, modified=link.modified or self._began) for link in page.links]
-        return page.links
+            links = [msgspec.structs.replace(link, modified=link.modified or self._began) for link in links]
+        if self._order is None:
+            return links
+        return self._order.arrange(links, page.known, domain=turn.domain, rank=turn.rank, depth=item.depth + 1)
 
     def _describe_visit(
         self, item: ClaimedUrl, request: RequestResult, fetched: FetchedResponse, page: PageReading
