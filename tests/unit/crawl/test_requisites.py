@@ -16,7 +16,8 @@ from webmill.crawl.page.resources import (
     read_resources,
     read_sheet_resources,
 )
-from webmill.crawl.visit.page_reader import MOST_STEPS, share_out
+from webmill.crawl.visit.page_reader import MOST_STEPS
+from webmill.crawl.visit.resource_share import share_out
 from webmill.formats.css import read_css_urls, unescape_css
 from webmill.formats.html.srcset import read_srcset
 from webmill.model import Link
