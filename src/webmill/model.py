@@ -80,10 +80,8 @@ class Link(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 class Exchange(msgspec.Struct, frozen=True, kw_only=True):
-    """One request and its response, as sent over the wire, without interim responses and excess bytes.
-
-    `truncated` is WARC's reason why the response is incomplete: length, time or disconnect.
-    """
+    """One request and its response, as sent over the wire, without interim responses and excess bytes. `truncated` is
+    WARC's reason why the response is incomplete: length, time or disconnect."""
 
     url: str
     date: datetime  # when the request was sent, in UTC
