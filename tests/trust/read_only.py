@@ -29,6 +29,7 @@ READING = {
     "dead list": (DIR, "--json"),
     "doctor": (DIR, "--read-data", "--json"),
     "export wacz": (DIR, "{out}/{mode}.wacz"),
+    "frontier parked": (DIR, "--json"),
     "frontier stats": (DIR, "--json"),
     "frontier why": (DIR, "http://a.example/", "--json"),
     "log": (DIR, "--json"),

@@ -12,8 +12,8 @@ import sys
 
 
 def main() -> None:
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
+        signal.signal(signal.SIGTERM, signal.default_int_handler)
         if "_WEBMILL_COMPLETE" in os.environ:
             from webmill.cli.shell_completion import answer_shell
 

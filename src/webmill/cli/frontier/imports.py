@@ -128,7 +128,7 @@ def describe_counts(counts: ImportCounts) -> str:
 @click.command(
     epilog="""\b
 Examples:
-  webmill frontier import-redis news/ --redis redis://old/0 --files crawler_data/frontiers
+  webmill frontier import-redis news/ --redis redis://old/0 --files old/
   webmill crawl news/ --scope any --contact me@example.org
 
 Stop the old crawler first. If the import is interrupted, run it again: what was imported counts as known.
