@@ -80,7 +80,7 @@ def test_a_frontier_in_redis_of_the_first_version_opens(redis_url: str, tmp_path
         client.hset(at + "meta", "version", "1")
         with RedisFrontier(redis_url, tmp_path, prefix=prefix) as frontier:
             check(frontier)
-        assert client.hget(at + "meta", "version") == b"3"
+        assert client.hget(at + "meta", "version") == b"4"
         assert not client.exists(at + "gates")
         client.hset(at + "meta", "version", "99")
         with pytest.raises(Misconfigured, match="newer webmill"):

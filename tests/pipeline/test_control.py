@@ -43,7 +43,7 @@ def has(site: WatchedSite, path: str) -> Callable[[], bool]:
 def test_a_crawl_told_to_stop_ends_as_by_ctrl_c_and_goes_on_later(root: Path) -> None:
     site = WatchedSite(*(f"/{number}" for number in range(200)))
     with TestWeb(hosts=1, sites={HOST: site}) as web:
-        watch(root, web, settings={"delay": '"300ms"'})
+        watch(root, web, settings={"delay": '"300ms"', "trap_budget": "0"})  # its pages are all alike
         with started("crawl", root, HOME) as crawl:
             wait_until_true(lambda: has_pages(root, 2), "the crawl has begun")
             control(root, "stop")
@@ -109,7 +109,7 @@ def test_another_limit_and_another_delay_count_at_once(root: Path) -> None:
 def test_settings_that_are_wrong_are_refused_and_change_nothing(root: Path) -> None:
     site = WatchedSite(*(f"/{number}" for number in range(200)))
     with TestWeb(hosts=1, sites={HOST: site}) as web:
-        watch(root, web, settings={"delay": '"300ms"'})
+        watch(root, web, settings={"delay": '"300ms"', "trap_budget": "0"})  # its pages are all alike
         with started("crawl", root, HOME) as crawl:
             wait_until_true(lambda: has_pages(root, 2), "the crawl has begun")
             file = root / "webmill.toml"
@@ -144,7 +144,7 @@ def test_a_flag_counts_before_the_file_and_the_crawl_says_so(root: Path) -> None
 def test_domains_are_skipped_and_the_crawl_pauses_by_the_same_command(root: Path) -> None:
     site = WatchedSite(*(f"/{number}" for number in range(200)))
     with TestWeb(hosts=1, sites={HOST: site}) as web:
-        watch(root, web, settings={"delay": '"300ms"'})
+        watch(root, web, settings={"delay": '"300ms"', "trap_budget": "0"})  # its pages are all alike
         with started("crawl", root, HOME) as crawl:
             wait_until_true(lambda: has_pages(root, 2), "the crawl has begun")
             control(root, "pause")

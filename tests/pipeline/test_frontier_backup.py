@@ -189,7 +189,7 @@ def test_a_restored_crawl_is_called_what_it_was(base: Path) -> None:
     assert webmill("-q", "frontier", "backup", root, target).code == 0
     assert webmill("-q", "frontier", "restore", target, base / "again").code == 0
     ended = webmill("-q", "crawl", base / "again", "--contact", "me@example.org", "--max-time", "1ms")
-    assert ended.code == 0, ended.err
+    assert ended.code in (0, 3), ended.err  # 3: a name was looked up in that time, and is not there
     assert read_status(base / "again" / "frontier").name == "crawl"
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
@@ -193,15 +192,16 @@ def test_the_seed_file(tmp_path: Path) -> None:
     assert seeds.rejected == []
 
 
-@works("`frontiers/a5/example.com.frontier` with `https://example.com/page1|0|1.0|1699564800`: as seeds (see above)")
-def test_lines_of_its_files_become_seeds(tmp_path: Path) -> None:
+@works("`frontiers/a5/example.com.frontier` with `https://example.com/page1|0|1.0|1699564800`: imported as what waits")
+def test_lines_of_its_files_are_imported(tmp_path: Path) -> None:
     file = tmp_path / "crawler_data" / "frontiers" / "a5" / "example.com.frontier"
     file.parent.mkdir(parents=True)
     file.write_text("https://example.com/page1|0|1.0|1699564800\nhttps://example.com/page2|1|0.9|1699564900\n" * 2)
-    page = (DEPLOY.parent / "docs" / "how-to" / "from-a-redis-frontier-crawler.md").read_text()
-    (line,) = (line for line in page.splitlines() if line.startswith("    cat crawler_data/frontiers"))
-    subprocess.run(["sh", "-c", line], cwd=tmp_path, check=True)
-    assert [*Seeds(files=[tmp_path / "waiting.txt"])] == ["https://example.com/page1", "https://example.com/page2"]
+    news = tmp_path / "news"
+    imported = webmill("frontier", "import-redis", news, "--files", tmp_path / "crawler_data" / "frontiers")
+    assert imported.code == 0, imported.err
+    waiting = webmill("frontier", "export", news, "--format", "txt").out.decode().split()
+    assert waiting == ["https://example.com/page1", "https://example.com/page2"]
 
 
 def crawl(web: TestWeb, root: Path, *flags: str | Path) -> Ended:
