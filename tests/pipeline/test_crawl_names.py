@@ -1,4 +1,4 @@
-"""Crawls of names that are dead in all ways beside names that are not (F02), judged by name server and web server."""
+"""Crawls of names that are dead in all ways beside names that are not (R-F02), judged by name server and web server."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.cli.command import Ended, webmill
@@ -69,6 +69,7 @@ words = st.text(
 
 @pytest.mark.parametrize("count", [9, 10, 11])
 @given(data=st.data())
+@settings(deadline=None)
 def test_what_is_written_in_columns_is_read_again(count: int, data: st.DataObject) -> None:
     names = parse_header(HEADERS[count].encode()) or ()
     values = {name: data.draw(words) for name in names if data.draw(st.booleans())}

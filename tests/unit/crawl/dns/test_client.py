@@ -1,4 +1,4 @@
-"""A client of name servers that are silent, slow, lying or truncating (N17, F02): what is believed, who is asked."""
+"""A client of name servers that are silent, slow, lying or truncating (N17, R-F02): what is believed, who is asked."""
 
 from __future__ import annotations
 

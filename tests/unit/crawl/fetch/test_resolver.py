@@ -1,4 +1,4 @@
-"""The cache and the turns of lookups before name servers: how long answers count, and who waits for whom (F02)."""
+"""The cache and the turns of lookups before name servers: how long answers count, and who waits for whom (R-F02)."""
 
 from __future__ import annotations
 
