@@ -171,13 +171,14 @@ class ShardProcesses:
         return ended
 
     def restart(self, handle: ShardHandle) -> None:
-        """Start a shard again whose process died. `Misconfigured` when that is hopeless."""
-        if handle.failure:
+        """Start a shard again whose process died, or could not go on for now. `Misconfigured` when that is hopeless."""
+        if handle.failure and not (handle.may_come_back and not handle.restarts.are_exhausted):
             raise Misconfigured(handle.failure)
         if handle.restarts.are_exhausted:
             deaths = RESTARTS.max_deaths
             raise Misconfigured(f"shard {handle.shard} died {deaths} times in a row: see the log for why")
-        log.error("a process died", extra={"shard": handle.shard, "deaths": handle.restarts.deaths})
+        why = handle.failure or "unknown"
+        log.error("a process died", extra={"shard": handle.shard, "deaths": handle.restarts.deaths, "why": why})
         self.start(handle)
 
     def stop(self, *, grace: float, on_tick: Callable[[], None]) -> None:
