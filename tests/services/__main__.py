@@ -20,6 +20,7 @@ TOOLS = {
     "ip": ("iproute2",),
     "nginx": ("nginx-light",),
     "prometheus": ("prometheus",),
+    "faketime": ("faketime",),
     "chromium": ("chromium", "fonts-noto-cjk"),
 }
 

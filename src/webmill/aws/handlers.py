@@ -15,7 +15,6 @@ from __future__ import annotations
 import logging
 import os
 import threading
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
 from functools import cache
@@ -38,6 +37,7 @@ from webmill.crawl.options import NetworkAccess
 from webmill.errors import BadInput, Conflict, NotFound
 from webmill.formats.url.normalise import host_of
 from webmill.infra import log as logs
+from webmill.infra import waiting
 from webmill.infra.queue.base import Delivery, Message
 from webmill.infra.queue.sqs import SqsQueue
 from webmill.infra.storage.backends import open_versions
@@ -137,7 +137,7 @@ def work(event: Event, context: LambdaContext) -> Answer:
     handed = EventQueue(queue, records)
     beat = min(15.0, around.queue.lease / 4)
     labour = BoardWorkerOptions(threads=len(records), attempts=around.queue.attempts, heartbeat_interval=beat)
-    time.sleep(around.settings.delay)  # another environment may have asked these hosts a moment ago
+    waiting.sleep(around.settings.delay)  # another environment may have asked these hosts a moment ago
     with BoardReader(reader_options(around, seconds=context.get_remaining_time_in_millis() / 1000)) as reader:
         workers = BoardWorkers(storage, handed, reader, labour)
         results = workers.run(stop=threading.Event(), is_over=lambda: True)

@@ -27,6 +27,7 @@ from webmill.cli.search.index import print_update as tell_search
 from webmill.cli.text import escape_text, format_duration
 from webmill.crawl.seeds import describe_rejected
 from webmill.errors import WebmillError
+from webmill.infra import waiting
 from webmill.pipeline.alerts.run import next_alert
 from webmill.pipeline.run import (
     RunCallbacks,
@@ -101,7 +102,7 @@ def send_alerts_until(context: Context, root: Path, stages: tuple[str, ...], end
                 wait = min(left, send_due_alerts(context, root))
             except WebmillError as error:
                 warn(f"{error_heading(error)}: {escape_text(str(error))}; the next run tries again")
-        time.sleep(wait)
+        waiting.sleep(wait)
 
 
 def send_due_alerts(context: Context, root: Path) -> float:

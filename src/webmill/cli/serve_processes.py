@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from webmill.errors import NotFound, WebmillError
-from webmill.infra import interrupts
+from webmill.infra import interrupts, waiting
 from webmill.infra.log import configure
 from webmill.pipeline.progress import ProgressBar
 from webmill.settings import Settings
@@ -160,7 +160,7 @@ def follow_versions(plan: ServerPlan, parent: Connection) -> None:
     threading.Thread(target=exit_with_parent, args=(parent,), daemon=True).start()
     fed, pause = "", 0.0
     while True:
-        time.sleep(pause)
+        waiting.sleep(pause)
         try:
             fed, pause = index_live_version(plan, fed), POLL_INTERVAL
         except WebmillError as error:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import tempfile
 import threading
-import time
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from webmill.commoncrawl import catalog
 from webmill.commoncrawl.catalog import Crawl
 from webmill.errors import Misconfigured, NotFound
+from webmill.infra import waiting
 from webmill.infra.address import scheme_of
 from webmill.infra.retry import BackoffPolicy, sleeping_until
 from webmill.infra.storage.backends import open_readable, open_storage, split_address
@@ -47,7 +47,7 @@ def open_crawl_storage(
 
     rate = commoncrawl.rate
     limiter = limiter_at(limiter_path(base_url), rate=rate, burst=max(1.0, rate))
-    sleep = sleeping_until(stop) if stop else time.sleep
+    sleep = sleeping_until(stop) if stop else waiting.sleep
     if scheme == "s3":
         from webmill.infra.storage.s3 import S3Options, S3Storage
 

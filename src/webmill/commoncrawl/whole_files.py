@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import hashlib
 import os
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
 from webmill.errors import Conflict, Unavailable
-from webmill.infra import lock
+from webmill.infra import lock, waiting
 from webmill.infra.atomic import make_folder, sync
 from webmill.infra.retry import BackoffPolicy
 from webmill.infra.storage.base import Readable, Stat
@@ -28,7 +27,7 @@ _PART = ".part"
 class WholeFiles:
     """A folder of downloaded files, at most `most` bytes; the least recently used file is evicted first."""
 
-    def __init__(self, folder: Path, *, most: int, sleep: Callable[[float], None] = time.sleep) -> None:
+    def __init__(self, folder: Path, *, most: int, sleep: Callable[[float], None] = waiting.sleep) -> None:
         self._folder = folder
         self._sleep = sleep
         self.most = most

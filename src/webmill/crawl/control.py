@@ -24,7 +24,7 @@ import msgspec
 
 from webmill.crawl.reload import ReloadedSettings
 from webmill.errors import WebmillError
-from webmill.infra import atomic
+from webmill.infra import atomic, waiting
 from webmill.masking import hide_secrets
 
 log = logging.getLogger(__name__)
@@ -105,7 +105,7 @@ def wait_for_answer(folder: Path, request: ControlRequest, *, patience: float = 
     deadline = time.monotonic() + patience
     path = request_file(folder, request.id)
     while path.exists() and time.monotonic() < deadline:
-        time.sleep(0.05)
+        waiting.sleep(0.05)
     return next((event for event in read_events(folder) if event.request == request.id), None)
 
 

@@ -13,7 +13,6 @@ import heapq
 import logging
 import os
 import re
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
@@ -25,6 +24,7 @@ from webmill.crawl.frontier.base import LastVisit, RetryLater, VisitDone
 from webmill.crawl.visit.outcome import VisitResult
 from webmill.formats.url.normalise import host_of
 from webmill.formats.warc.capture import Capture
+from webmill.infra import waiting
 from webmill.infra.files import as_webmill_error
 
 log = logging.getLogger(__name__)
@@ -245,7 +245,7 @@ class VisitLogReader:
         streams = [self._read_files(paths, chosen, newest_bytes) for paths in by_stem.values()]
         return heapq.merge(*streams, key=lambda visit: visit.time)
 
-    def follow(self, wanted: LogFilter, *, sleep: Callable[[float], None] = time.sleep) -> Iterator[VisitLogLine]:
+    def follow(self, wanted: LogFilter, *, sleep: Callable[[float], None] = waiting.sleep) -> Iterator[VisitLogLine]:
         """Yield visits that are added from now on, for ever."""
         ends = {path: path.stat().st_size for _, _, path in log_files(self._folder)}
         while True:

@@ -33,7 +33,7 @@ from contextlib import ExitStack
 from typing import NamedTuple, NoReturn
 
 from webmill.errors import Misconfigured, Unavailable
-from webmill.infra import child_loop
+from webmill.infra import child_loop, waiting
 from webmill.infra.child_loop import ChildJob, ChildLimits, Raised
 
 __all__ = ["PICKLED", "Child", "ChildJob", "ChildLimits", "Codec", "Death", "Raised", "Ready", "Returned", "pack_call"]
@@ -41,6 +41,7 @@ __all__ = ["PICKLED", "Child", "ChildJob", "ChildLimits", "Codec", "Death", "Rai
 START_DEADLINE = 120.0  # interpreter and imports, on a machine that is busy
 GRACE = 5.0  # from hanging up to being gone
 CHECK_INTERVAL = 1.0  # between two checks whether a silent child is still alive
+EXIT_POLL = 0.005
 RECENT_OUTPUT = 16384  # bytes
 _STACKS = re.compile(r"Fatal Python error|Timeout \(\d+:\d\d:\d\d")  # of faulthandler
 BOOT = "import sys; sys.path[:] = sys.argv[3:]; from webmill.infra.child_loop import main; main()"
@@ -276,10 +277,11 @@ class Child:
         return Death(f"{what}; its last output: {output}" if output else what, over_limit)
 
     def _wait_for_exit(self, seconds: float) -> bool:
-        try:
-            self._process.wait(timeout=seconds)
-        except subprocess.TimeoutExpired:
-            return False
+        deadline = time.monotonic() + seconds
+        while self._process.poll() is None:
+            if time.monotonic() > deadline:
+                return False
+            waiting.sleep(EXIT_POLL)
         return True
 
     def _kill_group(self) -> None:

@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from webmill.infra import waiting
+
 POLL_INTERVAL = 0.2  # seconds between two checks for a file
 
 
@@ -52,5 +54,5 @@ class StopFile(threading.Event):
             left = POLL_INTERVAL if deadline is None else min(POLL_INTERVAL, deadline - time.monotonic())
             if left <= 0:
                 return False
-            time.sleep(left)
+            waiting.sleep(left)
         return True

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from webmill.errors import Conflict
+from webmill.infra import waiting
 from webmill.infra.files import RESERVED, os_errors
 
 PEEK_TIME = 0.1  # seconds: `is_locked` has a lock for microseconds, which is no reason to refuse it to others
@@ -95,7 +96,7 @@ def _try_until(deadline: float, file: int | BinaryIO, kind: int, *, interval: fl
     while not _try(file, kind):
         if time.monotonic() >= deadline:
             return False
-        time.sleep(interval)
+        waiting.sleep(interval)
     return True
 
 

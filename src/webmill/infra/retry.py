@@ -11,6 +11,7 @@ from typing import TypeVar
 from msgspec import Struct
 
 from webmill.errors import Unavailable
+from webmill.infra import waiting
 
 T = TypeVar("T")
 
@@ -39,7 +40,7 @@ def retrying(
     *,
     policy: BackoffPolicy,
     clock: Callable[[], float] = time.monotonic,
-    sleep: Callable[[float], None] = time.sleep,
+    sleep: Callable[[float], None] = waiting.sleep,
     random: Callable[[], float] = randomness.random,
 ) -> T:
     """Return what `call` returns, calling it again after `Unavailable` and only then. The last failure is raised."""

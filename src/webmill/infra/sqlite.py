@@ -31,6 +31,7 @@ import apsw
 import msgspec
 
 from webmill.errors import BadInput, Misconfigured, NotFound, Unavailable, WebmillError
+from webmill.infra import waiting
 from webmill.infra.sqlite_checksums import (
     CHECKSUMMED,
     add_checksums,
@@ -229,7 +230,7 @@ class Database:
             except apsw.BusyError:
                 if time.monotonic() > deadline:
                     raise
-                time.sleep(random.uniform(0.005, 0.05))  # noqa: S311  spreading, not secrecy
+                waiting.sleep(random.uniform(0.005, 0.05))  # noqa: S311  spreading, not secrecy
         if answer != self.journal:
             raise Misconfigured(f"{self.path}: the file system cannot carry journal_mode={self.journal} ({answer})")
 

@@ -43,7 +43,7 @@ from webmill.crawl.visit.page_saver import PageSaver, SavedVisit
 from webmill.crawl.visit_log import VisitLog
 from webmill.errors import BadInput, Conflict, NotFound, WrongUse
 from webmill.formats.timestamps import from_datetime
-from webmill.infra import atomic
+from webmill.infra import atomic, waiting
 from webmill.infra.executor.pool import available_cores
 from webmill.pipeline.crawl_archive import WarcArchive
 from webmill.pipeline.index import index_crawl
@@ -306,4 +306,4 @@ def index_now(options: CrawlOptions, settings: Settings) -> bool:
         except Conflict:
             if time.monotonic() > deadline:
                 return False
-        time.sleep(INDEX_RETRY)
+        waiting.sleep(INDEX_RETRY)

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import logging
 import secrets
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
@@ -21,6 +20,7 @@ from datetime import datetime, timedelta
 import msgspec
 
 from webmill.errors import BadInput, Conflict, NotFound, Unavailable, WebmillError
+from webmill.infra import waiting
 from webmill.infra.storage.base import Absent, Matches, Stat, Storage
 from webmill.publish import history
 from webmill.publish.holder import Holder, is_running
@@ -58,7 +58,7 @@ def acquire(
     holder: Holder | None = None,
     ttl: timedelta = TTL,
     patience: float = PATIENCE,
-    sleep: Callable[[float], None] = time.sleep,
+    sleep: Callable[[float], None] = waiting.sleep,
 ) -> RunLease:
     """Take the lease of a run: until `release`, gc removes nothing. `Unavailable` when gc does not end in time."""
     try:

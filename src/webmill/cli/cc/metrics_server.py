@@ -13,6 +13,7 @@ import click
 from webmill.cli.context import note
 from webmill.cli.param_types import DURATION
 from webmill.errors import Misconfigured
+from webmill.infra import waiting
 from webmill.infra.metrics import Metrics
 from webmill.settings import Settings
 from webmill.settings.value_formats import write_duration
@@ -70,4 +71,4 @@ def linger_for_scrape(served: Sequence[Metrics], seconds: float) -> None:
     with suppress(KeyboardInterrupt):  # the work is done
         note(f"done; waiting up to {write_duration(seconds)} for Prometheus to read the metrics (Ctrl-C to end now)")
         while time.monotonic() < deadline and any(one.reads <= old for one, old in zip(served, before, strict=True)):
-            time.sleep(POLL_INTERVAL)
+            waiting.sleep(POLL_INTERVAL)

@@ -15,6 +15,7 @@ from webmill.cli.dataset.folders import dataset_path, datasets_folder_option
 from webmill.cli.extract_report import print_extract_report, suggest_extractor, warn_if_unreadable
 from webmill.cli.options import processes_option
 from webmill.errors import Unavailable
+from webmill.infra import waiting
 from webmill.infra.executor.backends import open_executor
 from webmill.pipeline.dataset.config import ComputeSection
 from webmill.pipeline.dataset.folder import DatasetFolder, open_dataset
@@ -115,5 +116,5 @@ def stop_run(folder: DatasetFolder, *, wait: float) -> None:
     while folder.is_running():
         if time.monotonic() > deadline:
             raise Unavailable(f"the run did not stop within {wait:g} s: wait longer, or kill it")
-        time.sleep(0.1)
+        waiting.sleep(0.1)
     note("stopped")

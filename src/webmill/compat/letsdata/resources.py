@@ -8,6 +8,7 @@ from typing import Any
 
 from webmill.compat.letsdata.config import ManagedResource
 from webmill.errors import Misconfigured, Unavailable
+from webmill.infra import waiting
 from webmill.infra.queue.sqs_client import error_code_of
 from webmill.infra.sinks.aws import ABSENT, PATIENCE, AwsAddress, call_patiently, connect
 
@@ -53,7 +54,7 @@ def create_stream(client: Any, address: AwsAddress, *, shards: int) -> bool:
     while call_patiently(describe, address, PATIENCE) != "ACTIVE":
         if time.monotonic() > deadline:
             raise Unavailable(f"{address} was made and is not active yet: run this again in a minute")
-        time.sleep(0.5)
+        waiting.sleep(0.5)
     return True
 
 

@@ -23,6 +23,7 @@ from webmill.crawl.frontier.redis.server import RedisDurability, RedisServer, as
 from webmill.crawl.frontier.redis.state import RedisState
 from webmill.crawl.progress import CrawlProgress
 from webmill.errors import Conflict, Misconfigured
+from webmill.infra import waiting
 from webmill.infra.clock import SteadyClock
 
 REDIS_TIMEOUT = 5.0  # for one answer: a person is looking
@@ -190,7 +191,7 @@ class ClusterState:
             state, run = self._scripts.run("join", node.id, node.folder, *before, is_late, *behind)
             if state != b"wait":
                 break
-            time.sleep(POLL_INTERVAL)
+            waiting.sleep(POLL_INTERVAL)
         self._clock = shared_clock(self._scripts)
         joined = _parse_run(run)
         assert joined

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from webmill.crawl.cluster.cluster_state import ClusterState
 from webmill.errors import WrongUse
+from webmill.infra import waiting
 
 POLL_INTERVAL = 0.5  # seconds
 
@@ -27,4 +28,4 @@ def await_first_node(
                 f"there is no crawl {cluster.name} in this Redis yet: name a URL to begin with, or --seeds FILE; "
                 f"nobody has begun it for {patience:.0f}s (--join-wait)"
             )
-        time.sleep(POLL_INTERVAL)
+        waiting.sleep(POLL_INTERVAL)

@@ -29,7 +29,7 @@ from webmill.crawl.scheduler.inbox import COPY_FOLDER, HOLD_FILE, HOLD_SECONDS, 
 from webmill.crawl.status_file import node_slots, read_status
 from webmill.crawl.stored_settings import read_json
 from webmill.errors import Conflict, Unavailable, WebmillError
-from webmill.infra import atomic
+from webmill.infra import atomic, waiting
 from webmill.infra.checksums import seal_json
 from webmill.infra.files import RESERVED, os_errors
 from webmill.infra.lock import exclusive
@@ -127,7 +127,7 @@ def wait_for_copies(crawl: CrawlFrontier, folder: Path, signal: HoldSignal, *, b
             raise Unavailable(f"a shard could not make its copy: {now}")
         if time.monotonic() > deadline:
             raise Unavailable(f"no copy of shard {missing[0]} after {MAX_SILENCE:.0f} s: does it run on this machine?")
-        time.sleep(POLL_INTERVAL)
+        waiting.sleep(POLL_INTERVAL)
 
 
 def is_running(crawl: CrawlFrontier) -> bool:

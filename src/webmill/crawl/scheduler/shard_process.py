@@ -46,7 +46,7 @@ from webmill.crawl.yields.judge import YieldJudge
 from webmill.crawl.yields.yield_store import FILE_NAME as YIELDS_FILE
 from webmill.crawl.yields.yield_store import YieldStore
 from webmill.errors import Conflict, Unavailable, WebmillError
-from webmill.infra import atomic, interrupts
+from webmill.infra import atomic, interrupts, waiting
 from webmill.infra.clock import Anchor
 from webmill.infra.log import configure
 
@@ -209,7 +209,7 @@ def open_frontier(options: CrawlOptions, folder: Path) -> Frontier:
         except Conflict:
             if time.monotonic() > deadline:
                 raise
-        time.sleep(0.1)
+        waiting.sleep(0.1)
 
 
 def make_scope(rules: CrawlRules, seeds: Path, *, sites: CrawlSites | None = None) -> Scope:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable
 
+from webmill.infra import waiting
 from webmill.infra.child_loop import flatten_error
 from webmill.infra.executor.base import SOON, Attempt, I, O, Outcome, Outcomes, Pause, TaskDone, TaskSource
 
@@ -17,7 +17,7 @@ class InlineExecutor:
             if attempt:
                 yield settle(function, attempt)
             else:
-                time.sleep(SOON)
+                waiting.sleep(SOON)
 
     def close(self) -> None:
         pass

@@ -11,12 +11,12 @@ from __future__ import annotations
 import logging
 import pickle
 import socket
-import time
 from collections.abc import Callable, Iterable
 from types import ModuleType
 from typing import Any
 
 from webmill.errors import Misconfigured, Unavailable
+from webmill.infra import waiting
 from webmill.infra.child_loop import Raised, flatten_error
 from webmill.infra.executor.base import SOON, Attempt, I, O, Outcome, Outcomes, Pause, TaskDone, TaskSource
 
@@ -55,7 +55,7 @@ class RayExecutor:
                 if not running:
                     if not source.paused:
                         return
-                    time.sleep(SOON)
+                    waiting.sleep(SOON)
                     continue
                 # With no timeout, Ctrl-C would wait for a task to end.
                 patience = SOON if source.paused else 1.0

@@ -23,6 +23,7 @@ from typing import Protocol
 import msgspec
 
 from webmill.errors import BadInput, Misconfigured, Unavailable
+from webmill.infra import waiting
 from webmill.infra.host_schedule import adaptive_rate
 from webmill.infra.host_schedule.adaptive_rate import NEVER, LimiterPolicy, LimiterState, Permit
 from webmill.infra.host_schedule.base import KeyStates
@@ -79,7 +80,7 @@ class Limiter:
         burst: float = 1.0,
         policy: LimiterPolicy | None = None,
         clock: Callable[[], float] = time.monotonic,
-        sleep: Callable[[float], None] = time.sleep,
+        sleep: Callable[[float], None] = waiting.sleep,
     ) -> None:
         if not (0 < rate < float("inf")) or not (1 <= burst < float("inf")):
             raise Misconfigured(f"a rate of {rate} with bursts of {burst}: the rate is above 0, a burst at least 1")

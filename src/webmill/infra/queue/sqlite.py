@@ -26,6 +26,7 @@ from pathlib import Path
 from typing import Self
 
 from webmill.errors import Conflict
+from webmill.infra import waiting
 from webmill.infra.queue.base import (
     LEASE,
     MAX_ATTEMPTS,
@@ -370,7 +371,7 @@ class SqliteConsumer:
             left = deadline - time.monotonic()
             if left <= 0:
                 break
-            time.sleep(min(pause, left))
+            waiting.sleep(min(pause, left))
             pause = min(pause * 2, POLL[1])
         return found
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Self
 
 from webmill.errors import Conflict, Unavailable
+from webmill.infra import waiting
 from webmill.infra.queue.base import clip_reason, lease_expired
 from webmill.infra.queue.sqs_client import LONGEST_POLL, SqsClient, lease_over_error
 from webmill.infra.queue.sqs_messages import LONGEST_DELAY, MessageCopy
@@ -112,7 +113,7 @@ class SqsConsumer:
             if not self._ahead and left <= 0:
                 return None
             if not self._ahead and pause:
-                time.sleep(min(max(left, 0.0), pause))
+                waiting.sleep(min(max(left, 0.0), pause))
         return delivery
 
     def take(self, copies: Iterable[MessageCopy], *, since: float) -> None:

@@ -8,12 +8,12 @@ role needs kinesis:ListShards, kinesis:GetShardIterator and kinesis:GetRecords.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import Any, TypeVar
 
 from webmill.errors import Misconfigured
+from webmill.infra import waiting
 from webmill.infra.queue.sqs_client import error_code_of
 from webmill.infra.retry import BackoffPolicy
 from webmill.infra.sinks.aws import PATIENCE, AwsAddress, call_patiently, connect
@@ -68,7 +68,7 @@ class KinesisShard:
         if messages:
             self._after = messages[-1].position
         else:
-            time.sleep(PAUSE)
+            waiting.sleep(PAUSE)
         return messages
 
     def keep(self, messages: Sequence[SourceMessage]) -> None:

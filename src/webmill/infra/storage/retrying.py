@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO, TypeVar
 
 from webmill.errors import Unavailable
+from webmill.infra import waiting
 from webmill.infra.retry import BackoffPolicy, retrying
 from webmill.infra.storage.base import Condition, Data, Readable, Stat, Storage
 
@@ -17,7 +17,9 @@ T = TypeVar("T")
 class RetryingReads:
     """`open` is tried again until the stream stands; a stream that breaks later is its reader's to reopen."""
 
-    def __init__(self, inner: Readable, *, policy: BackoffPolicy, sleep: Callable[[float], None] = time.sleep) -> None:
+    def __init__(
+        self, inner: Readable, *, policy: BackoffPolicy, sleep: Callable[[float], None] = waiting.sleep
+    ) -> None:
         self._readable = inner
         self._policy = policy
         self._sleep = sleep
@@ -40,7 +42,9 @@ class Retrying(RetryingReads):
     meet the first and call it a `Conflict`. Who wrote can read what is there, and knows what it meant to write.
     """
 
-    def __init__(self, inner: Storage, *, policy: BackoffPolicy, sleep: Callable[[float], None] = time.sleep) -> None:
+    def __init__(
+        self, inner: Storage, *, policy: BackoffPolicy, sleep: Callable[[float], None] = waiting.sleep
+    ) -> None:
         super().__init__(inner, policy=policy, sleep=sleep)
         self._storage = inner
 

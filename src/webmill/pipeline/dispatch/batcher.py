@@ -11,7 +11,6 @@ and the next goes on from the last window that was published.
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack, closing
@@ -26,6 +25,7 @@ from webmill.commoncrawl.batch import batch_id, join_items
 from webmill.commoncrawl.selection import Selection, compile_selection
 from webmill.errors import Conflict, Unavailable
 from webmill.index.lookup.sorted_file import Pages
+from webmill.infra import waiting
 from webmill.infra.executor.base import Executor, TaskFailed
 from webmill.infra.lock import exclusive
 from webmill.infra.metrics import Metrics
@@ -95,7 +95,7 @@ class BatcherContext(msgspec.Struct, frozen=True):
     metrics: Metrics
     total: Callable[[int], None] = lambda _: None  # how many blocks there are
     advance: Callable[[int], None] = lambda _: None
-    sleep: Callable[[float], None] = time.sleep
+    sleep: Callable[[float], None] = waiting.sleep
 
 
 class BatcherReport(msgspec.Struct, frozen=True, kw_only=True):

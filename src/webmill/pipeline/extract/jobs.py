@@ -12,7 +12,6 @@ import logging
 import re
 import signal
 import threading
-import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
@@ -20,7 +19,7 @@ from pathlib import Path
 import msgspec
 
 from webmill.errors import Conflict
-from webmill.infra import lock
+from webmill.infra import lock, waiting
 from webmill.infra.executor.base import Executor
 from webmill.infra.queue.base import is_drained
 from webmill.infra.queue.sqlite import SqliteQueue
@@ -163,5 +162,5 @@ def lock_job(folder: Path) -> Iterator[None]:
             except Conflict:
                 if not left:
                     raise
-                time.sleep(0.02)
+                waiting.sleep(0.02)
         yield

@@ -22,7 +22,7 @@ from webmill.errors import BadInput, Conflict, Misconfigured, NotFound
 from webmill.extract.custom import CustomFunction, load_function, result_type
 from webmill.extract.extractors import require_extractor
 from webmill.extract.recipe import Recipe
-from webmill.infra import atomic, lock
+from webmill.infra import atomic, lock, waiting
 from webmill.infra.address import scheme_of
 from webmill.infra.checksums import seal_json, unseal_json
 from webmill.infra.files import RESERVED
@@ -118,7 +118,7 @@ class ExtractOutput:
             except Conflict:
                 if time.monotonic() > deadline:
                     raise
-            time.sleep(0.1)
+            waiting.sleep(0.1)
 
     def parts(self, run: str) -> list[SealedPart]:
         return self._sealer.parts(run)

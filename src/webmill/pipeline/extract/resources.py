@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
@@ -15,6 +14,7 @@ from webmill.commoncrawl.capture_fetcher import CaptureFetcher, WholeFileRule
 from webmill.commoncrawl.crawl_storage import open_crawl_storage
 from webmill.commoncrawl.ranges import RangeLimits
 from webmill.commoncrawl.whole_files import WholeFiles
+from webmill.infra import waiting
 from webmill.infra.address import scheme_of
 from webmill.infra.interrupts import StopFile
 from webmill.infra.queue.backends import open_queue
@@ -57,7 +57,7 @@ def open_fetcher(plan: ExtractPlan, *, fetched: Callable[[int], None]) -> Iterat
         whole = None
         if scheme_of(plan.source)[0] != "file" and how.cache_size:
             folder = how.cache or stack.enter_context(tempfile.TemporaryDirectory(prefix="webmill-"))
-            sleep = sleeping_until(stop) if stop else time.sleep
+            sleep = sleeping_until(stop) if stop else waiting.sleep
             whole = WholeFileRule(WholeFiles(Path(folder), most=how.cache_size, sleep=sleep))
         storage = open_crawl_storage(plan.source, http=how.http, commoncrawl=how.commoncrawl, stop=stop)
         fetcher = CaptureFetcher(

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from webmill.errors import Conflict, Misconfigured, NotFound, Unavailable
+from webmill.infra import waiting
 from webmill.infra.json_http import JsonServer
 from webmill.infra.retry import BackoffPolicy
 from webmill.search.address import SearchAddress
@@ -51,7 +52,7 @@ def wait_for(server: JsonServer, task: MeilisearchTask, *, name: str) -> None:
             return
         if state.status in ("failed", "canceled"):
             raise _failure(state, name=name)
-        time.sleep(pause)
+        waiting.sleep(pause)
         pause = min(0.5, pause * 1.5)
     raise Unavailable(f"{name} has not finished its task {task.task_uid} within an hour")
 

@@ -19,6 +19,7 @@ from webmill.collection import Collection
 from webmill.errors import NotFound, WebmillError
 from webmill.index.archives import find_archives
 from webmill.index.zipnum.writer import SUMMARY
+from webmill.infra import waiting
 from webmill.infra.storage.local import LocalStorage
 from webmill.serve.cdx.served_index import ServedIndex
 from webmill.serve.http.responses import message_of
@@ -95,7 +96,7 @@ class Surveyor:
                 self._last = first = survey_collection(self._site, before=self._last, most=blocks)
                 future.set_result(first)
                 if not has_counted_enough(first):
-                    time.sleep(PAUSE)
+                    waiting.sleep(PAUSE)
                     self._last = refine_survey(self._site, first)
             except Exception as error:  # noqa: BLE001 - raised to those who wait; later callers try again
                 self._end()
