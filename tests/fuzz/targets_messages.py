@@ -17,7 +17,7 @@ from webmill.crawl.frontier.backup import read_manifest
 from webmill.crawl.frontier.framed_file import HEAD, MAGIC, read_frames
 from webmill.crawl.frontier.url_queue_files import decode_lines, encode_line
 from webmill.crawl.scheduler.inbox import InboxMessage, ShardMessages
-from webmill.formats.http import split_response
+from webmill.formats.http import Http2Client, ResponseFramer, split_response
 from webmill.infra.queue.sqs_messages import decode_message
 from webmill.infra.storage.http_answers import ReadRequest, parse_date, resolve_redirect
 from webmill.model import Link
@@ -41,6 +41,11 @@ FRAMES = MAGIC + HEAD.pack(3, 0x352441C2) + b"abc"
 ANSWER = (
     b'HTTP/1.1 206 Partial Content\r\nContent-Range: bytes 2-4/9\r\nContent-Length: 3\r\nETag: "x"\r\n'
     b"Retry-After: Wed, 21 Oct 2015 07:28:00 GMT\r\nLocation: /there\r\n\r\n"
+)
+HTTP2 = (
+    b"\xff\0\0\x06\4\0\0\0\0\0\0\1\0\0\x10\0"  # SETTINGS
+    b"\0\0\x0b\1\4\0\0\0\1\x88\x40\1x\3abc\x5c\1\x35\0\0\5\0\1\0\0\0\1hello"
+    b"\0\0\2\1\4\0\0\0\3\x88\xbe\0\0\5\0\1\0\0\0\3hello"
 )
 SQS = b'{"Body":"a","MessageAttributes":{"webmill-attempts":"2","webmill-delay":"1e3"},"Attributes":{}}'
 
@@ -108,6 +113,19 @@ def take_answer(data: bytes) -> None:
     )(data)
 
 
+def take_http2(data: bytes) -> None:
+    """Two answers over one connection; the first byte says in what pieces they come."""
+    size = 1 + (data[0] if data else 0) * 50
+    client, framer = Http2Client(), ResponseFramer(method="GET")
+    for start in range(0, len(data) - 1, size):
+        if client.is_reusable:
+            client.encode_request([(b":method", b"GET"), (b":path", b"/")])
+            framer = ResponseFramer(method="GET")
+        text = client.receive(data[1:][start : start + size])
+        client.take_outgoing()
+        each(lambda _, text=text, framer=framer: framer.feed(text))(data)  # type: ignore[misc]
+
+
 def take_sqs(data: bytes) -> None:
     """SQS gives attributes in this form, whoever wrote them."""
     try:
@@ -140,5 +158,6 @@ TARGETS = (
     Target("frontier-backup", take_backup, (BACKUP,)),
     Target("dataset", take_dataset, (DATASET,)),
     Target("storage-answer", take_answer, (ANSWER,)),
+    Target("http2", take_http2, (HTTP2,)),
     Target("sqs-message", take_sqs, (SQS,)),
 )

@@ -39,6 +39,7 @@ HELPS = {  # reasons for which a seed was not fetched, by their beginning: the f
     "redirect_loop": "it may want cookies: leave --cookies off out, or give it the cookies.txt of a browser",
     "excluded": "--exclude, --include or --exclude-domains leaves it out",
     "tls": "--tls archive ([crawl] tls) fetches it nevertheless",
+    "http2_error": "its server fails at HTTP/2: --http2 off ([crawl] http2) never speaks it",
     "dns": "check the name",
     "proxy_failed": "check --proxy ([crawl] proxy), `webmill log DIR --error proxy_failed` says more",
     "source_address": "check --source-address ([crawl] source_address): this machine has it no more",

@@ -116,6 +116,7 @@ class NetworkAccess(msgspec.Struct, frozen=True, kw_only=True):
     resolve: dict[str, tuple[str, int]] = {}  # instead of DNS
     dns_servers: tuple[str, ...] = ()  # addresses, or `system`; none: those of this machine
     tls: Literal["verify", "archive"] = "verify"
+    http2: bool = True
     route: NetworkRoute = NetworkRoute()
 
     @classmethod
@@ -125,6 +126,7 @@ class NetworkAccess(msgspec.Struct, frozen=True, kw_only=True):
             resolve=settings.resolve,
             dns_servers=settings.dns_servers,
             tls=settings.tls,
+            http2=settings.http2 == "auto",
             route=NetworkRoute.from_settings(settings.proxy, settings.source_address),
         )
 

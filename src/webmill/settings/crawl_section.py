@@ -219,6 +219,10 @@ class CrawlSettings(msgspec.Struct, frozen=True, kw_only=True):
             group=NETWORK,
         ),
     ] = "verify"
+    http2: Annotated[
+        Literal["auto", "off"],
+        setting("auto speaks HTTP/2 with servers that prefer it; off never does.", reach="inside", group=NETWORK),
+    ] = "auto"
     allow_private: Annotated[
         bool, setting("Allow private and loopback addresses, and any port.", reach="other", group=NETWORK)
     ] = False

@@ -39,6 +39,8 @@ What is done about each oddity ("Fetched" is a `FetchedResponse`, "Failed" a `Fe
 | a bad chunk | Fetched up to there, flaw `bad_chunk` |
 | bombs, four codings or more, a window over 8 MiB | Fetched, raw bytes whole, `payload` cut, flaw `decode_limit` |
 | broken or mislabelled content coding | Fetched, raw bytes whole, a flaw of `formats.compression.content_coding` |
+| HTTP/2 that is none (`formats.http.http2`), a flood of its frames | Failed `http2_error`, `too_many_frames` |
+| the same after the head | Fetched up to there, truncated `unspecified`, a flaw of that name |
 | bytes after an answer, or before the next request | that connection is closed; they belong to no answer |
 | a proxy that is not there, refuses us, or speaks no such protocol | Failed `proxy_failed`, not `sent` |
 | a proxy that cannot connect to the server | Failed `connect_*` |
@@ -48,6 +50,9 @@ What is done about each oddity ("Fetched" is a `FetchedResponse`, "Failed" a `Fe
 
 An idle connection waits `FetchLimits.idle`, and no longer than a `Keep-Alive: timeout=…` of its server. Where as many
 wait as may, or take as much memory, the next is closed.
+
+With a server that prefers it, HTTP/2 is spoken, one request at a time; its answers are told as HTTP/1.1 has them.
+A host that failed at it is asked by HTTP/1.1 for an hour.
 
 A connection with TLS resumes the session of an earlier one, where the server allows it (`tls_sessions.py`).
 

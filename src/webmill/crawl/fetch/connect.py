@@ -7,7 +7,6 @@ import errno
 import socket
 import ssl
 from collections.abc import Awaitable, Callable
-from typing import Literal
 
 from msgspec import Struct
 
@@ -15,13 +14,20 @@ from webmill.crawl.fetch.address_rules import AddressRules
 from webmill.crawl.fetch.connection import FetchConnection, MemoryBudget
 from webmill.crawl.fetch.proxy import ProxyServer, open_tunnel
 from webmill.crawl.fetch.route import NetworkRoute
-from webmill.crawl.fetch.tls import RefusedCertificates, TlsServer, lenient_context, strict_context, tls_reason
+from webmill.crawl.fetch.tls import (
+    HttpOneHosts,
+    RefusedCertificates,
+    TlsContexts,
+    TlsPolicy,
+    TlsServer,
+    make_contexts,
+    tls_reason,
+)
 from webmill.crawl.fetch.tls_sessions import ResumingContext
 from webmill.crawl.fetch.types import FetchError, FetchLimits, SocketAddress
 
 _OUT_OF_FILES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.02, 0.2  # seconds between tries to get a file descriptor
-TlsPolicy = Literal["verify", "archive"]
 _OLD_PROTOCOLS = ("tls/1.0", "tls/1.1")
 _STUMBLED = ("tls_other", "reset")
 
@@ -50,6 +56,7 @@ class Connector:
         policy: TlsPolicy,
         budget: MemoryBudget,
         route: NetworkRoute,
+        http2: bool,
         resolve: Callable[[str], Awaitable[tuple[str, int | None]]],
         drop_idle: Callable[[], bool],
         on_lost: Callable[[FetchConnection], None],
@@ -57,8 +64,10 @@ class Connector:
         self._address_rules, self._limits, self._budget = address_rules, limits, budget
         self._route, self._resolve = route, resolve
         self._drop_idle, self._on_lost = drop_idle, on_lost
-        self._strict = strict_context()
-        self._lenient = lenient_context() if policy == "archive" else None
+        self._policy: TlsPolicy = policy
+        self._contexts = make_contexts(policy, http2=http2)
+        self._contexts_http1 = None if http2 else self._contexts
+        self._http1_hosts = HttpOneHosts()
         self._refused = RefusedCertificates()
 
     async def connect(self, target: ConnectTarget) -> FetchConnection:
@@ -69,15 +78,26 @@ class Connector:
         if self._refused.is_known(server) and (connection := await self._open_refused(target, server)):
             return connection
         try:
-            return await self._open_secure(target, self._strict)
+            return await self._open_secure(target, self._contexts_for(target.host).strict)
         except FetchError as error:
-            if self._lenient is None or not error.reason.startswith("tls_") or error.reason == "tls_timeout":
+            if self._contexts.lenient is None or not error.reason.startswith("tls_") or error.reason == "tls_timeout":
                 raise
             refusal = error
         connection = await self._open_unverified(target)
         if _is_lasting(refusal, connection):
             self._refused.add(server, connection.peer_certificate())
         return connection
+
+    def avoid_http2(self, host: str) -> None:
+        """Offer HTTP/2 to this host no more, for a while: it failed at it."""
+        self._http1_hosts.add(host)
+
+    def _contexts_for(self, host: str) -> TlsContexts:
+        if host not in self._http1_hosts:
+            return self._contexts
+        if self._contexts_http1 is None:
+            self._contexts_http1 = make_contexts(self._policy, http2=False)
+        return self._contexts_http1
 
     async def _open_refused(self, target: ConnectTarget, server: TlsServer) -> FetchConnection | None:
         """Return a connection to a server with the certificate that was refused before; None: it has another one."""
@@ -89,8 +109,9 @@ class Connector:
         return None
 
     async def _open_unverified(self, target: ConnectTarget) -> FetchConnection:
-        assert self._lenient is not None
-        connection = await self._open_secure(target, self._lenient)
+        lenient = self._contexts_for(target.host).lenient
+        assert lenient is not None
+        connection = await self._open_secure(target, lenient)
         connection.flaws = ("tls_unverified",)
         return connection
 

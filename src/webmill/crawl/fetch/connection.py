@@ -2,6 +2,9 @@
 
 What breaks off before a whole head is a `FetchError`; after it, the answer is kept as far as it came. Whether the
 connection may be used again is decided when the answer is over, and anything that arrives unasked ends it.
+
+Where the server chose HTTP/2 in the TLS handshake, `Http2Client` turns the answer into one of HTTP/1.1, and all else is
+the same.
 """
 
 from __future__ import annotations
@@ -10,12 +13,14 @@ import asyncio
 import socket
 import ssl
 from collections.abc import Callable
+from time import thread_time
 from typing import Protocol, cast
 
 from webmill.crawl.fetch.response_reader import ResponseReader
 from webmill.crawl.fetch.tls_sessions import learn_session
 from webmill.crawl.fetch.types import FetchError, FetchLimits
 from webmill.errors import BadInput
+from webmill.formats.http import Http2Client, request_fields, without_connection_fields
 
 _PLAIN_MEMORY, _TLS_MEMORY, _TLS_BUFFERS = 4096, 40_000, 2  # measured
 
@@ -45,6 +50,7 @@ class FetchConnection(asyncio.Protocol):
         self.tls: tuple[str, str] | None = None  # protocol and cipher suite
         self._ssl_object: ssl.SSLObject | None = None
         self._is_session_learnt = False
+        self._http2: Http2Client | None = None
 
     async def send(self, request: bytes, reader: ResponseReader, *, deadline: float) -> None:
         """Send a request, and fill `reader` until it is complete. Raise `FetchError` when not even a head came."""
@@ -53,7 +59,10 @@ class FetchConnection(asyncio.Protocol):
         self._reader, self._deadline = reader, deadline
         waiter = self._waiter = self._loop.create_future()
         try:
-            self._transport.write(request)
+            if self._http2 is None:
+                self._transport.write(request)
+            else:
+                self._transport.write(self._http2.encode_request(request_fields(request, scheme=b"https")))
             self._start_window()
             error = await waiter
         except asyncio.CancelledError:
@@ -63,6 +72,14 @@ class FetchConnection(asyncio.Protocol):
             self._clean_up()
         if error is not None:
             raise error
+
+    @property
+    def is_http2(self) -> bool:
+        return self._http2 is not None
+
+    def as_sent(self, request: bytes) -> bytes:
+        """Return a request's head without what this connection does not send."""
+        return request if self._http2 is None else without_connection_fields(request)
 
     def is_quiet(self) -> bool:
         """Tell whether it is alive and nothing came since its last answer: that would be taken for the next one."""
@@ -105,8 +122,14 @@ class FetchConnection(asyncio.Protocol):
             name, _, _ = ssl_object.cipher() or ("", "", 0)
             version = (ssl_object.version() or "").removeprefix("TLSv")
             self.tls = (f"tls/{version}" if "." in version else f"tls/{version}.0", name)
+            if ssl_object.selected_alpn_protocol() == "h2":
+                self._http2 = Http2Client()
+                self._transport.write(self._http2.greeting())
 
     def data_received(self, data: bytes) -> None:
+        if self._http2 is not None:
+            self._receive_http2(self._http2, data)
+            return
         reader = self._reader
         if reader is None or self._waiter is None or self._waiter.done():
             self.abort()  # nobody asked
@@ -123,8 +146,34 @@ class FetchConnection(asyncio.Protocol):
             self._budgeted += len(data)
             self._budget.add(self, len(data))
 
+    def _receive_http2(self, http2: Http2Client, data: bytes) -> None:
+        reader, began = self._reader, thread_time()
+        text = http2.receive(data)
+        if (outgoing := http2.take_outgoing()) and self._transport is not None and not self.is_lost:
+            self._transport.write(outgoing)
+        if reader is None or self._waiter is None or self._waiter.done():
+            if text or not http2.is_reusable:
+                self.abort()  # nobody asked, or the server leaves
+            return
+        reader.cpu += thread_time() - began
+        self._largest_read = max(self._largest_read, len(data))
+        try:
+            reader.feed_message(text, flaws=http2.flaws, ended=http2.ended, error=http2.error)
+        except BadInput as error:
+            self._finish(FetchError(error.reason, error.message))
+            return
+        if reader.is_complete:
+            reader.is_reusable = reader.is_reusable and http2.is_reusable
+            self._finish(None)
+        else:
+            self._budgeted += len(text)
+            self._budget.add(self, len(text))
+
     def eof_received(self) -> None:
         if self._reader is None or self._reader.is_complete:
+            return
+        if self._http2 is not None and self._reader.head is not None:
+            self._interrupt("disconnect", FetchError("reset", "connection lost: closed"))
             return
         try:
             self._reader.close()
@@ -183,7 +232,8 @@ class FetchConnection(asyncio.Protocol):
         if self._reader.head is None:
             self._finish(error)
         else:
-            self._reader.truncate(why)
+            if not self._reader.has_whole_body:
+                self._reader.truncate(why)
             self._finish(None)
 
     def _finish(self, error: FetchError | None) -> None:

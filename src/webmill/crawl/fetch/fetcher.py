@@ -15,12 +15,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from webmill.crawl.fetch.address_rules import AddressRules
-from webmill.crawl.fetch.connect import Connector, ConnectTarget, TlsPolicy
+from webmill.crawl.fetch.connect import Connector, ConnectTarget
 from webmill.crawl.fetch.connection import FetchConnection, MemoryBudget
 from webmill.crawl.fetch.idle_connections import IdleConnections, Key
 from webmill.crawl.fetch.resolver import DnsResolver
 from webmill.crawl.fetch.response_reader import ResponseReader, decode_payload
 from webmill.crawl.fetch.route import NetworkRoute
+from webmill.crawl.fetch.tls import TlsPolicy
 from webmill.crawl.fetch.types import (
     MAX_PARTIAL,
     FetchedResponse,
@@ -32,7 +33,7 @@ from webmill.crawl.fetch.types import (
 )
 from webmill.crawl.page.url_joining import normalise
 from webmill.errors import BadInput
-from webmill.formats.http import ResponseHead, encode_request_head
+from webmill.formats.http import ResponseHead, encode_request_head, without_connection_fields
 from webmill.infra.public_addresses import NAT64_NAME, nat64_prefixes
 from webmill.model import Exchange, Headers
 
@@ -43,6 +44,7 @@ ACCEPT_ENCODING = "gzip, br, zstd, deflate"
 _NO_ANSWER = ("no_start_line", "bad_status")
 _NOT_CONNECTED = ("connect_refused", "connect_timeout", "connect_failed")
 _DECODE_IN_THREAD = 64 * 1024  # bytes: a larger body is decoded in a thread, so that the loop keeps everybody's time
+_BAD_HTTP2 = ("http2_error", "too_many_frames")  # the host is asked by HTTP/1.1 next time
 _OUT_OF_FILES_PAUSE = 0.1  # seconds
 
 
@@ -109,6 +111,7 @@ class HttpFetcher:
         resolver: DnsResolver | None = None,
         tls: TlsPolicy = "verify",
         route: NetworkRoute = NetworkRoute(),  # noqa: B008  frozen
+        http2: bool = True,
         connections: int = 1000,
     ) -> None:
         self._limits, self._address_rules, self._resolver = limits, address_rules, resolver or DnsResolver()
@@ -128,6 +131,7 @@ class HttpFetcher:
             policy=tls,
             budget=MemoryBudget(limits.memory),
             route=route,
+            http2=http2,
             resolve=self._resolver.resolve,
             drop_idle=self._idle.drop_oldest,
             on_lost=self._forget,
@@ -183,6 +187,8 @@ class HttpFetcher:
                 target, request_bytes, address, limit=max(self._limits.body, request.at_least)
             )
         if archived != request_bytes and isinstance(outcome, FetchedResponse):
+            if "h2" in outcome.exchange.protocols:
+                archived = without_connection_fields(archived)
             outcome = replace(outcome, exchange=replace(outcome.exchange, request=archived))
         if isinstance(outcome, FetchFailure) and outcome.reason in _NOT_CONNECTED:
             self._resolver.demote(target.host, address.ip)
@@ -258,6 +264,8 @@ class HttpFetcher:
         try:
             await connection.send(request_bytes, reader, deadline=deadline)
         except FetchError as error:
+            if connection.is_http2 and error.reason in _BAD_HTTP2:
+                self._connector.avoid_http2(target.host)
             partial = reader.first_bytes(MAX_PARTIAL)
             return FetchFailure(target.url, error.reason, error.message, sent=True, ip=key[2].ip, partial=partial)
         head = reader.head
@@ -267,7 +275,7 @@ class HttpFetcher:
             date=date,
             seconds=loop.time() - began,
             ip=key[2].ip,
-            request=request_bytes,
+            request=connection.as_sent(request_bytes),
             response=reader.response(),
             truncated=reader.truncated,
             protocols=_protocols(head, connection),
@@ -307,5 +315,5 @@ def _was_stale(outcome: FetchedResponse | FetchFailure) -> bool:
 
 
 def _protocols(head: ResponseHead, connection: FetchConnection) -> tuple[str, ...]:
-    http = "http/1.0" if head.version == "HTTP/1.0" else "http/1.1"
+    http = "h2" if connection.is_http2 else "http/1.0" if head.version == "HTTP/1.0" else "http/1.1"
     return (http, connection.tls[0]) if connection.tls else (http,)

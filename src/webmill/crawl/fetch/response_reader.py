@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from time import thread_time
 
+from webmill.errors import BadInput
 from webmill.formats.compression.content_coding import DecodeLimits, decode_codings, parse_codings, without_chunked
 from webmill.formats.http import ChunkedReader, ResponseFramer, ResponseHead
 
@@ -23,6 +24,7 @@ class ResponseReader:
         self.cpu = 0.0  # seconds
         self._framer = ResponseFramer(method="GET")
         self._limit = limit
+        self._flaws: tuple[str, ...] = ()  # of what brought the message
         # Nearly always one read brings it all, and is kept without a copy. A hostile server can send each byte alone;
         # a list of those would take forty times their size.
         self._raw: bytes | bytearray = b""
@@ -33,7 +35,12 @@ class ResponseReader:
 
     @property
     def flaws(self) -> tuple[str, ...]:
-        return self._framer.flaws
+        return (*self._framer.flaws, *self._flaws)
+
+    @property
+    def has_whole_body(self) -> bool:
+        """Tell whether nothing is missing, by the length that the head tells."""
+        return self._framer.ended
 
     def feed(self, data: bytes) -> None:
         began = thread_time()
@@ -60,6 +67,29 @@ class ResponseReader:
             self.is_complete, self.is_reusable = True, framer.reusable
             if framer.broken:  # what comes behind it has no meaning any more
                 self.truncated = "unspecified"
+
+    def feed_message(self, text: bytes, *, flaws: tuple[str, ...], ended: bool, error: BadInput | None) -> None:
+        """Take a part of a message whose end is told (HTTP/2), in the form of HTTP/1.1: with `error`, no more comes."""
+        self._flaws = flaws
+        if text:
+            self.feed(text)
+        if self.truncated is not None:
+            return
+        self.is_complete = self.is_reusable = False  # a length says how much comes, but not that it is over
+        if error is not None:
+            self._break_off(error)
+        elif ended:
+            self.close()
+            self.is_reusable = self.has_whole_body and not self.flaws
+
+    def _break_off(self, error: BadInput) -> None:
+        if self.head is None:
+            raise error
+        if error.reason != "reset":
+            self._flaws += (error.reason,)
+        if not self.has_whole_body:
+            self.truncated = "disconnect" if error.reason == "reset" else "unspecified"
+        self.is_complete = True
 
     def close(self) -> None:
         """Finish: the server ended the connection in order."""

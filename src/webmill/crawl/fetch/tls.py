@@ -11,11 +11,13 @@ import time
 import warnings
 from collections.abc import Callable
 from hashlib import sha256
+from typing import Literal
 
 from msgspec import Struct
 
 from webmill.crawl.fetch.tls_sessions import ResumingContext
 
+TlsPolicy = Literal["verify", "archive"]
 MAX_REFUSED = 10_000  # certificates
 KEEP_REFUSED = 3600.0  # seconds; a certificate may become valid, and the system's store may be repaired
 # Codes of OpenSSL's X509_V_ERR_*.
@@ -74,12 +76,46 @@ class RefusedCertificates:
         self._known.pop(server, None)
 
 
+class HttpOneHosts:
+    """Hosts that are not offered HTTP/2, as they failed at it lately: bounded, and forgotten after an hour."""
+
+    def __init__(
+        self, *, size: int = MAX_REFUSED, keep: float = KEEP_REFUSED, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._size, self._keep, self._clock = size, keep, clock
+        self._until: dict[str, float] = {}  # the oldest first
+
+    def __contains__(self, host: str) -> bool:
+        return self._until.get(host, 0.0) > self._clock()
+
+    def add(self, host: str) -> None:
+        self._until.pop(host, None)
+        while len(self._until) >= self._size:
+            del self._until[next(iter(self._until))]
+        self._until[host] = self._clock() + self._keep
+
+
+class TlsContexts(Struct, frozen=True):
+    """What a handshake is made with: the second one takes what the first refuses, if anything shall."""
+
+    strict: ResumingContext
+    lenient: ResumingContext | None
+
+
+def make_contexts(policy: TlsPolicy, *, http2: bool) -> TlsContexts:
+    """Return the contexts of a policy, which offer HTTP/2 or do not."""
+    contexts = TlsContexts(strict_context(), lenient_context() if policy == "archive" else None)
+    for context in (contexts.strict, contexts.lenient):
+        if context is not None:
+            context.set_alpn_protocols(["h2", "http/1.1"] if http2 else ["http/1.1"])
+    return contexts
+
+
 def strict_context() -> ResumingContext:
     """Return a context that checks the certificate with the system's store (or SSL_CERT_FILE, SSL_CERT_DIR) and the
     name; TLS 1.2 and later."""
     context = ResumingContext.for_clients()
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT  # a default of some builds; no browser is so strict
-    context.set_alpn_protocols(["http/1.1"])
     return context
 
 
@@ -93,7 +129,6 @@ def lenient_context() -> ResumingContext:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # deprecated for good reason, and wanted here
         context.minimum_version = ssl.TLSVersion.TLSv1
-    context.set_alpn_protocols(["http/1.1"])
     return context
 
 

@@ -50,6 +50,8 @@ FAILURES = frozenset(
         "bad_length",
         "conflicting_length",
         "unexpected_upgrade",
+        "http2_error",
+        "too_many_frames",
     }
 )
 MAX_PARTIAL = 64 * 1024

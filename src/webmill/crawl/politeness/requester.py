@@ -80,6 +80,7 @@ def open_fetcher(
         address_rules=AddressRules(allow_private=network.allow_private),
         resolver=DnsResolver(fixed=network.resolve, servers=network.dns_servers),
         tls=network.tls,
+        http2=network.http2,
         route=network.route,
         connections=connections,
     )

@@ -7,6 +7,7 @@
 |---|---|
 | no answer of DNS, no connection, no TLS handshake, silence, a reset, a torn head | 4 times |
 | the name does not exist (`dns_notfound`), the connection was refused | 2 times |
+| what should have been HTTP/2 (`http2_error`, `too_many_frames`): then by HTTP/1.1 | 2 times |
 | this machine had no file descriptor left, its proxy or source address failed | 16 times: it is not the page's fault |
 | 408, 425, 429, 500, 502, 503, 504, 520 to 527, 529 | 4 times |
 | an answer cut by a disconnect or by slowness | 2 times; then what came is kept |
@@ -29,7 +30,8 @@ DAY = 86400.0
 _OFTEN_NAMES = (
     "dns_failed dns_timeout connect_timeout connect_failed tls_timeout timeout reset no_response truncated_head"
 )
-_OFTEN, _SELDOM = frozenset(_OFTEN_NAMES.split()), frozenset({"dns_notfound", "connect_refused"})
+_SELDOM_NAMES = "dns_notfound connect_refused http2_error too_many_frames"
+_OFTEN, _SELDOM = frozenset(_OFTEN_NAMES.split()), frozenset(_SELDOM_NAMES.split())
 _OWN_FAULT = frozenset({"too_many_files", "source_address", "proxy_failed"})
 _STATUSES = frozenset({408, 425, 429, 500, 502, 503, 504, 529, *range(520, 528)})
 _TORN = frozenset({"disconnect", "time"})  # WARC's words for why an answer is not whole

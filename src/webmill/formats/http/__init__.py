@@ -1,4 +1,4 @@
-"""HTTP/1.x messages as bytes (RFC 9110, RFC 9112): heads, archived messages, and the framing of a live response."""
+"""HTTP messages as bytes (RFC 9110, RFC 9112, RFC 9113): heads, archived messages, live responses."""
 
 from webmill.formats.http.chunked import ChunkedReader
 from webmill.formats.http.framing import ResponseFramer
@@ -13,6 +13,7 @@ from webmill.formats.http.head import (
     parse_request_head,
     parse_response_head,
 )
+from webmill.formats.http.http2 import Http2Client, request_fields, without_connection_fields
 from webmill.formats.http.message import ArchivedMessage, split_request, split_response
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "MAX_HEAD_LINES",
     "ArchivedMessage",
     "ChunkedReader",
+    "Http2Client",
     "RequestHead",
     "ResponseFramer",
     "ResponseHead",
@@ -28,6 +30,8 @@ __all__ = [
     "end_of_head",
     "parse_request_head",
     "parse_response_head",
+    "request_fields",
     "split_request",
     "split_response",
+    "without_connection_fields",
 ]

@@ -60,6 +60,14 @@ CAUSES: dict[str, tuple[str, str]] = {
     "connect_refused": ("The server refused the connection", "The site is down; try again later."),
     "connect_timeout": ("The server did not accept the connection in time", "The site is down; try again later."),
     "connect_failed": ("The connection failed", "Check the network of this machine, then try again."),
+    "http2_error": (
+        "The server failed at HTTP/2, and HTTP/1.1 did not help",
+        "Try again later; --http2 off ([crawl] http2) never speaks it.",
+    ),
+    "too_many_frames": (
+        "The server answered with a flood of HTTP/2 frames",
+        "Nothing, or try --http2 off ([crawl] http2).",
+    ),
     "timeout": ("The server did not answer in time", "The site is slow or down; try again later."),
     "retry": ("These URLs failed and wait for another try", "Nothing to do: the crawl asks again by itself."),
 }
