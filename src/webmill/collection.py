@@ -15,7 +15,19 @@ STATE_FOLDER = ".webmill"  # tasks, receipts, locks
 
 # Folders that webmill itself makes in a collection, beside those of WARC files.
 OWN_FOLDERS = frozenset(
-    {"cdxj", "cc-index", "documents", "extract", "blobs", "snapshots", "search", "frontier", "rejected", "publish"}
+    {
+        "cdxj",
+        "cc-index",
+        "documents",
+        "extract",
+        "blobs",
+        "snapshots",
+        "search",
+        "frontier",
+        "rejected",
+        "publish",
+        "corpus",
+    }
 )
 
 _NAME = re.compile("[^./\x00-\x1f\x7f\ud800-\udfff][^/\x00-\x1f\x7f\ud800-\udfff]{0,99}")
@@ -134,6 +146,11 @@ class PublishFolders(msgspec.Struct, frozen=True):
     def search(self) -> Path:
         """The index of the embedded search engine."""
         return self.root / "search"
+
+    @property
+    def corpus(self) -> Path:
+        """What curate measured and decided."""
+        return self.root / "corpus"
 
     @property
     def queue(self) -> Path:

@@ -31,6 +31,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "completion": ("webmill.cli.completion:completion", "Print a completion script for bash, zsh or fish."),
     "control": ("webmill.cli.control:control", "Steer a running crawl: pause, resume, stop, reload, add, exclude."),
     "crawl": ("webmill.cli.crawl:crawl", "Crawl web sites politely into WARC files."),
+    "curate": ("webmill.cli.curate:curate", "Filter documents, remove duplicates, make a data set."),
     "dataset": ("webmill.cli.dataset:dataset", "Extract documents from WARC, WAT and WET files, as tracked tasks."),
     "dead": ("webmill.cli.dead:dead", "List, show, retry or discard failed tasks (dead letters)."),
     "demo": ("webmill.cli.demo:demo", "Try webmill on a small built-in web."),

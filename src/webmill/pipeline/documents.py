@@ -138,14 +138,14 @@ class DocumentFiles:
     """The files of documents in a storage. `folder` is where it is on this machine: Parquet is then read in place."""
 
     def __init__(self, storage: Storage, *, folder: Path | None) -> None:
-        self._storage, self._folder = storage, folder
+        self.storage, self.folder = storage, folder
 
     def files(self) -> list[str]:
-        return [stat.key for stat in self._storage.list() if is_document_file(stat.key)]
+        return [stat.key for stat in self.storage.list() if is_document_file(stat.key)]
 
     def stats(self) -> dict[str, PartStat | None]:
         """Return the files, each with its stat where they are on this machine."""
-        return {key: PartStat.of(self._folder / key) if self._folder else None for key in self.files()}
+        return {key: PartStat.of(self.folder / key) if self.folder else None for key in self.files()}
 
     def read_some(
         self, key: str, rows: set[int], *, columns: Collection[str] | None = None
@@ -168,7 +168,7 @@ class DocumentFiles:
             yield from self._lines(key)
 
     def _lines(self, key: str) -> Iterator[Document | BadInput]:
-        with self._storage.open(key) as raw, open_decompressed(raw, key) as lines:
+        with self.storage.open(key) as raw, open_decompressed(raw, key) as lines:
             decode: Callable[[bytes], Document] | None = None
             try:
                 while line := lines.readline(MAX_LINE):
@@ -201,10 +201,10 @@ class DocumentFiles:
 
     @contextmanager
     def _on_disk(self, key: str) -> Iterator[Path | BinaryIO]:
-        if self._folder:
-            yield self._folder / key
+        if self.folder:
+            yield self.folder / key
             return
-        with tempfile.TemporaryFile() as copy, self._storage.open(key) as stream:
+        with tempfile.TemporaryFile() as copy, self.storage.open(key) as stream:
             for chunk in chunks_of(stream):
                 copy.write(chunk)
             copy.seek(0)

@@ -120,6 +120,19 @@ class ExtractSettings(msgspec.Struct, frozen=True, kw_only=True):
     ] = ()
 
 
+class CurateSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """Which documents `webmill curate` keeps."""
+
+    recipe: Annotated[
+        str,
+        setting(
+            "A recipe that comes with webmill (gopher, c4, fineweb, fineweb2, web-archive), or a TOML file.",
+            reach="other",
+            metavar="NAME|FILE",
+        ),
+    ] = "web-archive"
+
+
 class PublishSettings(msgspec.Struct, frozen=True, kw_only=True):
     """What `webmill publish` and `webmill run` publish, and in which form."""
 
@@ -367,6 +380,7 @@ class Settings(msgspec.Struct, frozen=True):
     crawl: CrawlSettings = CrawlSettings()
     index: IndexSettings = IndexSettings()
     extract: ExtractSettings = ExtractSettings()
+    curate: CurateSettings = CurateSettings()
     publish: PublishSettings = PublishSettings()
     run: RunSettings = RunSettings()
     watch: WatchSettings = WatchSettings()

@@ -1,0 +1,1 @@
+"""What a document's text, address and columns say about its quality, batch by batch."""

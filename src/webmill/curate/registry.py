@@ -1,0 +1,49 @@
+"""Every kind of step that a recipe can use."""
+
+from __future__ import annotations
+
+from typing import Union
+
+from webmill.curate.dedup.steps import (
+    ExactDuplicates,
+    NearDuplicates,
+    RepeatedLines,
+    RepeatedParagraphs,
+    UrlDuplicates,
+)
+from webmill.curate.filters.basic import ColumnFilter, LanguageStep, LengthFilter, ScriptFilter
+from webmill.curate.filters.steps import C4Quality, FineWebQuality, GopherQuality, GopherRepetition, LineFilter
+
+_KINDS = (
+    C4Quality,
+    ColumnFilter,
+    ExactDuplicates,
+    FineWebQuality,
+    GopherQuality,
+    GopherRepetition,
+    LanguageStep,
+    LengthFilter,
+    LineFilter,
+    NearDuplicates,
+    RepeatedLines,
+    RepeatedParagraphs,
+    ScriptFilter,
+    UrlDuplicates,
+)
+STEPS = {str(kind.__struct_config__.tag): kind for kind in _KINDS}
+AnyStep = Union[  # noqa: UP007 - a value at run time, too
+    C4Quality,
+    ColumnFilter,
+    ExactDuplicates,
+    FineWebQuality,
+    GopherQuality,
+    GopherRepetition,
+    LanguageStep,
+    LengthFilter,
+    LineFilter,
+    NearDuplicates,
+    RepeatedLines,
+    RepeatedParagraphs,
+    ScriptFilter,
+    UrlDuplicates,
+]

@@ -1,0 +1,87 @@
+"""The documents that a corpus is made from, as columns: read from the files of a collection, a folder or a bucket."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import Any
+
+from webmill.curate.arrow import import_arrow
+from webmill.curate.attributes import DocumentPart
+from webmill.errors import BadInput, NotFound
+from webmill.infra.storage.base import chunks_of
+from webmill.model import Document
+from webmill.pipeline.documents import OWN_COLUMN, DocumentFiles, open_documents
+
+ROWS = 512  # of a file in memory at once
+
+DocumentColumns = dict[str, list[Any]]
+
+
+def list_parts(files: DocumentFiles) -> list[DocumentPart]:
+    """Return the files of documents, each with the hash of its bytes."""
+    return [DocumentPart(key, digest_of_file(files, key)) for key in files.files()]
+
+
+def digest_of_file(files: DocumentFiles, key: str) -> str:
+    digest = hashlib.sha256()
+    with files.storage.open(key) as stream:
+        for chunk in chunks_of(stream):
+            digest.update(chunk)
+    return digest.hexdigest()
+
+
+def require_documents(place: str) -> DocumentFiles:
+    """Open the documents at a place. `NotFound`: there are none."""
+    files = open_documents(place)
+    if not files.files():
+        raise NotFound(f"no documents in {place}: make some with `webmill extract`, or say where they are with --from")
+    return files
+
+
+def read_columns(
+    files: DocumentFiles, key: str, columns: Sequence[str], *, rows: int = ROWS
+) -> Iterator[tuple[DocumentColumns, list[BadInput]]]:
+    """Yield some rows of a file at a time, as lists of values; with them what could not be read."""
+    fast = _read_arrow(files, key, columns, rows) if key.endswith(".parquet") else None
+    yield from fast if fast is not None else _read_documents(files, key, columns, rows)
+
+
+def _read_documents(
+    files: DocumentFiles, key: str, columns: Sequence[str], rows: int
+) -> Iterator[tuple[DocumentColumns, list[BadInput]]]:
+    found = files.read(key, columns=[name for name in columns if name in Document.__struct_fields__])
+    while some := list(islice(found, rows)):
+        good = [one for one in some if isinstance(one, Document)]
+        values = {name: [getattr(one, name, None) for one in good] for name in columns}
+        yield values, [one for one in some if isinstance(one, BadInput)]
+
+
+def _read_arrow(
+    files: DocumentFiles, key: str, columns: Sequence[str], rows: int
+) -> Iterator[tuple[DocumentColumns, list[BadInput]]] | None:
+    """Return the rows of a file of ours, without a struct for each; None: it is somebody else's."""
+    arrow, parquet = import_arrow()
+    if not files.folder:
+        return None
+    try:
+        there = set(parquet.read_schema(files.folder / key).names)
+    except (arrow.ArrowException, OSError):
+        return None  # the other way says what is wrong
+    if OWN_COLUMN not in there or not {"id", "url"} <= there:
+        return None
+    return _arrow_rows(files.folder / key, key, columns, there, rows)
+
+
+def _arrow_rows(
+    path: Any, key: str, columns: Sequence[str], there: set[str], rows: int
+) -> Iterator[tuple[DocumentColumns, list[BadInput]]]:
+    arrow, parquet = import_arrow()
+    try:
+        file = parquet.ParquetFile(path, page_checksum_verification=True)
+        for batch in file.iter_batches(batch_size=rows, columns=[name for name in columns if name in there]):
+            values = {name: values.to_pylist() for name, values in zip(batch.schema.names, batch.columns, strict=True)}
+            yield {name: values.get(name, [None] * batch.num_rows) for name in columns}, []
+    except (arrow.ArrowException, OSError, UnicodeDecodeError) as error:
+        raise BadInput(f"damaged Parquet: {error}", reason="bad_documents", source=key) from error

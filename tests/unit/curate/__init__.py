@@ -1,0 +1,1 @@
+"""Filters, signatures and mixes, without files."""
