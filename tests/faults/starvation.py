@@ -3,8 +3,9 @@
     python -m tests.faults.starvation [KIND …] --seconds 12 > FILE    what `make starvation` does
 
 Twenty healthy hosts are crawled at four pages a second each, alone and beside two hosts of one hostile kind, whose
-every page is the hostile answer. Healthy and hostile hosts are served by processes of their own. Counted are the pages
-of healthy hosts in the server's log, the time by which the crawl outlived `--max-time`, its CPU and its memory.
+every page is the hostile answer. Healthy and hostile hosts are served by processes of their own, hostile ones at a low
+priority: in the world they have other machines, and do not take the crawler's CPU. Counted are the pages of healthy
+hosts in the server's log, the time by which the crawl outlived `--max-time`, its CPU and its memory.
 """
 
 from __future__ import annotations
@@ -199,7 +200,8 @@ def table(wanted: list[str], seconds: int) -> Iterator[str]:
     alone = crawl("", seconds)
     yield "# Hostile hosts beside healthy ones\n"
     yield "Made by `make starvation`: twenty healthy hosts are crawled at four pages a second each, alone and beside"
-    yield "two hosts whose every page is the hostile answer. What the answers are: [the test web](test-web.md).\n"
+    yield "two hosts whose every page is the hostile answer, served at a low priority. What the answers are:"
+    yield "[the test web](test-web.md).\n"
     yield f"Alone: {alone.healthy} requests to healthy hosts, {alone.cpu:.1f} s of CPU, {alone.memory >> 20} MiB."
     yield f"The machine has {os.cpu_count()} cores; the last column is how many of them other programs used meanwhile"
     yield f"({alone.others:.1f} when alone): rows with more than half a core there say more about those programs.\n"
@@ -219,6 +221,7 @@ def main() -> None:
     parser.add_argument("--serve", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.serve is not None:
+        os.nice(10 if options.serve else 0)
         serve(options.serve)
         return
     for line in table(options.kinds or sorted(kinds()), options.seconds):

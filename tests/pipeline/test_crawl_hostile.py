@@ -14,8 +14,8 @@ from tests.pipeline.crawling import NAME, Linked, Setup, captures, check_records
 from webmill.archive.segment import open_stored
 from webmill.collection import Collection
 from webmill.crawl.options import CrawlLimits, CrawlRules
-from webmill.crawl.visit import url_visitor
-from webmill.crawl.visit.page_reader import FIRST_SITEMAPS
+from webmill.crawl.visit import answer_reading
+from webmill.crawl.visit.sitemap_links import FIRST_SITEMAPS
 from webmill.formats.warc import digest
 from webmill.formats.warc.single_record import read_record_at
 from webmill.testing import Answer, HttpReply, ReceivedRequest, TestWeb, smallest_gap
@@ -96,8 +96,8 @@ def test_empty_lines_before_an_answer_are_stored_and_are_no_head(root: Path) -> 
 
 
 def test_a_host_whose_answers_cost_much_cpu_is_asked_less_often(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(url_visitor, "CPU_PER_ANSWER", 1e-6)
-    monkeypatch.setattr(url_visitor, "CPU_REST", 1e4)  # 10 ms for each microsecond: any page takes many
+    monkeypatch.setattr(answer_reading, "CPU_PER_ANSWER", 1e-6)
+    monkeypatch.setattr(answer_reading, "CPU_REST", 1e4)  # 10 ms for each microsecond: any page takes many
     with TestWeb(hosts=1, pages_per_host=2) as web:
         setup = Setup(seeds=(web.home,), resolve=dict(web.resolve), rules=CrawlRules(scope="host", sitemaps=False))
         report = crawl_here(root, setup)

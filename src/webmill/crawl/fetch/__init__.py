@@ -62,7 +62,9 @@ same certificate of the same server is not tried strictly again.
 
 Memory: an answer is held once, as sent, at most `FetchLimits.body` and a read; all of them together at most
 `FetchLimits.memory` and one answer. Beyond that the others wait in the kernel, and their deadlines run. What `fetch`
-returns is not counted.
+returns is counted as long as its caller says so (`hold_memory`).
+
+Time: an answer that comes in many small pieces is read every few milliseconds, and large ones are decoded in a thread.
 """
 
 from webmill.crawl.fetch.address_rules import WEB_PORTS, AddressRules

@@ -22,6 +22,10 @@ from webmill.crawl.fetch.types import FetchError, FetchLimits
 from webmill.errors import BadInput
 from webmill.formats.http import Http2Client, request_fields, without_connection_fields
 
+# A server that sends a few bytes at a time costs a turn of the event loop for each: a long answer in small pieces is
+# read every few milliseconds.
+FREE_READS, SMALL_READ, READ_PAUSE = 256, 65_536, 0.01
+CPU_PER_READ = 30e-6  # seconds that the event loop needs for it, measured
 _PLAIN_MEMORY, _TLS_MEMORY, _TLS_BUFFERS = 4096, 40_000, 2  # measured
 
 
@@ -43,7 +47,9 @@ class FetchConnection(asyncio.Protocol):
         self._deadline = 0.0
         self._window_start = 0  # bytes received when it began
         self._budgeted = 0  # bytes of the budget
-        self._is_paused = False
+        self._is_paused = False  # by the budget
+        self._pause: asyncio.TimerHandle | None = None  # after a small read
+        self._reads = 0  # of this answer
         self._largest_read = 0  # bytes
         self.is_lost = False
         self.flaws: tuple[str, ...] = ()
@@ -145,6 +151,7 @@ class FetchConnection(asyncio.Protocol):
         else:
             self._budgeted += len(data)
             self._budget.add(self, len(data))
+            self._count_read(reader, len(data))
 
     def _receive_http2(self, http2: Http2Client, data: bytes) -> None:
         reader, began = self._reader, thread_time()
@@ -168,6 +175,7 @@ class FetchConnection(asyncio.Protocol):
         else:
             self._budgeted += len(text)
             self._budget.add(self, len(text))
+            self._count_read(reader, len(data))
 
     def eof_received(self) -> None:
         if self._reader is None or self._reader.is_complete:
@@ -194,15 +202,34 @@ class FetchConnection(asyncio.Protocol):
 
     def pause(self) -> None:
         self._is_paused = True
-        if self._transport is not None and not self._transport.is_closing():
-            self._transport.pause_reading()
+        self._let_read()
 
     def resume(self) -> None:
         self._is_paused = False
-        if self._transport is not None and not self._transport.is_closing():
-            self._transport.resume_reading()
+        self._let_read()
         if self._reader is not None:
             self._start_window()  # the server is not to blame for the pause
+
+    def _count_read(self, reader: ResponseReader, size: int) -> None:
+        """After many reads a small one is followed by a pause, so that the next brings more."""
+        self._reads += 1
+        reader.cpu += CPU_PER_READ
+        if self._reads > FREE_READS and size < SMALL_READ and self._pause is None:
+            self._pause = self._loop.call_later(READ_PAUSE, self._end_pause)
+            self._let_read()
+
+    def _end_pause(self) -> None:
+        self._pause = None
+        self._let_read()
+
+    def _let_read(self) -> None:
+        """Read on, or do not: both may be said twice."""
+        if self._transport is None or self._transport.is_closing():
+            return
+        if self._is_paused or self._pause is not None:
+            self._transport.pause_reading()
+        else:
+            self._transport.resume_reading()
 
     def _start_window(self) -> None:
         """Start to measure how fast the answer comes."""
@@ -244,12 +271,15 @@ class FetchConnection(asyncio.Protocol):
             self.abort()
 
     def _clean_up(self) -> None:
-        self._reader = None
+        self._reader, self._reads = None, 0
         if self._timer is not None:
             self._timer.cancel()
         if self._budgeted:
             self._budget.release(self, self._budgeted)
             self._budgeted = 0
+        if self._pause is not None:
+            self._pause.cancel()
+            self._end_pause()
         if self._is_paused:
             self.resume()
 
@@ -284,10 +314,14 @@ class MemoryBudget:
 
     def release(self, reader: PausableReader, size: int) -> None:
         """Release all bytes of a reader: it is done with its answer."""
-        self.used -= size
         self._waiting.pop(reader, None)
         if reader is self._favoured:
             self._favoured = None
+        self.give_back(size)
+
+    def give_back(self, size: int) -> None:
+        """So many bytes are not held any more."""
+        self.used -= size
         if self.used <= self._total:
             waiting, self._waiting = self._waiting, {}
             for each in waiting:

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import lru_cache
 
@@ -125,11 +127,12 @@ class HttpFetcher:
         self._slots = asyncio.Semaphore(connections)
         self._idle = IdleConnections(limits)
         self._open: set[FetchConnection] = set()
+        self._budget = MemoryBudget(limits.memory)
         self._connector = Connector(
             address_rules=address_rules,
             limits=limits,
             policy=tls,
-            budget=MemoryBudget(limits.memory),
+            budget=self._budget,
             route=route,
             http2=http2,
             resolve=self._resolver.resolve,
@@ -161,6 +164,15 @@ class HttpFetcher:
     def waiting_for_names(self) -> int:
         """Return how many URLs are being located whose names are not known yet."""
         return self._resolver.waiting
+
+    @contextmanager
+    def hold_memory(self, size: int) -> Iterator[None]:
+        """Count so many bytes with those of answers that are being read: of an answer that waits for its turn."""
+        self._budget.used += size
+        try:
+            yield
+        finally:
+            self._budget.give_back(size)
 
     def look_ahead(self, url: str) -> None:
         """Begin to look up the name of a URL that will soon be located, if there is time for that."""
@@ -282,9 +294,11 @@ class HttpFetcher:
             cipher_suites=(connection.tls[1],) if connection.tls else (),
         )
         self._keep_or_close(key, connection, reader, head)
+        flaws, cpu = (*reader.flaws, *connection.flaws), reader.cpu
+        del reader  # decoding a large answer needs its room
         payload, flaw = await self._decode(head, exchange.response)
-        flaws = (*reader.flaws, *connection.flaws, *((flaw,) if flaw else ()))
-        return FetchedResponse(exchange, head, payload, tuple(dict.fromkeys(flaws)), reader.cpu)
+        flaws = (*flaws, *((flaw,) if flaw else ()))
+        return FetchedResponse(exchange, head, payload, tuple(dict.fromkeys(flaws)), cpu)
 
     def _keep_or_close(self, key: Key, connection: FetchConnection, reader: ResponseReader, head: ResponseHead) -> None:
         connection.learn_session()

@@ -5,11 +5,14 @@ The body is held once, as it was sent. What it means (chunks, content coding) is
 
 from __future__ import annotations
 
+from io import BytesIO
 from time import thread_time
 
 from webmill.errors import BadInput
 from webmill.formats.compression.content_coding import DecodeLimits, decode_codings, parse_codings, without_chunked
 from webmill.formats.http import ChunkedReader, ResponseFramer, ResponseHead
+
+_DECODED_AT_ONCE = 1 << 20  # bytes
 
 
 class ResponseReader:
@@ -26,8 +29,8 @@ class ResponseReader:
         self._limit = limit
         self._flaws: tuple[str, ...] = ()  # of what brought the message
         # Nearly always one read brings it all, and is kept without a copy. A hostile server can send each byte alone;
-        # a list of those would take forty times their size.
-        self._raw: bytes | bytearray = b""
+        # a list of those would take forty times their size. What is in a BytesIO can be had without a copy, too.
+        self._raw: bytes | BytesIO = b""
 
     @property
     def head(self) -> ResponseHead | None:
@@ -55,8 +58,9 @@ class ResponseReader:
             self._raw = data
         else:
             if isinstance(self._raw, bytes):
-                self._raw = bytearray(self._raw)
-            self._raw += data
+                first, self._raw = self._raw, BytesIO()
+                self._raw.write(first)
+            self._raw.write(data)
         framer = self._framer
         framer.feed(data)
         if framer.head is None:
@@ -105,7 +109,7 @@ class ResponseReader:
 
     def first_bytes(self, size: int) -> bytes:
         """Return the first bytes that came, whatever they mean."""
-        return bytes(self._raw[:size])
+        return self._raw[:size] if isinstance(self._raw, bytes) else bytes(self._raw.getbuffer()[:size])
 
     def response(self) -> bytes:
         """Return head and body as sent, without interim responses and excess."""
@@ -114,17 +118,27 @@ class ResponseReader:
         end = min(framer.taken, framer.start + len(head.raw) + self._limit)
         if isinstance(self._raw, bytes):
             return self._raw[framer.start : end]  # all of it: the same object
-        return bytes(memoryview(self._raw)[framer.start : end])
+        self._raw.truncate(end)
+        return self._raw.getvalue()[framer.start :]
 
 
 def decode_payload(head: ResponseHead, response: bytes, *, limits: DecodeLimits) -> tuple[bytes, str | None]:
     """Return the body without chunking and codings, and what was wrong with them."""
     transfer = parse_codings(head.headers, "Transfer-Encoding")
-    body = response[len(head.raw) :]
-    if transfer and transfer[-1] == "chunked":
-        body = ChunkedReader().feed(body)
+    start = len(head.raw)
+    body = join_chunks(response, start) if transfer and transfer[-1] == "chunked" else response[start:]
     codings = (*parse_codings(head.headers), *without_chunked(transfer))
     if not codings and len(body) <= limits.output:
         return body, None
     decoded = decode_codings(body, codings, limits=limits)
     return decoded.data, decoded.flaw
+
+
+def join_chunks(response: bytes, start: int) -> bytes:
+    """Return the body of chunks that begins at `start`. What is large is not copied a second time."""
+    if len(response) - start <= _DECODED_AT_ONCE:
+        return ChunkedReader().feed(response[start:])
+    reader, body = ChunkedReader(), BytesIO()
+    for at in range(start, len(response), _DECODED_AT_ONCE):
+        body.write(reader.feed(response[at : at + _DECODED_AT_ONCE]))
+    return body.getvalue()

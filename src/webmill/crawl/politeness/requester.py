@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from itertools import count
 from typing import Protocol
 from weakref import WeakValueDictionary
@@ -109,6 +109,10 @@ class Requester:
         self.pace = HostPace(politeness, session.sites if session else None)
         self._fetched = self._bytes = 0
         self._seconds = 0.0
+
+    def hold_memory(self, size: int) -> AbstractContextManager[None]:
+        """Count so many bytes with those of answers that are being received, while one waits for its turn."""
+        return self._fetcher.hold_memory(size)
 
     async def request(
         self, url: str, *, headers: Fields = (), pacing: RequestPacing, at_least: int = 0

@@ -4,9 +4,15 @@
 
 Each phase is durable before the next begins, and a batch that failed in one goes on from there: what a full disk has
 taken already it is not given again.
+
+The links of a large sitemap go into the frontier over many batches: every request waits for a batch, and one of 50,000
+links takes a second. So a result with many is held back, and its links go ahead of it, in slices; with the last of them
+the page is settled. After a kill before that it is fetched again, and gives the same links.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterable
 
 import msgspec
 
@@ -15,6 +21,8 @@ from webmill.crawl.frontier import base as frontier
 from webmill.crawl.visit.outcome import VisitResult
 from webmill.formats.warc.record_headers import OriginalCapture
 from webmill.infra.host_schedule.fixed_delays import Reservation, ReservationUpdate
+
+LINKS_PER_BATCH = 2_000  # of results that have more
 
 PayloadRecord = tuple[str, OriginalCapture]  # a payload's digest, and the record that has it
 
@@ -122,3 +130,25 @@ class BatchReply(msgspec.Struct, kw_only=True):
     inbox_is_empty: bool = True
     command_error: str = ""  # why the last command that failed did
     is_paused: bool = False  # nothing is claimed until a person lets it go on
+
+
+def take_results(waiting: Iterable[VisitResult], *, most: int) -> tuple[list[VisitResult], list[VisitResult]]:
+    """Return what the next batch takes, and what waits on: results with more than `most` links, and what follows them
+    in their turn, since the results of a turn keep their order."""
+    taken: list[VisitResult] = []
+    held: list[VisitResult] = []
+    held_turns: set[int] = set()
+    room = most
+    for result in waiting:
+        if result.token in held_turns:
+            held.append(result)
+        elif len(result.links) <= most:
+            taken.append(result)
+        else:
+            ahead, rest = result.links[:room], result.links[room:]
+            if ahead:
+                taken.append(VisitResult(token=result.token, outcome=None, links=ahead, was_handed_out=False))
+            held.append(msgspec.structs.replace(result, links=rest))
+            held_turns.add(result.token)
+            room -= len(ahead)
+    return taken, held

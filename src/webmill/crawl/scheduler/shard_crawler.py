@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
@@ -13,7 +14,7 @@ from webmill.crawl.frontier.base import ClaimedUrl, DomainTurn, NotTried, VisitD
 from webmill.crawl.options import CrawlOptions
 from webmill.crawl.politeness.requester import BatchedReservations, Requester
 from webmill.crawl.progress import CrawlProgress, PostponedDomains
-from webmill.crawl.scheduler.batch import Batch, BatchReply, ClaimLimit
+from webmill.crawl.scheduler.batch import LINKS_PER_BATCH, Batch, BatchReply, ClaimLimit, take_results
 from webmill.crawl.scheduler.budget_pace import BudgetPace
 from webmill.crawl.scheduler.budgets import UNLIMITED, PageBudget
 from webmill.crawl.scheduler.commands import error_of
@@ -125,7 +126,8 @@ class ShardCrawler:
         reservations, updates = self._reservations.take()
         claim = ClaimLimit() if self._stopping else self._limit_claim()
         self.budget.begin_claim(claim)
-        results, self._results = self._results, []
+        most = sys.maxsize if self._stopping else LINKS_PER_BATCH
+        results, self._results = take_results(self._results, most=most)
         return Batch(
             results=results,
             updates=updates,

@@ -198,6 +198,7 @@ class ShardStore:
             settled=[
                 TurnOutcomes(result.token, [result.outcome] if result.outcome else [], next=result.next)
                 for result in results
+                if result.outcome or result.next is not None
             ],
             robots=[result.robots for result in results if result.robots],
             notes={"clock": msgspec.json.encode(self.clock.anchor()).decode(), AGAIN: again},

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
+from threading import Lock
 from typing import Literal, TypedDict
 
 import msgspec
 
 from webmill.crawl.fetch import FetchedResponse
-from webmill.crawl.frontier.base import LATER_SITEMAP, PAGE_RESOURCE, SITEMAP, SITEMAPS, ClaimedUrl, LastVisit
+from webmill.crawl.frontier.base import LATER_SITEMAP, PAGE_RESOURCE, SITEMAPS, ClaimedUrl, LastVisit
 from webmill.crawl.options import ROBOTS_NAME, CrawlRules, Politeness
 from webmill.crawl.page.links import PageLinks, read_links
 from webmill.crawl.page.resources import (
@@ -27,19 +28,17 @@ from webmill.crawl.sites import CrawlSites
 from webmill.crawl.visit.link_order import LINKED, order_listed
 from webmill.crawl.visit.recent_links import EmbeddedPage, EmbeddedPages, RecentLinks
 from webmill.crawl.visit.resource_share import ResourceShare, share_out
+from webmill.crawl.visit.sitemap_links import times_of_change, with_sitemap_priorities
 from webmill.crawl.yields.folding import fold_url
 from webmill.crawl.yields.page_sample import PageSample, sample_page, sample_payload
 from webmill.errors import BadInput
-from webmill.formats.site.sitemap import Sitemap, looks_like_sitemap, parse_lastmod, read_sitemap
+from webmill.formats.site.sitemap import Sitemap, looks_like_sitemap, read_sitemap
 from webmill.formats.warc.capture import Capture, Subset
 from webmill.formats.warc.record_headers import OriginalCapture
 from webmill.model import Headers, Link
 
 SEED, REDIRECTED = 3, 4  # priorities
-FIRST_SITEMAPS = 5  # of a robots.txt or index that are read before pages: without a limit a site could name thousands
 MOST_SITEMAP_LEVELS = 3  # an index names sitemaps, and at some sites indexes; a chain of them without an end is a trap
-
-DAY = 86400.0  # by which the clocks of servers may be ahead
 
 MOST_ETAG, MOST_MODIFIED = 500, 100  # characters
 
@@ -84,6 +83,7 @@ class PageReader:
         self._page_share = ResourceShare(steps=-1, share=page_resources)
         self._recent = RecentLinks()
         self._embedded = EmbeddedPages()
+        self._lock = Lock()  # a large answer is read in a thread
         self.skipped_endings: Counter[str] = Counter()  # of links that were not followed because of their ending
 
     def read(self, fetched: FetchedResponse, item: ClaimedUrl) -> PageReading:
@@ -149,14 +149,12 @@ class PageReader:
 
     def _news_of(self, sitemap: Sitemap, item: ClaimedUrl) -> dict[str, Link]:
         """Return the links of entries that say when they changed, by URL: known ones may be due again."""
-        now, news = datetime.now(UTC).timestamp(), {}
-        for entry in sitemap.urls:
-            modified = parse_lastmod(entry.lastmod)
-            if 0.0 < modified < now + DAY:
-                for url in join_urls(item.url, [entry.loc]):
-                    if self._scope.decide(url, item.depth + 1) is None:
-                        news[url] = Link(url, item.depth + 1, LINKED, modified=modified)
-        return news
+        depth, times = item.depth + 1, times_of_change(sitemap, item.url, now=datetime.now(UTC).timestamp())
+        return {
+            url: Link(url, depth, LINKED, modified=modified)
+            for url, modified in times.items()
+            if self._scope.decide(url, depth) is None
+        }
 
     def _sitemap_links(self, urls: list[str], item: ClaimedUrl, *, kind: AnswerKind) -> PageReading:
         depth = item.sitemap_depth + item.redirects  # an index may be met as a page, behind redirects
@@ -228,6 +226,7 @@ class PageReader:
     ) -> PageReading:
         links: list[Link] = []
         refused: Counter[str] = Counter()
+        endings: Counter[str] = Counter()
         if self._rules.page_resources:
             for url in urls:
                 if url in self._recent:
@@ -242,7 +241,9 @@ class PageReader:
             else:
                 refused[reason] += 1
                 if reason == "extension":
-                    self.skipped_endings[extension_of(url)] += 1
+                    endings[extension_of(url)] += 1
+        with self._lock:
+            self.skipped_endings.update(endings)
         known = [url for url in urls if url in self._recent] if self._rules.order == "best" else ()
         return PageReading(kind, links, refused, known=known)
 
@@ -389,9 +390,3 @@ def validators_of(headers: Headers) -> tuple[str, str]:
     """Return ETag and Last-Modified, each empty where it is missing or too long to be kept."""
     etag, modified = headers.get("ETag") or "", headers.get("Last-Modified") or ""
     return etag if len(etag) <= MOST_ETAG else "", modified if len(modified) <= MOST_MODIFIED else ""
-
-
-def with_sitemap_priorities(urls: Iterable[str], *, is_first: bool = True) -> Iterator[tuple[str, int]]:
-    """Yield sitemaps with their priorities: the first few come before pages, unless they are named by later ones."""
-    for number, url in enumerate(urls):
-        yield url, SITEMAP if is_first and number < FIRST_SITEMAPS else LATER_SITEMAP

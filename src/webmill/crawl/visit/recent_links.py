@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable
+from threading import Lock
 
 import msgspec
 
@@ -26,6 +27,8 @@ FREE_PAGES = 100
 
 
 class RecentLinks:
+    """May be asked by a thread while the event loop adds to it."""
+
     def __init__(self, kept: int = KEPT_URLS) -> None:
         self._kept = kept
         self._young: dict[str, str] = {}  # the page that had it, by URL
@@ -64,46 +67,52 @@ class EmbeddedPage(msgspec.Struct, frozen=True):
 
 
 class EmbeddedPages:
-    """The embedded pages of late, and which of them are linked."""
+    """The embedded pages of late, and which of them are linked. Two threads may use it."""
 
     def __init__(self, most: int = MOST_CHARACTERS, *, free_pages: int = FREE_PAGES) -> None:
         self._most, self._size, self._allowed = most, 0, free_pages
         self._resources, self._linked = RecentLinks(), RecentLinks()
         self._pages: OrderedDict[str, EmbeddedPage] = OrderedDict()
+        self._lock = Lock()
 
     def count_page(self) -> None:
         """A page that counts was read, so one more embedded page may bring its resources."""
-        self._allowed += 1
+        with self._lock:
+            self._allowed += 1
 
     def may_expand(self) -> bool:
         """Tell whether one more embedded page may bring its resources, and count it."""
-        if self._allowed:
-            self._allowed -= 1
-            return True
-        return False
+        with self._lock:
+            is_allowed = self._allowed > 0
+            self._allowed -= is_allowed
+        return is_allowed
 
     def add_resource(self, url: str) -> None:
         """A page names the URL as a resource."""
-        self._resources.add(url)
+        with self._lock:
+            self._resources.add(url)
 
     def add_link(self, url: str) -> None:
         """A page links to the URL."""
         if url in self._resources:
-            self._linked.add(url)
+            with self._lock:
+                self._linked.add(url)
 
     def pop(self, url: str) -> EmbeddedPage | None:
         """Return the embedded page of the URL, once, if it was read."""
-        found = self._pages.pop(url, None)
-        self._size -= found.size if found else 0
+        with self._lock:
+            found = self._pages.pop(url, None)
+            self._size -= found.size if found else 0
         return found
 
     def add_page(self, url: str, page: EmbeddedPage) -> bool:
         """Remember an embedded page. True: it is linked already, so it need not be remembered."""
         if url in self._linked:
             return True
-        if page.resources and url not in self._pages:
-            self._pages[url] = page
-            self._size += page.size
-        while self._size > self._most:
-            self._size -= self._pages.popitem(last=False)[1].size
+        with self._lock:
+            if page.resources and url not in self._pages:
+                self._pages[url] = page
+                self._size += page.size
+            while self._size > self._most:
+                self._size -= self._pages.popitem(last=False)[1].size
         return False

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from random import Random
-from time import thread_time
 from typing import Any
 
 import msgspec
@@ -37,6 +36,7 @@ from webmill.crawl.politeness.retries import (
 from webmill.crawl.politeness.robots import RobotsVerdict
 from webmill.crawl.politeness.robots_fetcher import RobotsCheck, RobotsFetcher
 from webmill.crawl.progress import CrawlProgress
+from webmill.crawl.visit.answer_reading import AnswerReader
 from webmill.crawl.visit.cookie_redirects import CookieRedirects
 from webmill.crawl.visit.last_visit import archived_fields, is_changed, is_whole_page, next_validators
 from webmill.crawl.visit.link_order import LinkOrder
@@ -47,7 +47,6 @@ from webmill.crawl.visit.page_reader import (
     PageReading,
     conditions,
     make_capture,
-    with_sitemap_priorities,
 )
 from webmill.crawl.visit.revisit_schedule import (
     GONE,
@@ -58,13 +57,11 @@ from webmill.crawl.visit.revisit_schedule import (
     is_gone,
     next_interval,
 )
+from webmill.crawl.visit.sitemap_links import with_sitemap_priorities
 from webmill.formats.http.cookies import Cookie
 from webmill.formats.url.normalise import origin_of
 from webmill.infra.clock import SteadyClock
 from webmill.model import Link
-
-# A host whose answers are expensive, by mistake or on purpose, rests: it gets a twentieth of the time of one process.
-CPU_PER_ANSWER, CPU_REST = 0.02, 20.0  # seconds without consequences; seconds of rest for each second beyond
 
 
 class UrlVisitor:
@@ -80,6 +77,7 @@ class UrlVisitor:
         clock: SteadyClock,
     ) -> None:
         self._requester, self._robots, self._reader = requester, robots, reader
+        self._answers = AnswerReader(reader, requester)
         self._options, self._clock, self._began = options, clock, clock()
         self._page_retries = RetryPolicy(
             attempts=options.limits.attempts,
@@ -115,7 +113,7 @@ class UrlVisitor:
         self._robots.mark_used(origin_of(item.url))
         if isinstance(request.answer, FetchFailure):
             return self._handle_failure(turn, item, request, request.answer, robots)
-        return self._handle_answer(turn, item, request, request.answer, robots)
+        return await self._handle_answer(turn, item, request, request.answer, robots)
 
     # --- robots ---
 
@@ -187,7 +185,7 @@ class UrlVisitor:
 
     # --- a response ---
 
-    def _handle_answer(
+    async def _handle_answer(
         self, turn: DomainTurn, item: ClaimedUrl, request: RequestResult, fetched: FetchedResponse, robots: RobotsCheck
     ) -> VisitResult:
         status, free = fetched.head.status, self._domain_free_at(item, request, robots)
@@ -207,12 +205,12 @@ class UrlVisitor:
             later = RetryLater(item.url, free or self._clock(), "cookie_redirect")
             captures = (*robots.captures, make_capture(fetched, item, "redirect"))
             return self._result(turn, robots, outcome=later, captures=captures, next=free)
-        page, cpu = self._read(fetched, item)
+        page, rest = await self._answers.read(fetched, item)
         self.refused.update(page.refused)
         visit, again = self._describe_visit(item, request, fetched, page)
         links = self._links(turn, item, page)
-        if cpu > CPU_PER_ANSWER:
-            wait = max(wait, cpu * CPU_REST)
+        if rest:
+            wait = max(wait, rest)
             free = max(free or 0.0, self._clock() + wait)
         if not wait and any(link.priority == PAGE_RESOURCE and domain_of(link.url) == turn.domain for link in links):
             free = self._domain_free_at(item, request, robots, is_resource_next=True)
@@ -234,12 +232,6 @@ class UrlVisitor:
         """Tell whether a URL that redirects to itself is asked again: it would get other cookies."""
         is_other = self._cookie_redirects.is_other_session(item.url, request.fields)
         return is_other and item.attempts < self._retry_policy(item).attempts
-
-    def _read(self, fetched: FetchedResponse, item: ClaimedUrl) -> tuple[PageReading, float]:
-        """Return what was read, and the seconds of CPU that the answer took of all other hosts."""
-        began = thread_time()
-        page = self._reader.read(fetched, item)
-        return page, fetched.cpu + thread_time() - began
 
     def _decide(self, item: ClaimedUrl, fetched: FetchedResponse) -> tuple[RetryDecision | None, float]:
         """Return what to do about a response, and how long the server wants to be left alone."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from itertools import pairwise
 
 from hypothesis import example, given, settings
@@ -67,3 +68,24 @@ def test_any_bytes_are_an_answer_or_a_named_failure(pieces: list[bytes], closed:
 def _pieces(data: bytes, cuts: list[int]) -> list[tuple[int, int]]:
     edges = sorted({0, len(data), *(cut for cut in cuts if cut < len(data))})
     return list(pairwise(edges))
+
+
+def test_of_a_large_answer_there_are_two_copies_at_most() -> None:
+    """As it was sent, and its payload: with chunks, too, and where it is cut at the limit."""
+    size, chunk = 16 << 20, b"10000\r\n" + b"z" * 65536 + b"\r\n"
+    head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+    tracemalloc.start()
+    try:
+        reader = ResponseReader(limit=size)
+        reader.feed(head)
+        while not reader.is_complete:
+            reader.feed(chunk)
+        assert reader.head is not None
+        response = reader.response()
+        payload, _ = decode_payload(reader.head, response, limits=DecodeLimits())
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert len(response) == len(head) + size
+    assert payload.startswith(b"z" * 65536)
+    assert peak < 2.5 * size
