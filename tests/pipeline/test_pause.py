@@ -66,6 +66,21 @@ def test_a_paused_crawl_can_be_stopped_and_the_next_run_is_not_paused(root: Path
         assert {site.times(f"/{number}") for number in range(60)} == {1}
 
 
+def test_a_run_that_is_stopped_says_so_and_goes_on_the_next_time(root: Path) -> None:
+    site = WatchedSite(*(f"/{number}" for number in range(60)))
+    with TestWeb(hosts=1, sites={HOST: site}) as web:
+        watch(root, web, every="1d", settings={"delay": '"50ms"'})
+        with started("run", root, "--stage", "crawl") as process:
+            wait_until_true(lambda: has_pages(root, 2), "the crawl has begun")
+            process.send_signal(signal.SIGINT)
+            _, printed = process.communicate(timeout=120)
+        assert process.returncode == 130
+        assert b"crawl: stopped after " in printed
+        assert b"crawl: done" not in printed
+        assert webmill("run", root, "--stage", "crawl").code == 0
+        assert {site.times(f"/{number}") for number in range(60)} == {1}
+
+
 def test_where_no_crawl_runs_there_is_nothing_to_pause(root: Path) -> None:
     site = WatchedSite("/a")
     with TestWeb(hosts=1, sites={HOST: site}) as web:

@@ -11,19 +11,22 @@ import msgspec
 import pytest
 from click.testing import CliRunner, Result
 
+from tests.pipeline import watched_site
 from tests.pipeline.crawling import Linked, Setup, crawl_here
+from tests.pipeline.watched_site import WatchedSite, watch
 from tests.serve.sample_collection import NAME, archive, bury, visits
 from webmill.cli.main import webmill
 from webmill.infra.queue.sqlite import SqliteQueue
 from webmill.model import ArchiveReject
-from webmill.pipeline.problems import ProblemGroup, collect_problems, retry_problem
+from webmill.pipeline.problems import ProblemGroup, RetryResult, collect_problems, retry_problem
 from webmill.pipeline.problems import crawl as crawl_part
 from webmill.pipeline.problems import rejects as rejects_part
 from webmill.pipeline.problems.types import MAX_CAUSES, MAX_EXAMPLES, MAX_TEXT, ProblemTally
-from webmill.testing import HttpReply, TestWeb
+from webmill.testing import Cut, HttpReply, ScriptedReply, TestWeb
 
 HOST, DOWN = "linked.names.test", "down.names.test"
 ROBOTS = b"User-agent: *\nDisallow: /2\n"
+TORN = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: 1000\r\n\r\n<p>the beginning"
 
 
 def run(*arguments: str | Path) -> Result:
@@ -37,11 +40,12 @@ def find(root: Path, cause: str) -> ProblemGroup:
 
 @pytest.fixture(scope="module")
 def crawled(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A crawl of a site with a page that is gone, one that fails, one that is forbidden, and a host that is down."""
+    """A crawl of a site with pages that are gone, fail, are forbidden and break off, and a host that is down."""
     root = tmp_path_factory.mktemp("crawled")
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
-        site = Linked(6, robots=ROBOTS, **{"3": HttpReply(status=404), "4": HttpReply(status=501)})
+        torn = ScriptedReply(steps=(TORN, Cut.FIN))
+        site = Linked(6, robots=ROBOTS, **{"3": HttpReply(status=404), "4": HttpReply(status=501), "5": torn})
         with TestWeb(hosts=0, sites={HOST: site}) as web:
             resolve = dict(web.resolve) | {DOWN: ("127.0.0.1", closed.getsockname()[1])}
             crawl_here(root, Setup(seeds=(f"http://{HOST}/", f"http://{DOWN}/"), resolve=resolve))
@@ -56,13 +60,30 @@ def test_a_crawl_names_the_urls_of_each_failure(crawled: Path) -> None:
         "status_501": {f"http://{HOST}/4"},
         "robots": {f"http://{HOST}/2"},
         "robots_unreachable": {f"http://{DOWN}/"},
+        "truncated_disconnect": {f"http://{HOST}/5"},
     }
     severities = {group.cause: group.severity for group in report.groups}
     assert severities["status_501"] == severities["robots_unreachable"] == "error"
-    assert severities["status_404"] == severities["robots"] == "warning"
+    assert severities["status_404"] == severities["robots"] == severities["truncated_disconnect"] == "warning"
     commands = {group.cause: group.command for group in report.groups}
     assert commands["status_501"] == f"webmill frontier retry {crawled} --error http_501"
     assert all(group.first and group.last and group.first <= group.last for group in report.groups)
+
+
+def test_urls_of_a_cause_are_fetched_again_by_the_retry_of_their_group(memory_folder: Path) -> None:
+    root, site = memory_folder / "watched", WatchedSite("/a", "/b", "/c")
+    site.replies = {"/b": HttpReply(status=404), "/c": ScriptedReply(steps=(TORN, Cut.FIN))}
+    with TestWeb(hosts=1, sites={watched_site.HOST: site}) as web:
+        watch(root, web, every="1d")
+        assert run("run", root, "--stage", "crawl").exit_code == 0
+        causes = {group.cause: group for group in collect_problems(root).groups}
+        assert set(causes) == {"status_404", "truncated_disconnect"}
+        site.replies.clear()
+        for group in causes.values():
+            assert retry_problem(root, group.retry) == RetryResult("URL", 1)
+        assert run("run", root, "--stage", "crawl").exit_code == 0
+    assert [site.times(path) for path in ("/a", "/b", "/c")] == [1, 2, 3], "what broke off was asked for twice"
+    assert collect_problems(root).groups == []
 
 
 def test_only_the_newest_visits_are_looked_at_and_that_is_told(crawled: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -117,14 +138,14 @@ def test_failed_tasks_are_put_back_by_the_retry_of_their_group(tmp_path: Path) -
     bury(tmp_path)
     group = find(tmp_path, "failed_task")
     assert (group.stage, group.count, group.examples[0].subject) == ("publish", 1, "job-1")
-    assert retry_problem(tmp_path, group.retry) == 1
+    assert retry_problem(tmp_path, group.retry) == RetryResult("task", 1)
     assert collect_problems(tmp_path).groups == []
     queue = SqliteQueue(tmp_path / "publish" / "queue.sqlite")
     assert (queue.stats().ready, queue.stats().buried) == (1, 0)
     queue.close()
 
 
-@pytest.mark.parametrize("name", ["", "nothing", "../../etc", "dataset:../..", "extract"])
+@pytest.mark.parametrize("name", ["", "nothing", "../../etc", "dataset:../..", "extract", "crawl:", "crawl:../.."])
 def test_a_retry_of_nothing_is_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(Exception, match="nothing to retry"):
         retry_problem(tmp_path, name)

@@ -11,12 +11,15 @@ import pytest
 from selectolax.lexbor import LexborHTMLParser
 from starlette.testclient import TestClient
 
+from tests.pipeline.crawling import Linked, Setup, crawl_here
 from tests.serve.conftest import ADDRESS, site_of
 from tests.serve.sample_collection import SCRIPT, bury
+from webmill.infra.lock import exclusive
 from webmill.infra.queue.sqlite import SqliteQueue
 from webmill.model import ArchiveReject
 from webmill.serve.app import application
 from webmill.settings import ServeSettings, Settings
+from webmill.testing import HttpReply, TestWeb
 
 HTML = {"Accept": "text/html", "Origin": ADDRESS, "Sec-Fetch-Site": "same-origin"}
 REJECTS = [ArchiveReject(f"broken-{number}.warc.gz", "not_warc", f"no archive {SCRIPT}") for number in range(30)]
@@ -102,6 +105,21 @@ def test_a_program_with_the_token_retries_without_a_form(root: Path) -> None:
         assert client.post("/problems/retry", data=data, headers=asked, follow_redirects=False).status_code == 303
         unknown = client.post("/problems/retry", data={"name": "../x"}, headers=asked)
         assert unknown.status_code == 404
+
+
+def test_pages_that_a_crawl_did_not_get_are_fetched_again_by_a_button(
+    client_of: Callable[[Path], TestClient], tmp_path: Path
+) -> None:
+    site = Linked(3, **{"2": HttpReply(status=404)})
+    with TestWeb(hosts=0, sites={"linked.names.test": site}) as web:
+        crawl_here(tmp_path, Setup(seeds=("http://linked.names.test/",), resolve=dict(web.resolve)))
+    with client_of(tmp_path) as client:
+        assert form(client)["name"] == "crawl:http_404"
+        sent = client.post("/problems/retry", data=form(client), headers=HTML)
+        assert "1 URL to be fetched again, by the next run." in sent.text
+        with exclusive(tmp_path / "frontier", "crawl", doing="crawling"):
+            sent = client.post("/problems/retry", data=form(client), headers=HTML)
+        assert "The running crawl fetches them again." in sent.text
 
 
 def test_a_collection_without_problems_says_so(client_of: Callable[[Path], TestClient], tmp_path: Path) -> None:

@@ -145,7 +145,12 @@ def print_event(event: StageSkipped | StageStarted | StageFinished, root: Path) 
                 note(f"{stage}: {change}")
         case StageFinished(stage, report, rejected, seconds):
             print_stage_report(stage, report, root)
-            note(f"{stage}: done in {format_duration(seconds)}" + ", some input rejected" * bool(rejected))
+            how = (
+                f"stopped after {format_duration(seconds)}"
+                if event.was_stopped
+                else f"done in {format_duration(seconds)}"
+            )
+            note(f"{stage}: {how}" + ", some input rejected" * bool(rejected))
 
 
 def print_stage_report(stage: str, report: Any, root: Path) -> None:

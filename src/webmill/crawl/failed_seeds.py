@@ -36,11 +36,17 @@ def find_failed_seeds(total: CrawlProgress, seeds: Path, *, shards: int, find_vi
     for shard, group in groupby(first, key=lambda url: shard_of(url, shards)):
         urls = list(group)
         visits = find_visits(shard, urls)
-        if has_pages and not all(visit is None or visit.error or visit.status >= 400 for visit in visits):
+        if has_pages and any(map(has_answered, visits)):
             return []
         failed += map(explain, urls, visits)
     had_no_time = not total.errors and all(seed.reason == NO_ANSWER for seed in failed)
     return [] if had_no_time else failed
+
+
+def has_answered(visit: LastVisit | None) -> bool:
+    """Tell whether the last visit of a seed gave a page, be it one that broke off."""
+    is_failed = visit is None or visit.status >= 400 or (visit.error and not visit.error.startswith("truncated_"))
+    return not is_failed
 
 
 def explain(url: str, visit: LastVisit | None) -> FailedSeed:

@@ -34,7 +34,7 @@ _SELDOM_NAMES = "dns_notfound connect_refused http2_error too_many_frames"
 _OFTEN, _SELDOM = frozenset(_OFTEN_NAMES.split()), frozenset(_SELDOM_NAMES.split())
 _OWN_FAULT = frozenset({"too_many_files", "source_address", "proxy_failed"})
 _STATUSES = frozenset({408, 425, 429, 500, 502, 503, 504, 529, *range(520, 528)})
-_TORN = frozenset({"disconnect", "time"})  # WARC's words for why an answer is not whole
+TORN = frozenset({"disconnect", "time"})  # WARC's words for why an answer is not whole
 _SECONDS = re.compile(r"-?[0-9]+(?:\.[0-9]*)?")
 _LONGEST_VALUE = 400
 
@@ -91,7 +91,7 @@ def decide_answer(
             return GiveUp(f"status_{status}")
         asked_for = min(max(0.0, retry_after or 0.0), policy.longest_retry_after)  # in this order NaN is 0
         return Retry(max(asked_for, policy.wait(attempts, random=random)))
-    if truncated in _TORN:
+    if truncated in TORN:
         if attempts < min(policy.seldom, policy.attempts):
             return Retry(policy.wait(attempts, random=random))
         return GiveUp(f"truncated_{truncated}")

@@ -7,6 +7,7 @@ from typing import Any
 
 from webmill.crawl.fetch import FetchedResponse
 from webmill.crawl.frontier.base import LastVisit
+from webmill.crawl.politeness.retries import TORN
 from webmill.crawl.visit.page_reader import validators_of
 from webmill.formats.http.head import end_of_head
 from webmill.formats.warc import digest
@@ -17,6 +18,12 @@ ARCHIVED_FIELDS = ("record_id", "record_url", "record_time", "digest", "etag", "
 def is_whole_page(fetched: FetchedResponse) -> bool:
     """Tell whether a later visit may be compared with this response."""
     return fetched.head.status == 200 and fetched.exchange.truncated is None
+
+
+def cut_error(fetched: FetchedResponse) -> str:
+    """Return that a response broke off and how much came, if it did: it is kept, but is not all of the page."""
+    why = fetched.exchange.truncated
+    return f"truncated_{why}: {len(fetched.exchange.response):,} bytes came" if why in TORN else ""
 
 
 def next_validators(fetched: FetchedResponse, before: LastVisit) -> dict[str, str]:

@@ -38,7 +38,7 @@ from webmill.crawl.politeness.robots_fetcher import RobotsCheck, RobotsFetcher
 from webmill.crawl.progress import CrawlProgress
 from webmill.crawl.visit.answer_reading import AnswerReader
 from webmill.crawl.visit.cookie_redirects import CookieRedirects
-from webmill.crawl.visit.last_visit import archived_fields, is_changed, is_whole_page, next_validators
+from webmill.crawl.visit.last_visit import archived_fields, cut_error, is_changed, is_whole_page, next_validators
 from webmill.crawl.visit.link_order import LinkOrder
 from webmill.crawl.visit.outcome import VisitResult
 from webmill.crawl.visit.page_reader import (
@@ -294,7 +294,7 @@ class UrlVisitor:
             interval=interval or 0.0,
             lists_pages=lists_pages,
             gone=gone,
-            error=self._redirect_error(item, fetched, page),
+            error=self._redirect_error(item, fetched, page) or cut_error(fetched),
         )
         if item.last and (page.kind == "not_modified" or is_server_error(status)):
             visit = msgspec.structs.replace(visit, **archived_fields(item.last))

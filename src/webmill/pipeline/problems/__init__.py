@@ -10,13 +10,14 @@ are lower bounds.
 """
 
 from webmill.pipeline.problems.collect import collect_problems, count_problems
-from webmill.pipeline.problems.retry import retry_problem
+from webmill.pipeline.problems.retry import RetryResult, retry_problem
 from webmill.pipeline.problems.types import ProblemExample, ProblemGroup, ProblemReport
 
 __all__ = [
     "ProblemExample",
     "ProblemGroup",
     "ProblemReport",
+    "RetryResult",
     "collect_problems",
     "count_problems",
     "retry_problem",

@@ -80,8 +80,10 @@ FAMILIES = {  # causes by how they begin
         "The secure connection failed",
         "With --tls archive ([crawl] tls) the pages are fetched in spite of a bad certificate.",
     ),
-    "truncated": ("The answer broke off", "What came is archived; try again later."),
+    "truncated": ("The answer broke off", "What came is archived, and was read as far as it goes; try again later."),
 }
+URLS_OF = "crawl:"  # begins the name of a retry: the URLs of a kind of error
+LEFT_ALONE = frozenset({"robots", "excluded", "redirect_out_of_scope", "retry", "write_error"})
 WARNINGS = frozenset({"robots", "excluded", "max_pages_per_domain", "redirect_out_of_scope", "retry"})
 
 
@@ -113,6 +115,7 @@ def crawl_problems(root: Path, crawls: list[CrawlStatus], *, folder: str) -> Ite
             examples=found.examples,
             advice=advice,
             command=retry_command(cause, folder, subject),
+            retry=URLS_OF + kind if (kind := kind_to_retry(cause, subject)) else "",
         )
 
 
@@ -204,7 +207,7 @@ def describe_status(status: int) -> tuple[str, str]:
 
 
 def severity_of(cause: str) -> Severity:
-    is_warning = cause in WARNINGS or cause.startswith("status_4")
+    is_warning = cause in WARNINGS or cause.startswith(("status_4", "truncated"))
     return "warning" if is_warning else "error"
 
 
@@ -212,6 +215,12 @@ def retry_command(cause: str, folder: str, subject: str) -> str:
     """Return the command that asks for such URLs again, or shows more."""
     if cause in ("retry", "write_error"):
         return f"webmill status {folder}"
-    if cause in ("robots", "excluded", "redirect_out_of_scope") or not subject.startswith("http"):
+    kind = kind_to_retry(cause, subject)
+    return f"webmill frontier retry {folder} --error {shlex.quote(kind)}" if kind else ""
+
+
+def kind_to_retry(cause: str, subject: str) -> str:
+    """Return the kind of error by which such URLs are asked for again; empty where that would change nothing."""
+    if cause in LEFT_ALONE or not subject.startswith("http"):
         return ""
-    return f"webmill frontier retry {folder} --error {shlex.quote(cause.replace('status_', 'http_'))}"
+    return cause.replace("status_", "http_")

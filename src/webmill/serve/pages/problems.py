@@ -15,6 +15,7 @@ from webmill.pipeline.problems import ProblemGroup, ProblemReport, retry_problem
 from webmill.serve.api.json_replies import json_response
 from webmill.serve.guard.authorization import is_authorized
 from webmill.serve.pages.errors import error_page
+from webmill.serve.pages.filters import pluralize
 from webmill.serve.pages.problem_survey import ProblemSurvey
 from webmill.serve.pages.render import render
 from webmill.serve.pages.tasks import read_form
@@ -57,9 +58,11 @@ def routes(site: Site, threads: BoundedThreads, survey: ProblemSurvey) -> list[B
                 status=403,
                 message="The signature of this button is not valid; the server may have been restarted.",
             )
-        count = await threads.run(request.scope, request.receive, partial(retry_problem, site.root, name))
+        result = await threads.run(request.scope, request.receive, partial(retry_problem, site.root, name))
         survey.forget()
-        return RedirectResponse("/problems?" + urlencode({"retried": count}), status_code=303)
+        return RedirectResponse(
+            "/problems?" + urlencode({"what": result.what, "retried": result.count}), status_code=303
+        )
 
     return [
         Route("/problems", threads.endpoint(problems)),
@@ -80,7 +83,11 @@ def by_stage(site: Site, report: ProblemReport) -> list[StageProblems]:
 
 def done_text(request: Request) -> str:
     """Return what the last button did, from the URL; a forged one can only change the number."""
-    count = request.query_params.get("retried", "")
+    count, is_crawl = request.query_params.get("retried", ""), request.query_params.get("what") == "URL"
+    if is_crawl and count == "None":
+        return "The running crawl fetches them again."
     if not (count.isascii() and count.isdigit() and len(count) < 10):
         return ""
-    return f"{'1 task' if count == '1' else f'{int(count):,} tasks'} queued for retry."
+    if is_crawl:
+        return f"{pluralize(int(count), 'URL')} to be fetched again, by the next run."
+    return f"{pluralize(int(count), 'task')} queued for retry."
