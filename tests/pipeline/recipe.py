@@ -16,10 +16,11 @@ import subprocess
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from tests.faults import built
 from tests.pipeline.watched_site import HOME, HOST, WatchedSite, text
@@ -51,7 +52,7 @@ class Recipe:
         self.init, self.run, self.serve, self.changes, self.status = recipe()
         self.port = free_port()
         self._clock = folder / "clock"
-        self.kills = 0
+        self.killed_in = Counter[str]()  # stages that were under way when a run was killed
         address, port = web.resolve[HOST]
         rules = [{"to": hook.address, "secret": "key"}, {"to": "mailto:me@example.org"}]
         self._environment = {
@@ -107,22 +108,26 @@ class Recipe:
     def run_and_kill(self, *, after: float, line: str = "", event: threading.Event | None = None) -> None:
         """Type `run` and kill it, with all its processes: some seconds after it has begun, after it has said a line, or
         after something happened."""
-        process = self.typed(self.run)
-        reader = threading.Thread(
-            target=lambda: _read(process, until=lambda said: bool(line) and said.startswith(line)), daemon=True
-        )
+        process, said, has_said = self.typed(self.run), list[str](), threading.Event()
+        assert process.stderr
+        reader = threading.Thread(target=_listen, args=(process.stderr, said, line, has_said), daemon=True)
         reader.start()
         if line:
-            reader.join(PATIENCE)
+            _wait_for(has_said, process)
         if event:
             _wait_for(event, process)
         time.sleep(after)
-        self.kills += process.poll() is None
+        is_running = process.poll() is None
         os.killpg(process.pid, signal.SIGKILL)
         process.wait(PATIENCE)
         reader.join(PATIENCE)
-        assert process.stderr
         process.stderr.close()
+        if is_running:
+            self.killed_in[stage_of(said)] += 1
+
+    @property
+    def kills(self) -> int:
+        return self.killed_in.total()
 
     @contextmanager
     def served(self) -> Iterator[str]:
@@ -145,6 +150,20 @@ def _read(process: subprocess.Popen[str], *, until: Callable[[str], bool]) -> li
         if until(lines[-1]):
             break
     return lines
+
+
+def _listen(stream: IO[str], said: list[str], wanted: str, has_said: threading.Event) -> None:
+    for line in stream:
+        said.append(line)
+        if wanted and line.startswith(wanted):
+            has_said.set()
+
+
+def stage_of(said: list[str]) -> str:
+    """Return the stage that a run had begun and not done after these lines; "between" stages, before and after them."""
+    begun = [found[1] for line in said if (found := re.match(r"(crawl|index|extract|publish|search|alert): ", line))]
+    is_done = bool(begun) and any(line.startswith(f"{begun[-1]}: done") for line in said)
+    return begun[-1] if begun and not is_done else "between"
 
 
 def _wait_for(event: threading.Event, process: subprocess.Popen[str]) -> None:

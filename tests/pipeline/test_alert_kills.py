@@ -162,6 +162,9 @@ def judge(
         lost=len(lost),
         duplicated=len(twice),
     )
+    print(f"killed in {dict(recipe.killed_in)}")
+    if WHOLE:
+        assert {"crawl", "publish", "alert"} <= set(recipe.killed_in)
     print(f"{recipe.kills} kills, {len(told)} changes told, {len(lost)} lost, {len(twice)} twice, {sent} messages")
     assert not lost
     assert not twice
