@@ -238,9 +238,16 @@ def on_real_pages(file: Path) -> None:
         )
         table("Real pages: TLS, gzip", runs)
         cost(next(iter(runs.values()))[0], web)
-    with real_web(file, trusted=False) as untrusted, real_web(file, directives=ONE_PAGE) as single:
+    with (
+        real_web(file, trusted=False) as untrusted,
+        real_web(file, directives=ONE_PAGE) as single,
+        real_web(file, listen="http2") as modern,
+        real_web(file, directives=ONE_PAGE, listen="http2") as modern_single,
+    ):
         ways = {
             "one page for a connection": partial(webmill, single),
+            "HTTP/2": partial(webmill, modern),
+            "HTTP/2, one page for a connection": partial(webmill, modern_single),
             "certificate not trusted, --tls archive": partial(webmill, untrusted, "--tls=archive"),
         }
         table("Real pages, webmill in other ways", rounds(ways))

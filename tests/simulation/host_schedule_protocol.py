@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import selectors
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from tests.simulation import seams
@@ -58,17 +59,23 @@ class SimulatedFetcher:
         await asyncio.sleep(self._model.world.latency())
         return Address(f"10.0.0.{len(host_of(url)) % 2}")
 
-    async def fetch(self, request: FetchRequest, address: Address) -> FetchFailure:
-        """Connect, which takes a while and has a time limit that also ends a process's pause, and send the request."""
-        limit = self._model.politeness.connect_time
+    async def fetch(
+        self, request: FetchRequest, address: Address, *, reserve: Callable[[Any], Awaitable[bool]]
+    ) -> FetchFailure:
+        """Connect, which takes a while and has a time limit that also ends a process's pause, and send the request.
+        Some connect to the address of the other hosts, if they may."""
+        limit, rng = self._model.politeness.connect_time, self._model.world.rng
         try:
             async with asyncio.timeout(limit):
-                await asyncio.sleep(self._model.world.rng.uniform(0.0, 1.1 * limit))
+                await asyncio.sleep(rng.uniform(0.0, 0.5 * limit))
+                if rng.random() < 0.3 and await reserve(other := Address(f"10.0.0.{1 - int(address.ip[-1])}")):
+                    address = other
+                await asyncio.sleep(rng.uniform(0.0, 0.6 * limit))
         except TimeoutError:
             return FetchFailure(request.url, "connect_timeout", "", sent=False)
         self._model.received(request.url, address.ip)
         await asyncio.sleep(self._model.world.latency())
-        return FetchFailure(request.url, "reset", "", sent=True)
+        return FetchFailure(request.url, "reset", "", sent=True, ip=address.ip)
 
 
 class HostScheduleModel:

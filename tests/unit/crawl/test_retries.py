@@ -27,7 +27,7 @@ def attempts_in_all(reason: str) -> int:
     [
         *((reason, 4) for reason in ("dns_timeout", "dns_failed", "connect_timeout", "connect_failed", "tls_timeout")),
         *((reason, 4) for reason in ("timeout", "reset", "no_response", "truncated_head")),
-        *((reason, 2) for reason in ("dns_notfound", "connect_refused")),
+        *((reason, 2) for reason in ("dns_notfound", "connect_refused", "http2_error")),
         *(
             (reason, 1)
             for reason in ("tls_expired", "tls_host", "blocked_address", "bad_url", "bad_length", "scheme", "?")
@@ -42,9 +42,9 @@ def test_how_often_a_failure_is_asked_again(reason: str, attempts: int) -> None:
 
 def test_every_failure_that_is_asked_again_is_one_of_the_fetchers() -> None:
     again = {reason for reason in FAILURES if attempts_in_all(reason) > 1}
-    assert len(again) == 14
+    assert len(again) == 16
     assert {reason.partition("_")[0] for reason in again} == {
-        *("dns", "connect", "tls", "timeout", "reset", "no", "truncated", "too", "proxy", "source"),
+        *("dns", "connect", "tls", "timeout", "reset", "no", "truncated", "too", "proxy", "source", "http2"),
     }
 
 

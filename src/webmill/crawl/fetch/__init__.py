@@ -14,11 +14,12 @@ What is done about each oddity ("Fetched" is a `FetchedResponse`, "Failed" a `Fe
 | not http or https, not a URL, a name that DNS cannot hold | Failed `scheme`, `bad_url`, `url_too_long`, `bad_name` |
 | an address that is not public, however it is written, wrapped or resolved | Failed `blocked_address`, no connect |
 | a port that is not listed (80, 443) | Failed `blocked_port`, no connect |
-| a name with other answers the second time | the address that was located is connected, and vetted again |
+| a name with other answers the second time | what is connected was vetted, and is again |
 | no such name | Failed `dns_notfound`, also to all who ask in the next 30 s |
 | a name server that fails, or is silent for 10 s | the same with `dns_failed`, `dns_timeout` |
 | thousands of addresses | 16 are kept |
-| refused; no connection in 10 s; unreachable | Failed `connect_*`; the next `locate` gives the next address |
+| an address that refuses, or is slow (0.25 s), of several | up to three more are tried, families in turns |
+| none connected in 10 s | Failed `connect_*`; the next `locate` gives the next address |
 | a certificate expired, self-signed, of an unknown issuer, for another host | Failed `tls_*` |
 | TLS that is too old, or fails otherwise | Failed `tls_other` |
 | both of these, where tls="archive" | Fetched, flaw `tls_unverified` |

@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from webmill.crawl.fetch.address_rules import AddressRules
 from webmill.crawl.fetch.connection import FetchConnection, MemoryBudget
+from webmill.crawl.fetch.happy_eyeballs import connect_first
 from webmill.crawl.fetch.proxy import ProxyServer, open_tunnel
 from webmill.crawl.fetch.route import NetworkRoute
 from webmill.crawl.fetch.tls import (
@@ -32,13 +33,20 @@ _OLD_PROTOCOLS = ("tls/1.0", "tls/1.1")
 _STUMBLED = ("tls_other", "reset")
 
 
+async def reserve_nothing(_: SocketAddress) -> bool:
+    return True
+
+
 class ConnectTarget(Struct, frozen=True):
-    """Where to connect, and until when, in the loop's time."""
+    """Where to connect, and until when, in the loop's time. `alternatives` are tried where the address is slow or
+    fails; `reserve` says of each whether it may be."""
 
     address: SocketAddress
     host: str
     is_secure: bool
     deadline: float
+    alternatives: tuple[SocketAddress, ...] = ()
+    reserve: Callable[[SocketAddress], Awaitable[bool]] = reserve_nothing
 
 
 class Connector:
@@ -85,7 +93,8 @@ class Connector:
             refusal = error
         connection = await self._open_unverified(target)
         if _is_lasting(refusal, connection):
-            self._refused.add(server, connection.peer_certificate())
+            reached = TlsServer(target.host, connection.address.ip, connection.address.port)
+            self._refused.add(reached, connection.peer_certificate())
         return connection
 
     def avoid_http2(self, host: str) -> None:
@@ -125,20 +134,24 @@ class Connector:
         return await self._open(target, context)
 
     async def _open(self, target: ConnectTarget, context: ssl.SSLContext | None) -> FetchConnection:
-        self._address_rules.check(target.address)
-        proxy = self._route.proxy
-        hop = target.address if proxy is None else await self._find_proxy(proxy)
-        sock = await self._open_socket(hop, target)
+        if (proxy := self._route.proxy) is None:
+            addresses = (target.address, *target.alternatives)
+            address, sock = await connect_first(addresses, lambda each: self._connect_directly(each, target))
+        else:
+            address, sock = target.address, await self._connect_through(proxy, target)
+        return await self._start_protocol(sock, target, context, address)
+
+    async def _connect_directly(self, address: SocketAddress, target: ConnectTarget) -> socket.socket:
+        self._address_rules.check(address)
+        if address != target.address and not await target.reserve(address):
+            raise FetchError("connect_failed", f"{address.ip} may not be asked now")
+        sock = await self._open_socket(address, target)
         try:
-            self._route.bind(sock, target.host)
-            if proxy is None:
-                await self._connect_socket(sock, hop, target)
-            else:
-                await self._connect_through(proxy, sock, hop, target)
+            await self._connect_socket(sock, address, target)
         except BaseException:  # also when cancelled
             sock.close()
             raise
-        return await self._start_protocol(sock, target, context)
+        return sock
 
     async def _find_proxy(self, proxy: ProxyServer) -> SocketAddress:
         """Return where the proxy is: that was chosen by the operator, and no rule applies to it."""
@@ -148,8 +161,19 @@ class Connector:
             raise FetchError("proxy_failed", f"proxy {proxy.host}: {error.message}") from error
         return SocketAddress(ip, proxy.port)
 
-    async def _connect_through(
-        self, proxy: ProxyServer, sock: socket.socket, hop: SocketAddress, target: ConnectTarget
+    async def _connect_through(self, proxy: ProxyServer, target: ConnectTarget) -> socket.socket:
+        self._address_rules.check(target.address)
+        hop = await self._find_proxy(proxy)
+        sock = await self._open_socket(hop, target)
+        try:
+            await self._open_tunnel(sock, proxy, hop, target)
+        except BaseException:
+            sock.close()
+            raise
+        return sock
+
+    async def _open_tunnel(
+        self, sock: socket.socket, proxy: ProxyServer, hop: SocketAddress, target: ConnectTarget
     ) -> None:
         try:
             await self._connect_socket(sock, hop, target)
@@ -162,7 +186,7 @@ class Connector:
             raise FetchError("connect_timeout", f"{target.address.ip}: no tunnel through the proxy in time") from error
 
     async def _open_socket(self, hop: SocketAddress, target: ConnectTarget) -> socket.socket:
-        """Return a socket. Without a file descriptor, wait: others are in use, and will be given back."""
+        """Return a socket with its source address. Without a file descriptor, wait: others will be given back."""
         family = socket.AF_INET6 if ":" in hop.ip else socket.AF_INET
         pause, loop = _FIRST_PAUSE, asyncio.get_running_loop()
         while True:
@@ -176,6 +200,11 @@ class Connector:
             else:
                 sock.setblocking(False)
                 sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                try:
+                    self._route.bind(sock, target.host)
+                except BaseException:
+                    sock.close()
+                    raise
                 return sock
             # An aborted connection gives its descriptor back in the loop's next turn.
             await asyncio.sleep(0 if self._drop_idle() else min(pause, max(0, target.deadline - loop.time())))
@@ -194,9 +223,11 @@ class Connector:
             raise FetchError("connect_failed", f"{where}: {error.strerror or error}") from error
 
     async def _start_protocol(
-        self, sock: socket.socket, target: ConnectTarget, context: ssl.SSLContext | None
+        self, sock: socket.socket, target: ConnectTarget, context: ssl.SSLContext | None, address: SocketAddress
     ) -> FetchConnection:
-        connection = FetchConnection(sock, limits=self._limits, budget=self._budget, on_lost=self._on_lost)
+        connection = FetchConnection(
+            sock, address=address, limits=self._limits, budget=self._budget, on_lost=self._on_lost
+        )
         name = _server_name(target) if context else None
         try:
             async with asyncio.timeout(self._time_left(target)):

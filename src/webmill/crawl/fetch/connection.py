@@ -18,7 +18,7 @@ from typing import Protocol, cast
 
 from webmill.crawl.fetch.response_reader import ResponseReader
 from webmill.crawl.fetch.tls_sessions import learn_session
-from webmill.crawl.fetch.types import FetchError, FetchLimits
+from webmill.crawl.fetch.types import FetchError, FetchLimits, SocketAddress
 from webmill.errors import BadInput
 from webmill.formats.http import Http2Client, request_fields, without_connection_fields
 
@@ -34,12 +34,14 @@ class FetchConnection(asyncio.Protocol):
         self,
         sock: socket.socket,
         *,
+        address: SocketAddress,
         limits: FetchLimits,
         budget: MemoryBudget,
         on_lost: Callable[[FetchConnection], None],
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._socket, self._limits, self._budget, self._on_lost = sock, limits, budget, on_lost
+        self.address = address  # of the server
         self._transport: asyncio.Transport | None = None
         self._reader: ResponseReader | None = None  # only while an answer is awaited
         self._waiter: asyncio.Future[FetchError | None] | None = None

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -17,8 +17,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from webmill.crawl.fetch.address_rules import AddressRules
-from webmill.crawl.fetch.connect import Connector, ConnectTarget
+from webmill.crawl.fetch.connect import Connector, ConnectTarget, reserve_nothing
 from webmill.crawl.fetch.connection import FetchConnection, MemoryBudget
+from webmill.crawl.fetch.happy_eyeballs import MAX_ALTERNATIVES
 from webmill.crawl.fetch.idle_connections import IdleConnections, Key
 from webmill.crawl.fetch.resolver import DnsResolver
 from webmill.crawl.fetch.response_reader import ResponseReader, decode_payload
@@ -152,10 +153,7 @@ class HttpFetcher:
         except FetchError as error:
             return FetchFailure(url, error.reason, error.message, sent=False)
         try:
-            self._address_rules.check(address)
-            if ":" in address.ip and not self._address_rules.allow_private:
-                nat64 = nat64_prefixes(await self._resolver.all_addresses(NAT64_NAME))
-                self._address_rules.check_translated(address, nat64)
+            await self._check(address)
         except FetchError as error:
             return FetchFailure(url, error.reason, error.message, sent=False, ip=address.ip)
         return address
@@ -181,10 +179,18 @@ class HttpFetcher:
         except BadInput:
             pass  # which `locate` tells
 
-    async def fetch(self, request: FetchRequest, address: SocketAddress) -> FetchedResponse | FetchFailure:
+    async def fetch(
+        self,
+        request: FetchRequest,
+        address: SocketAddress,
+        *,
+        reserve: Callable[[SocketAddress], Awaitable[bool]] = reserve_nothing,
+    ) -> FetchedResponse | FetchFailure:
         """Fetch a URL once, at that address; redirects are answers like any other.
 
-        When it cannot be connected, the next `locate` of the same host gives the host's next address.
+        Where the address is slow to connect or fails, others of its name are tried that may be connected as well, and
+        that `reserve` allows (RFC 8305); which one it was, the answer says. When none can be connected, the next
+        `locate` of the same host gives the host's next address.
         """
         try:
             target = parse_target(request.url)
@@ -196,7 +202,7 @@ class HttpFetcher:
             return FetchFailure(request.url, error.reason, error.message, sent=False, ip=address.ip)
         async with self._slots:
             outcome = await self._exchange(
-                target, request_bytes, address, limit=max(self._limits.body, request.at_least)
+                target, request_bytes, address, limit=max(self._limits.body, request.at_least), reserve=reserve
             )
         if archived != request_bytes and isinstance(outcome, FetchedResponse):
             if "h2" in outcome.exchange.protocols:
@@ -220,6 +226,13 @@ class HttpFetcher:
 
     # --- one fetch ---
 
+    async def _check(self, address: SocketAddress) -> None:
+        """Raise `FetchError` for an address that may not be connected to."""
+        self._address_rules.check(address)
+        if ":" in address.ip and not self._address_rules.allow_private:
+            nat64 = nat64_prefixes(await self._resolver.all_addresses(NAT64_NAME))
+            self._address_rules.check_translated(address, nat64)
+
     async def _resolve(self, host: str) -> tuple[str, int | None]:
         until = asyncio.get_running_loop().time() + self._limits.total
         while True:
@@ -238,27 +251,47 @@ class HttpFetcher:
         return encode_request_head(fields, method="GET", target=target.path)
 
     async def _exchange(
-        self, target: RequestTarget, request_bytes: bytes, address: SocketAddress, *, limit: int
+        self,
+        target: RequestTarget,
+        request_bytes: bytes,
+        address: SocketAddress,
+        *,
+        limit: int,
+        reserve: Callable[[SocketAddress], Awaitable[bool]],
     ) -> FetchedResponse | FetchFailure:
-        secure = target.scheme == "https"
-        where = ConnectTarget(address, target.host, secure, asyncio.get_running_loop().time() + self._limits.total)
+        deadline = asyncio.get_running_loop().time() + self._limits.total
         key = (target.scheme, target.host, address)
         sent = False
         if (idle := self._idle.get(key)) is not None:
-            outcome = await self._request(
-                idle, request_bytes, target=target, key=key, deadline=where.deadline, limit=limit
-            )
+            outcome = await self._request(idle, request_bytes, target=target, key=key, deadline=deadline, limit=limit)
             if not _was_stale(outcome):
                 return outcome
             sent = True
+        others = await self._alternatives(target.host, address)
+        where = ConnectTarget(address, target.host, target.scheme == "https", deadline, others, reserve)
         try:
             connection = await self._connector.connect(where)
         except FetchError as error:
             return FetchFailure(target.url, error.reason, error.message, sent=sent, ip=address.ip)
         self._open.add(connection)
-        return await self._request(
-            connection, request_bytes, target=target, key=key, deadline=where.deadline, limit=limit
-        )
+        if connection.address != address:
+            self._resolver.promote(target.host, connection.address.ip)
+            key = (target.scheme, target.host, connection.address)
+        return await self._request(connection, request_bytes, target=target, key=key, deadline=deadline, limit=limit)
+
+    async def _alternatives(self, host: str, address: SocketAddress) -> tuple[SocketAddress, ...]:
+        """Return the addresses that may be connected instead of one, in the order in which they are tried."""
+        found = []
+        for ip in self._resolver.alternatives(host, address.ip):
+            other = SocketAddress(ip, address.port)
+            try:
+                await self._check(other)
+            except FetchError:
+                continue
+            found.append(other)
+            if len(found) == MAX_ALTERNATIVES:
+                break
+        return tuple(found)
 
     async def _request(
         self,

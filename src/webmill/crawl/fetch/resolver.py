@@ -18,6 +18,7 @@ from ipaddress import ip_address
 from msgspec import Struct
 
 from webmill.crawl.dns.client import LookupResult
+from webmill.crawl.fetch.happy_eyeballs import interleave
 from webmill.crawl.fetch.name_lookup import Lookup, NameLookup, ServerLookup, ThreadLookup
 from webmill.crawl.fetch.types import FetchError
 from webmill.formats.url.domains import registered_domain
@@ -98,6 +99,17 @@ class DnsResolver:
         is_known = host in self._fixed or host in self._under_way or self._cached(host) or _is_address(host)
         if not is_known and len(self._under_way) < self._limits.ahead:
             self._begin(host)
+
+    def alternatives(self, host: str, ip: str) -> list[str]:
+        """Return the other addresses that are known of a name, in the order in which they are tried after this one."""
+        answer = None if host in self._fixed else self._cached(host)
+        return interleave(ip, answer.addresses) if answer is not None and ip in answer.addresses else []
+
+    def promote(self, host: str, ip: str) -> None:
+        """Move an address before the others of its name: it was connected when they were not."""
+        answer = self._cache.get(host)
+        if answer is not None and ip in answer.addresses:
+            answer.addresses = (ip, *(other for other in answer.addresses if other != ip))
 
     def demote(self, host: str, ip: str) -> None:
         """Move an address that could not be connected behind the others of its name."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from itertools import count
 from typing import Protocol
@@ -19,6 +19,7 @@ from webmill.crawl.fetch import (
     FetchLimits,
     FetchRequest,
     HttpFetcher,
+    SocketAddress,
 )
 from webmill.crawl.fetch.idle_connections import idle_room
 from webmill.crawl.frontier.base import domain_of
@@ -130,8 +131,9 @@ class Requester:
             fields = self.session.fields(url) if self.session else NO_FIELDS
             archived = (*headers, *fields.archived) if fields.is_private else None
             request = FetchRequest(url=url, headers=(*headers, *fields.sent), archived=archived, at_least=at_least)
+            others = OtherAddresses(self._reserve, reserved, delays, first=f"addr:{address.ip}")
             with self._kept_reserved(reserved, delays):
-                answer = await self._fetcher.fetch(request, address)
+                answer = await others.fetch(self._fetcher, request, address)
         if self.session and isinstance(answer, FetchedResponse):
             answer = self.session.learn(answer, fields)
         self._count(url, answer)
@@ -141,6 +143,7 @@ class Requester:
             sent = self._clock()
         if reserved:
             delays |= self._delays(url, address.ip, pacing)  # by `auto` it follows the answer
+            delays |= others.unused(answer)
             self._reservations.update(
                 {key: ReservationUpdate(until, sent + delays[key]) for key, until in reserved.items()}
             )
@@ -238,6 +241,57 @@ class Requester:
         progress.fetched, progress.bytes, progress.seconds = self._fetched, self._bytes, self._seconds
         progress.slowest = self._timings.slowest()
         progress.pace = self.pace.typical()
+
+
+class OtherAddresses:
+    """Reserves other addresses of a host while the first is slow to connect, as any address that is asked. What it
+    reserves joins `reserved` and `delays`."""
+
+    def __init__(
+        self,
+        reserve: Callable[[dict[str, float]], Awaitable[dict[str, float] | HostBusy]],
+        reserved: dict[str, float],
+        delays: dict[str, float],
+        *,
+        first: str,
+    ) -> None:
+        self._reserve, self._reserved, self._delays, self._first = reserve, reserved, delays, first
+        self._under_way: list[asyncio.Task[bool]] = []
+
+    async def fetch(
+        self, fetcher: HttpFetcher, request: FetchRequest, address: SocketAddress
+    ) -> FetchedResponse | FetchFailure:
+        """Fetch from this address, or from another one that could be reserved."""
+        try:
+            answer = await fetcher.fetch(request, address, reserve=self._may_connect)
+            await asyncio.gather(*self._under_way)
+        except BaseException:  # also when cancelled
+            for task in self._under_way:
+                task.cancel()
+            raise
+        return answer
+
+    def unused(self, answer: FetchedResponse | FetchFailure) -> dict[str, float]:
+        """Return the addresses that were reserved and not asked: they are free at once."""
+        ip = answer.exchange.ip if isinstance(answer, FetchedResponse) else answer.ip
+        addresses = {key for key in self._reserved if key.startswith("addr:")} if self._under_way else set()
+        return dict.fromkeys(addresses - {f"addr:{ip}"}, 0.0)
+
+    async def _may_connect(self, address: SocketAddress) -> bool:
+        delay = self._delays.get(self._first)
+        if not delay:
+            return True
+        task = asyncio.ensure_future(self._add(f"addr:{address.ip}", delay))
+        self._under_way.append(task)
+        return await asyncio.shield(task)  # what is reserved must be known, also when another address is connected
+
+    async def _add(self, key: str, delay: float) -> bool:
+        found = await self._reserve({key: delay})
+        if isinstance(found, HostBusy):
+            return False
+        self._delays[key] = delay
+        self._reserved |= found
+        return True
 
 
 class BatchedReservations:

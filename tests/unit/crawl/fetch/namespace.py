@@ -28,8 +28,10 @@ from webmill.crawl.fetch import (
     HttpFetcher,
     SocketAddress,
 )
+from webmill.crawl.fetch.route import NetworkRoute
 
 PUBLIC, PUBLIC_V6, FAR = "93.184.216.34", "2606:2800:220:1::1", "93.184.217.1"
+FAR_V6 = ("2606:2800:220:2::1", "2606:2800:220:2::2")
 PRIVATE = ("127.0.0.1", "10.0.0.8", "169.254.169.254", "100.64.0.1", "192.168.1.1", "fd00::1", "::1")
 MANY = 3000
 
@@ -41,6 +43,9 @@ NAMES: dict[str, Any] = {
     "nx.test": NXDOMAIN,
     "failing.test": SERVFAIL,
     "silent.test": None,
+    "blackholed.test": [*FAR_V6, PUBLIC],
+    "dark.test": [FAR_V6[0], FAR, FAR_V6[1], PRIVATE[1]],
+    "both.test": [PUBLIC_V6, PUBLIC],
     "circle.test": CNAME_LOOP,
     "empty.test": [],
     "mapped.test": ["::ffff:10.0.0.8"],
@@ -102,6 +107,16 @@ def make_network(*more: str) -> None:
     Path(conf.name).unlink()
 
 
+def make_black_hole(*addresses: str) -> None:
+    """Send packets for IPv6 addresses to a network card that is none: nobody says that they do not arrive."""
+    ip_command("link", "add", "hole", "type", "veth", "peer", "name", "sink")
+    for link in ("hole", "sink"):
+        ip_command("link", "set", link, "up")
+    for ip in addresses:
+        ip_command("-6", "route", "add", f"{ip}/128", "dev", "hole")
+        ip_command("-6", "neigh", "add", ip, "lladdr", "02:00:00:00:00:99", "dev", "hole", "nud", "permanent")
+
+
 def reported(outcome: FetchedResponse | FetchFailure | SocketAddress) -> list[str]:
     if isinstance(outcome, FetchFailure):
         return [outcome.reason, outcome.ip]
@@ -113,7 +128,8 @@ def reported(outcome: FetchedResponse | FetchFailure | SocketAddress) -> list[st
 async def ask_all(servers: Servers, dns: StubDns) -> dict[str, Any]:
     """Names that resolve to all kinds of addresses, and the addresses themselves as literals."""
     async with fetching(resolver=DnsResolver(limits=DnsLimits(deadline=20)), address_rules=AddressRules()) as fetcher:
-        outcomes = {name: reported(await get(fetcher, f"http://{name}/")) for name in NAMES if name != "many.test"}
+        left_out = ("many.test", "blackholed.test", "dark.test", "both.test")
+        outcomes = {name: reported(await get(fetcher, f"http://{name}/")) for name in NAMES if name not in left_out}
         outcomes["many.test"] = reported(await fetcher.locate("http://many.test/"))
         for ip in PRIVATE:
             host = f"[{ip}]" if ":" in ip else ip
@@ -152,6 +168,23 @@ async def partition(servers: Servers, _: StubDns) -> dict[str, Any]:
     return {"nowhere": nowhere, "cut": cut, "during": during, "after": after}
 
 
+async def families(servers: Servers, _: StubDns) -> dict[str, Any]:
+    """IPv6 that leads nowhere, beside IPv4 that leads to a server, to nothing, or to where none may go."""
+    make_black_hole(*FAR_V6)
+    limits, outcomes = FetchLimits(connect=3.0), dict[str, Any]()
+    async with fetching(resolver=DnsResolver(), address_rules=AddressRules(), limits=limits) as fetcher:
+        for name in ("blackholed.test", "blackholed.test", "dark.test", "both.test"):
+            outcomes.setdefault(name, []).append(reported(await get(fetcher, f"http://{name}/")))
+    async with fetching(
+        resolver=DnsResolver(),
+        address_rules=AddressRules(),
+        limits=limits,
+        route=NetworkRoute(source_addresses=(PUBLIC,)),
+    ) as fetcher:
+        outcomes["from IPv4"] = reported(await get(fetcher, "http://blackholed.test/"))
+    return {"outcomes": outcomes, "connected": servers.connected}
+
+
 async def _fetch_half(fetcher: HttpFetcher) -> FetchedResponse | FetchFailure:
     return await fetcher.fetch(FetchRequest(url=f"http://{PUBLIC}/half"), SocketAddress(PUBLIC, 80))
 
@@ -171,7 +204,7 @@ async def narrow(servers: Servers, _: StubDns) -> dict[str, Any]:
     return {"whole": whole, "dropped": dropped}
 
 
-TASKS = {"ask_all": ask_all, "rebind": rebind, "partition": partition, "narrow": narrow}
+TASKS = {"ask_all": ask_all, "rebind": rebind, "partition": partition, "narrow": narrow, "families": families}
 
 if __name__ == "__main__":
     make_network()

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from tests.unit.crawl.fetch.fetching import PATIENCE, Listener, answer, failed, fetched, fetching, get, read_request
+from tests.unit.crawl.fetch.fetching import PATIENCE, failed, fetching, get
 from webmill.crawl.fetch import FAILURES, AddressRules, DnsLimits, DnsResolver, FetchFailure, HttpFetcher, SocketAddress
 
 ALL_OF_127 = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere 127.0.0.1 is the only one of 127/8")
@@ -228,24 +228,6 @@ def test_a_name_without_addresses_is_not_found() -> None:
 def test_a_name_with_a_private_address_is_refused_with_that_address() -> None:
     outcome = _locate("http://a.example/", DnsResolver(lookup=_record([], ["10.0.0.8", "8.8.8.8"])))
     assert (outcome.reason, outcome.ip, outcome.sent) == ("blocked_address", "10.0.0.8", False)
-
-
-@ALL_OF_127
-def test_an_address_that_cannot_be_connected_makes_room_for_the_next() -> None:
-    def serve(connection: socket.socket, _: int) -> None:
-        read_request(connection)
-        connection.sendall(answer())
-
-    async def run(port: int) -> None:
-        resolver = DnsResolver(lookup=_record([], ["127.0.0.9", "127.0.0.1"]))
-        async with fetching(resolver=resolver) as fetcher:
-            url = f"http://a.example:{port}/"
-            first = failed(await get(fetcher, url))
-            assert (first.reason, first.ip, first.sent) == ("connect_refused", "127.0.0.9", False)
-            assert fetched(await get(fetcher, url)).exchange.ip == "127.0.0.1"
-
-    with Listener(serve) as listener:
-        asyncio.run(run(listener.port))
 
 
 @ALL_OF_127

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.crawl.fetch.namespace import PRIVATE, PUBLIC, PUBLIC_V6
+from tests.unit.crawl.fetch.namespace import FAR_V6, PRIVATE, PUBLIC, PUBLIC_V6
 from tests.unit.crawl.fetch.test_resources import ROOT
 
 
@@ -63,6 +63,18 @@ def test_a_name_that_changes_between_check_and_use_gains_nothing() -> None:
     assert {tuple(outcome) for outcome in rest} == {("whole", PUBLIC), ("blocked_address", PRIVATE[1])}
     assert all(report["connected"][ip] == 0 for ip in PRIVATE)
     assert report["asked"]["rebind.test"] == 12
+
+
+def test_ipv6_that_leads_nowhere_keeps_no_page_from_coming_over_ipv4() -> None:
+    report = _inside("families")
+    outcomes, connected = report["outcomes"], report["connected"]
+    assert outcomes["blackholed.test"] == [["whole", PUBLIC]] * 2
+    assert outcomes["dark.test"] == [["connect_timeout", FAR_V6[0]]]
+    assert outcomes["both.test"] == [["whole", PUBLIC_V6]]
+    assert outcomes["from IPv4"] == ["whole", PUBLIC]
+    assert connected[PUBLIC] == 2  # the second page came over the connection of the first
+    assert connected[PUBLIC_V6] == 1
+    assert all(connected[ip] == 0 for ip in PRIVATE)
 
 
 @pytest.mark.slow
