@@ -22,6 +22,8 @@ from webmill.formats.cdx.zipnum import encode_block
 from webmill.formats.warc.capture import Subset
 from webmill.infra import atomic
 from webmill.infra.files import as_webmill_error
+from webmill.infra.storage.backends import open_readable
+from webmill.infra.storage.uploads import uploaded_file, uploaded_files
 
 # The names of the lists of files, as Common Crawl has them.
 PATHS_FILES: dict[Subset, str] = {"warc": "warc", "crawldiagnostics": "non200responses", "robotstxt": "robotstxt"}
@@ -77,27 +79,38 @@ def open_stored(collection: Collection, key: str) -> BinaryIO:
             pass
         except OSError as error:
             raise as_webmill_error(error, str(candidate)) from error
+    if uploaded_file(collection.root, key):
+        return open_readable(str(collection.root)).open(key)
     raise NotFound(f"no archive {key} in {collection.root}")
 
 
 def write_paths_files(collection: Collection) -> None:
-    """Write `warc.paths.gz`, `non200responses.paths.gz`, `robotstxt.paths.gz`: the finished files, one per line.
+    """Write `warc.paths.gz`, `non200responses.paths.gz`, `robotstxt.paths.gz`: the finished files, one per line, those
+    that were uploaded and dropped among them.
 
     An unchanged list is not written; a kind without files has a list only if it had one before.
     """
+    uploaded = uploaded_files(collection.root)
     for subset, kind in PATHS_FILES.items():
-        files = [
+        listed = {
             collection.key(file)
             for folder in _folders(collection, (subset,))
             for file in folder.iterdir()
             if file.name.endswith(WARC_SUFFIX) and not file.name.startswith(".")
-        ]
+        }
+        files = listed.union(key for key in uploaded if is_of_subset(collection, key, subset))
         target = collection.paths_file(kind)
         lines = encode_block([file.encode("utf-8", "surrogateescape") + b"\n" for file in sorted(files)])
         if target.exists() and target.read_bytes() == lines:
             continue
         if files or target.exists():
             atomic.write_bytes(target, lines)
+
+
+def is_of_subset(collection: Collection, key: str, subset: Subset) -> bool:
+    """Return whether a key names a file of this subset in a segment of the crawl."""
+    parts = key.split("/")
+    return parts[:3] == ["crawl-data", collection.name, "segments"] and len(parts) == 6 and parts[4] == subset
 
 
 def _folders(collection: Collection, subsets: tuple[Subset, ...], *, segment: str | None = None) -> Iterator[Path]:

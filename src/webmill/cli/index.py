@@ -93,7 +93,7 @@ def print_preview(collection: Collection, *, from_scratch: bool) -> None:
         note("no readable archives and no index: nothing would change")
         return
     due = len(found) if from_scratch else seen.new + seen.changed
-    all_ = add_sizes(status.st_size for status in found.values())
+    all_ = add_sizes(status.size for status in found.values())
     gone = f"; {seen.gone:,} deleted archives would leave the index" * bool(seen.gone)
     note(f"would be read: {due:,} of {format_amount(all_, 'archive')}{gone}")
     if seen.made is not None and (due or seen.gone or seen.is_torn):

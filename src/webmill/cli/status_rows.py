@@ -100,7 +100,9 @@ def crawl_rows(found: CrawlStatus, *, now: float) -> Iterator[StatusRow]:
 def archive_row(archive: ArchiveStatus, *, now: float) -> StatusRow:
     newest = f", the last written {format_ago(now - archive.newest)}" if archive.newest is not None else ""
     being_written = f", {archive.open:,} open for writing" if archive.open else ""
-    return StatusRow("archive", f"{archive.crawl}: {format_amount(archive.amount, 'WARC file')}{being_written}{newest}")
+    uploaded = f", {archive.uploaded:,} uploaded, {archive.only_there:,} of them only there" if archive.uploaded else ""
+    amount = format_amount(archive.amount, "WARC file")
+    return StatusRow("archive", f"{archive.crawl}: {amount}{being_written}{uploaded}{newest}")
 
 
 def index_rows(index: IndexStatus, *, now: float) -> Iterator[StatusRow]:

@@ -28,6 +28,8 @@ NODE_SETTINGS = frozenset(
         "backup",
         "concurrency",
         "file_size",
+        "upload",
+        "keep_local",
         "proxy",
         "source_address",
         "cookies",

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from webmill.collection import Collection, is_archive_name, list_crawls
+from webmill.infra.storage.uploads import uploaded_files
 
 UNPRINTABLE = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")  # a list of paths has one to a line, in UTF-8
 
@@ -18,10 +19,19 @@ Refuse = Callable[[str, str, str], None]  # path, reason, message
 
 
 def find_archives(collection: Collection, *, refuse: Refuse) -> Iterator[str]:
-    """Yield the keys of all archives, except hidden ones and those in folders for other files.
+    """Yield the keys of all archives, except hidden ones and those in folders for other files; those that are in an
+    object store alone, too.
 
     Links are followed; a folder that can be reached twice is read once. What cannot be read goes to `refuse`.
     """
+    for key in uploaded_files(collection.root):
+        if collection.owns(key) and is_archive_name(key) and not os.path.lexists(collection.root / key):
+            yield key
+    yield from find_local_archives(collection, refuse=refuse)
+
+
+def find_local_archives(collection: Collection, *, refuse: Refuse) -> Iterator[str]:
+    """Yield the keys of the archives that are on this machine."""
 
     def unreadable(error: OSError) -> None:
         refuse(

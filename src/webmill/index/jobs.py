@@ -12,10 +12,11 @@ import re
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import BinaryIO
 
 import msgspec
 
-from webmill.errors import Unavailable
+from webmill.errors import NotFound, Unavailable
 from webmill.index.build.captures import CaptureOptions
 from webmill.index.build.warc import index_file
 from webmill.index.cdxj.add_fields import AddFieldCounts, add_fields
@@ -25,10 +26,13 @@ from webmill.index.lines import Batch, in_batches, open_input, read_batches, wri
 from webmill.index.state import CdxjStat
 from webmill.infra import atomic
 from webmill.infra.files import RESERVED
+from webmill.infra.storage.backends import open_readable
+from webmill.infra.storage.uploads import uploaded_file
 from webmill.model import Damage
 
 # Not the fault of this file: the next one would fail, too.
 _TABLE_NAME = re.compile(r"part-[0-9]{5,}(-[0-9a-f]{8})?\.parquet", re.ASCII)
+GONE = (0,)  # the stat of a file that is not there
 MACHINE_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM}
 
 
@@ -62,7 +66,7 @@ def index_warc(job: WarcJob) -> WarcResult:
 def _index_warc(job: WarcJob, warc: Path) -> WarcResult:
     flaws: list[Damage] = []
     before = _stat_of(warc)
-    with open_input(warc) as source:
+    with open_archive(job.root, job.path) as source:
         lines = collect_damage(index_file(source, filename=job.path, options=job.options), flaws)
         batches: Iterable[Batch] = in_batches(lines)
         if job.fields:  # before sorting: a field more can change the order of lines that begin alike
@@ -71,18 +75,28 @@ def _index_warc(job: WarcJob, warc: Path) -> WarcResult:
         ordered = sort_lines(batches, folder=job.cdxj.parent)
         with closing(ordered), atomic.writing(job.cdxj) as out:  # type: ignore[type-var]  # it is a generator
             captures = write_batches(hash_batches(ordered, digest), out)
-    if _stat_of(warc) != before:
+    if _stat_of(warc) not in (before, GONE):  # one that is gone by now was read to its end, or is in an object store
         flaws.append(
             Damage(0, before[0], "changed", "it was changed while it was read: run again when nothing writes to it")
         )
     return WarcResult(CdxjStat.of(job.cdxj), digest.hexdigest(), captures, tuple(flaws))
 
 
+def open_archive(root: Path, key: str) -> BinaryIO:
+    """Open an archive for reading: of this machine, or of the object store that has it by now."""
+    try:
+        return open_input(root / key)
+    except NotFound:
+        if uploaded_file(root, key) is None:
+            raise
+        return open_readable(str(root)).open(key)
+
+
 def _stat_of(path: Path) -> tuple[int, ...]:
     try:
         status = path.stat()
     except FileNotFoundError:
-        return (0,)
+        return GONE
     return status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino
 
 

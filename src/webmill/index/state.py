@@ -20,6 +20,7 @@ import msgspec
 from webmill.errors import BadInput, Misconfigured
 from webmill.infra.files import read_at
 from webmill.infra.sqlite import Database, Row, Schema, open_read_only
+from webmill.infra.storage.uploads import uploaded_file
 from webmill.model import Damage
 
 FILE_NAME = "state.sqlite"
@@ -191,6 +192,17 @@ def inspect_file(path: Path) -> FileStat:
         digest = hashlib.sha256(read_at(file.fileno(), END_BYTES, 0))
         digest.update(read_at(file.fileno(), END_BYTES, max(0, status.st_size - END_BYTES)))
     return FileStat(status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino, digest.hexdigest())
+
+
+def inspect_archive(root: Path, key: str) -> FileStat:
+    """Return the stat of an archive; of one that is in an object store alone, as it was before it went there."""
+    try:
+        return inspect_file(root / key)
+    except FileNotFoundError:
+        uploaded = uploaded_file(root, key)
+        if uploaded is None or not uploaded.looks:
+            raise
+        return msgspec.json.decode(uploaded.looks, type=FileStat)
 
 
 def is_settled(looks: FileStat, *, now_ns: int) -> bool:

@@ -20,10 +20,12 @@ from webmill.crawl.scheduler.coordinator import Coordinator
 from webmill.crawl.seeds import RejectedSeed, Seeds, describe_rejected
 from webmill.crawl.start import CrawlRunReport, NoSeeds
 from webmill.crawl.stored_settings import Name
+from webmill.errors import Misconfigured
 from webmill.formats.url.surt import surt
 from webmill.model import Document
 from webmill.pipeline.removed_files import forget_lost_removals, loses_removals, write_removed
 from webmill.pipeline.trust import is_new, remember_own
+from webmill.pipeline.upload import UploadRules, UploadThread, absolute_place, finish_uploads
 from webmill.settings import Settings, Sources
 
 SETTINGS = ("crawl", "http.contact", "metrics.port")  # what the command and the function take
@@ -122,8 +124,10 @@ def crawl_archive(
     due, for runs that come about every so many seconds.
     """
     repairs: list[Repair] = []
+    uploads = CrawlUploads()
 
     def open_archive(collection: collections.Collection, settings: Settings) -> WarcArchive:
+        uploads.choose(collection, settings)
         return WarcArchive(
             collection,
             operator=settings.http.contact or "",
@@ -132,15 +136,56 @@ def crawl_archive(
             repairs=repairs,
         )
 
-    watcher = announcing(seeds, remembering(root, watcher or CrawlWatcher()))
+    watcher = announcing(seeds, remembering(root, uploads.beside(watcher or CrawlWatcher())))
     try:
         report = run_in_collection(
             root, seeds, sources=sources, open_archive=open_archive, watcher=watcher, forget=forget, watch=watch
         )
     except NoSeeds as error:
         raise NoSeeds(f"{error}: {describe_rejected(seeds.rejected) or 'there is none'}") from None
+    finally:
+        uploads.end()
+    if report.end != "stopped":
+        uploads.finish(watcher.notice)
     values = msgspec.structs.asdict(report)
     return CrawlReport(collection=str(root), repairs=repairs, rejected=seeds.rejected, **values)
+
+
+class CrawlUploads:
+    """The uploads of a crawl's archives, if its settings want any."""
+
+    def __init__(self) -> None:
+        self._chosen: tuple[collections.Collection, UploadRules] | None = None
+        self._thread: UploadThread | None = None
+
+    def choose(self, collection: collections.Collection, settings: Settings) -> None:
+        """Take the settings that count. Misconfigured: they cannot be meant."""
+        chosen = settings.crawl
+        if chosen.keep_local is not None and not chosen.upload:
+            raise Misconfigured("--keep-local deletes what was uploaded: say where to, with --upload URL")
+        if not chosen.upload or self._thread:  # what a reload says counts from the next run on
+            return
+        rules = UploadRules(place=absolute_place(chosen.upload), keep_local=chosen.keep_local)
+        rules.check(collection.root)
+        self._chosen = (collection, rules)
+
+    def beside(self, watcher: CrawlWatcher) -> CrawlWatcher:
+        """Return a watcher that begins to upload when the crawl starts."""
+
+        def started(coordinator: Coordinator) -> None:
+            watcher.started(coordinator)
+            self._thread = UploadThread(*self._chosen) if self._chosen else None
+
+        return msgspec.structs.replace(watcher, started=started)
+
+    def end(self) -> None:
+        if self._thread:
+            self._thread.end()
+
+    def finish(self, notice: Callable[[str], None]) -> None:
+        """Upload what the crawl has left, which is finished now."""
+        if self._chosen:
+            finish_uploads(*self._chosen, notice=notice)
 
 
 def announcing(seeds: Seeds, watcher: CrawlWatcher) -> CrawlWatcher:

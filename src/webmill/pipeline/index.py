@@ -31,7 +31,7 @@ from webmill.index.state import (
     IndexedWarc,
     IndexState,
     PublishedIndex,
-    inspect_file,
+    inspect_archive,
     is_current,
     is_settled,
     open_state,
@@ -274,7 +274,7 @@ def find_outdated(
     for path in sorted(find_archives(collection, refuse=refuse)):
         now = clock()
         try:
-            looks = inspect_file(collection.root / path)
+            looks = inspect_archive(collection.root, path)
         except OSError as error:
             refuse(path, "unreadable", error.strerror or str(error))
             continue

@@ -19,8 +19,10 @@ from webmill.index.lookup.block_cache import BlockCache
 from webmill.index.lookup.indexes import CaptureIndex, MergedIndex
 from webmill.index.zipnum.writer import SUMMARY
 from webmill.infra.queue.base import Queue, ReadableQueue
-from webmill.infra.storage.base import Storage
+from webmill.infra.storage.backends import open_storage
+from webmill.infra.storage.base import Readable, Storage
 from webmill.infra.storage.local import LocalStorage
+from webmill.infra.storage.uploads import UploadedReads
 from webmill.pipeline.trust import is_trusted
 from webmill.search.base import SearchEngine
 from webmill.serve.cdx.served_index import ServedIndex
@@ -97,10 +99,11 @@ class Site:
     buckets: Path | None = None  # shared table of the rate limit (serve/guard/rate_limit.py)
 
     @cached_property
-    def files(self) -> LocalStorage:
+    def files(self) -> Readable:
         """Return the storage of the collection's folder; archives in it may be links, if the user trusts it: a link of
-        somebody else could hand out any file of this machine."""
-        return LocalStorage(self.root, links=ARCHIVE_ENDINGS if is_trusted(self.root) else ())
+        somebody else could hand out any file of this machine. Archives that were uploaded are read where they are."""
+        local = LocalStorage(self.root, links=ARCHIVE_ENDINGS if is_trusted(self.root) else ())
+        return UploadedReads(local, self.root, open_storage)
 
     @property
     def publishing(self) -> PublishFolders:

@@ -8,7 +8,7 @@ import msgspec
 
 from webmill.settings.declaration import setting
 from webmill.settings.sites_section import SiteTables
-from webmill.settings.value_formats import Duration, FixedAddresses, Pace, PatternList, Size, TextList
+from webmill.settings.value_formats import Duration, FixedAddresses, Pace, PatternList, Size, SizeOrZero, TextList
 
 URLS, LIMITS, POLITENESS = "Which URLs", "Limits", "Politeness"
 ARCHIVE, MACHINES, NETWORK = "Archive", "Many machines", "Network"
@@ -288,6 +288,27 @@ class CrawlSettings(msgspec.Struct, frozen=True, kw_only=True):
         bool, setting("Detect the language of pages, for the metadata records.", reach="inside", group=ARCHIVE)
     ] = True
     file_size: Annotated[Size, setting("Start a new WARC file at this size.", reach="inside", group=ARCHIVE)] = 1 << 30
+
+    upload: Annotated[
+        str,
+        setting(
+            "Upload finished WARC files to this folder or bucket while the crawl runs.",
+            reach="address",
+            group=ARCHIVE,
+            metavar="URL",
+        ),
+    ] = ""
+    keep_local: Annotated[
+        SizeOrZero | None,
+        setting(
+            "Delete the oldest uploaded WARC files here when they take more than this, once the store gave every byte "
+            "back; 0: all of them.",
+            reach="inside",
+            group=ARCHIVE,
+            least=0,
+            none="keep all",
+        ),
+    ] = None
 
     processes: Annotated[
         int | None,

@@ -58,7 +58,14 @@ def parse_size(written: object) -> int:
     return size
 
 
+def parse_size_or_zero(written: object) -> int:
+    """Return the bytes of a size that may be 0."""
+    return 0 if str(written).strip() == "0" else parse_size(written)
+
+
 def write_size(size: int) -> str:
+    if not size:
+        return "0"
     for unit in ("t", "g", "m", "k"):
         if not size % _BYTES[unit]:
             return f"{size // _BYTES[unit]}{unit.upper()}"
@@ -106,6 +113,7 @@ def _write_addresses(fixed: dict[str, tuple[str, int]]) -> list[str]:
 Duration = Annotated[float, ValueFormat("TIME", parse_duration, write_duration)]
 Pace = Annotated[float | None, ValueFormat("TIME|auto", parse_pace, write_duration, none="auto")]
 Size = Annotated[int, ValueFormat("SIZE", parse_size, write_size)]
+SizeOrZero = Annotated[int, ValueFormat("SIZE", parse_size_or_zero, write_size)]
 LIST_FORMAT = ValueFormat("TEXT", parse_list, list)
 TextList = Annotated[tuple[str, ...], LIST_FORMAT]
 PatternList = Annotated[tuple[str, ...], ValueFormat("TEXT", parse_patterns, list)]

@@ -16,6 +16,7 @@ from webmill.errors import Misconfigured
 from webmill.infra.address import scheme_of
 from webmill.infra.registry import Registry
 from webmill.infra.storage.base import Readable, Storage, StorageOptions
+from webmill.infra.storage.uploads import UploadedReads, journal_path
 from webmill.masking import hide_secrets
 
 OpenStorage: TypeAlias = Callable[[str, StorageOptions], Storage]
@@ -60,13 +61,20 @@ def open_versions(url: str) -> Storage:
 def open_readable(url: str, *, contact: str = "", timeout: float = StorageOptions().timeout) -> Readable:
     """Open a place that can be read. A server is told the `contact`, and has `timeout` seconds for an answer.
 
-    In a folder, links to archives are followed: an index of it names them.
+    In a folder, links to archives are followed: an index of it names them. Archives that were uploaded from there, and
+    dropped, are read where they are.
     """
     scheme = scheme_of(url)[0]
     opened = STORAGES.get(scheme) or READ_ONLY.get(scheme)
     if opened is None:
         raise Misconfigured(f"cannot read {hide_secrets(url)}: use {readable_forms()}")
-    return opened(url, StorageOptions(contact=contact, timeout=timeout, links=ARCHIVE_ENDINGS))
+    storage = opened(url, StorageOptions(contact=contact, timeout=timeout, links=ARCHIVE_ENDINGS))
+    return with_uploads(storage, Path(scheme_of(url)[1])) if scheme == "file" else storage
+
+
+def with_uploads(storage: Readable, root: Path) -> Readable:
+    """Return the storage of a folder with the files that were uploaded from there, and dropped."""
+    return UploadedReads(storage, root, open_storage) if journal_path(root).is_file() else storage
 
 
 def is_readable(url: str) -> bool:

@@ -21,7 +21,7 @@ from webmill.collection import ARCHIVE_ENDINGS, Collection
 from webmill.errors import BadInput, Conflict, Misconfigured, NotFound, Unavailable
 from webmill.formats.compression import gzip_members, zstd_frames
 from webmill.formats.window import ByteSource
-from webmill.index.archives import find_archives, printable_path
+from webmill.index.archives import find_local_archives, printable_path
 from webmill.infra import atomic, lock
 from webmill.infra.files import RESERVED, os_errors
 from webmill.model import ArchiveReject
@@ -167,7 +167,7 @@ class KnownArchives:
     def __init__(self, collection: Collection) -> None:
         self._collection = collection
         self._keys: dict[int, list[str]] = {}
-        for key in sorted(find_archives(collection, refuse=lambda *_: None)) if collection.root.is_dir() else ():
+        for key in sorted(find_local_archives(collection, refuse=lambda *_: None)) if collection.root.is_dir() else ():
             path = collection.root / key
             with os_errors(str(path)):
                 self.note(path, path.stat().st_size)

@@ -25,6 +25,7 @@ from webmill.infra.tree import Refuse, files_below, warn
 from webmill.model import Damage
 from webmill.pipeline.doctor.findings import DoctorFinding
 from webmill.pipeline.doctor.references import check_documents, check_frontier, check_indexed
+from webmill.pipeline.doctor.uploads import check_uploads
 from webmill.pipeline.problems import collect_problems, count_problems
 from webmill.pipeline.progress import format_count
 from webmill.publish.verify import verify as verify_versions
@@ -44,6 +45,7 @@ def check_collection(root: Path, *, read_data: bool) -> Iterator[DoctorFinding]:
     for crawl in list_archived_crawls(root):
         if read_data:
             yield check_archives(crawl)
+        yield from check_uploads(crawl, read_data=read_data)
         yield from check_index(crawl, read_data=read_data)
         yield from check_indexed(crawl, read_data=read_data)
     yield from check_frontier(root, crawl_of_frontier(root), read_data=read_data)

@@ -18,6 +18,7 @@ from webmill.index.state import FILE_NAME, IndexedWarc, StoredState, read_state
 from webmill.infra.checksums import crc32_of_file
 from webmill.infra.lock import is_locked
 from webmill.infra.storage.local import LocalStorage
+from webmill.infra.storage.uploads import uploaded_files
 from webmill.pipeline.doctor.findings import DoctorFinding
 from webmill.pipeline.extract.jobs import TASKS
 from webmill.pipeline.extract.lost_parts import find_damaged_parts, find_lost_parts
@@ -68,8 +69,11 @@ def check_indexed(crawl: Collection, *, read_data: bool) -> Iterator[DoctorFindi
 
 
 def archive_faults(crawl: Collection, known: dict[str, IndexedWarc]) -> Iterator[str]:
+    uploaded = uploaded_files(crawl.root)  # `uploads.py` looks at these
     for path, entry in sorted(known.items()):
         file = crawl.root / path
+        if not file.is_file() and path in uploaded:
+            continue
         if not file.is_file():
             yield f"{path} is missing, and the index has {format_count(entry.captures, 'capture')} of it"
         elif file.stat().st_size < entry.looks.size:

@@ -19,6 +19,7 @@ from webmill.pipeline.problems.publish import publish_problems
 from webmill.pipeline.problems.rejects import cut_problems, index_problems, reject_problems
 from webmill.pipeline.problems.tasks import queue_files, task_problems
 from webmill.pipeline.problems.types import ProblemExample, ProblemGroup, ProblemReport, clip_text
+from webmill.pipeline.problems.uploads import upload_problems
 from webmill.pipeline.status.collection import read_crawl_statuses
 
 Reader = Callable[[], Iterable[ProblemGroup]]
@@ -45,6 +46,7 @@ def count_problems(report: ProblemReport) -> str:
 def readers(root: Path, versions: Storage, folder: str) -> Iterator[tuple[str, Reader]]:
     yield "crawl", lambda: crawl_problems(root, read_crawl_statuses(root), folder=folder)
     yield "archive", partial(cut_problems, root, folder=folder)
+    yield "archive", partial(upload_problems, root, folder=folder)
     yield "index", partial(reject_problems, root, folder=folder)
     yield "index", partial(index_problems, root, folder=folder)
     yield "extract", partial(extract_problems, root, folder=folder)

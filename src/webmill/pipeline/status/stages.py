@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from contextlib import closing
 from itertools import islice
@@ -12,8 +11,9 @@ from webmill.archive.segment import find_open_files
 from webmill.collection import Collection, list_archived_crawls
 from webmill.errors import NotFound
 from webmill.index.archives import find_archives
-from webmill.index.state import FILE_NAME, IndexedWarc, StoredState, read_state
+from webmill.index.state import FILE_NAME, FileStat, IndexedWarc, StoredState, inspect_archive, read_state
 from webmill.infra.storage.local import LocalStorage
+from webmill.infra.storage.uploads import uploaded_files
 from webmill.infra.tree import size_of
 from webmill.pipeline.publish.due import document_files, version_counts
 from webmill.pipeline.status.files import MAX_FILES, add_sizes, count_lines, measure_folder
@@ -24,7 +24,7 @@ from webmill.search.base import SearchEngine
 
 MAX_EXAMPLES = 3  # examples
 
-ArchiveStats = dict[str, os.stat_result]
+ArchiveStats = dict[str, FileStat]  # without their ends
 
 
 def find_crawls(root: Path) -> list[Collection]:
@@ -39,10 +39,19 @@ def stat_archives(crawl: Collection) -> ArchiveStats:
     found = {}
     for key in islice(find_archives(crawl, refuse=lambda *_: None), MAX_FILES + 1):
         try:
-            found[key] = (crawl.root / key).stat()
+            found[key] = stat_archive(crawl.root, key)
         except OSError:
             continue
     return found
+
+
+def stat_archive(root: Path, key: str) -> FileStat:
+    """Return the stat of an archive; of one that is in an object store alone, as it was here."""
+    try:
+        status = (root / key).stat()
+    except FileNotFoundError:
+        return inspect_archive(root, key)
+    return FileStat(status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino, "")
 
 
 def archive_status(crawl: Collection, found: ArchiveStats) -> ArchiveStatus | None:
@@ -51,9 +60,11 @@ def archive_status(crawl: Collection, found: ArchiveStats) -> ArchiveStatus | No
         return None
     return ArchiveStatus(
         crawl=crawl.name,
-        amount=add_sizes(status.st_size for status in found.values()),
+        amount=add_sizes(status.size for status in found.values()),
         open=being_written,
-        newest=max((status.st_mtime for status in found.values()), default=None),
+        uploaded=len(uploaded := [key for key in uploaded_files(crawl.root) if crawl.owns(key)]),
+        only_there=sum(not (crawl.root / key).exists() for key in uploaded),
+        newest=max((status.mtime_ns / 1e9 for status in found.values()), default=None),
     )
 
 
@@ -85,7 +96,7 @@ def index_status(crawl: Collection, found: ArchiveStats) -> IndexStatus | None:
 
 def index_status_by_time(crawl: Collection, found: ArchiveStats, *, made: float | None, summary: Path) -> IndexStatus:
     """Return the status of an index without state, perhaps from elsewhere, by its time alone."""
-    newer = [path for path, status in found.items() if made is None or status.st_mtime > made]
+    newer = [path for path, status in found.items() if made is None or status.mtime_ns / 1e9 > made]
     return IndexStatus(
         crawl=crawl.name,
         made=made,
@@ -95,14 +106,9 @@ def index_status_by_time(crawl: Collection, found: ArchiveStats, *, made: float 
     )
 
 
-def has_changed(entry: IndexedWarc, status: os.stat_result) -> bool:
-    was, now = entry.looks, status
-    return (was.size, was.mtime_ns, was.ctime_ns, was.inode) != (
-        now.st_size,
-        now.st_mtime_ns,
-        now.st_ctime_ns,
-        now.st_ino,
-    )
+def has_changed(entry: IndexedWarc, now: FileStat) -> bool:
+    was = entry.looks
+    return (was.size, was.mtime_ns, was.ctime_ns, was.inode) != (now.size, now.mtime_ns, now.ctime_ns, now.inode)
 
 
 def count_captures(crawl: Collection, known: dict[str, IndexedWarc], state: StoredState) -> int:

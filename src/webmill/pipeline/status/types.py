@@ -20,12 +20,15 @@ class FilesSize(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ArchiveStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """The WARC and ARC files of one crawl. `open`: being written, or left so. `newest`: when the last was written."""
+    """The WARC and ARC files of one crawl. `open`: being written, or left so. `newest`: when the last was written.
+    `uploaded` are in another store too, `only_there` no longer here."""
 
     crawl: str
     amount: FilesSize
     open: int = 0
     newest: float | None = None
+    uploaded: int = 0
+    only_there: int = 0
 
 
 class IndexStatus(msgspec.Struct, frozen=True, kw_only=True):

@@ -21,6 +21,7 @@ from webmill.index.archives import find_archives
 from webmill.index.zipnum.writer import SUMMARY
 from webmill.infra import waiting
 from webmill.infra.storage.local import LocalStorage
+from webmill.infra.storage.uploads import uploaded_files
 from webmill.serve.cdx.served_index import ServedIndex
 from webmill.serve.http.responses import message_of
 from webmill.serve.pages.index_figures import IndexFigures, count_index
@@ -181,8 +182,10 @@ def etag_of(crawl: Collection) -> str:
 
 
 def archives_of(crawl: Collection) -> Iterator[tuple[str, int]]:
+    uploaded = uploaded_files(crawl.root)
     for key in find_archives(crawl, refuse=lambda *_: None):
-        yield key, size_of(crawl.root / key)
+        size = size_of(crawl.root / key)
+        yield key, size or (uploaded[key].size if key in uploaded else 0)
 
 
 def size_of(path: Path) -> int:
