@@ -9,7 +9,7 @@ from typing import cast
 from webmill.crawl.fetch import connection as connections
 from webmill.crawl.fetch.connection import FetchConnection, MemoryBudget
 from webmill.crawl.fetch.response_reader import ResponseReader
-from webmill.crawl.fetch.types import FetchLimits
+from webmill.crawl.fetch.types import FetchLimits, SocketAddress
 
 HEAD = b"HTTP/1.1 200 OK\r\n\r\n"
 
@@ -39,7 +39,9 @@ async def begin(budget: MemoryBudget) -> tuple[FetchConnection, Transport, Respo
     """Return a connection that awaits an answer."""
     transport, reader = Transport(), ResponseReader(limit=1 << 20)
     with socket.socket() as unused:
-        connection = FetchConnection(unused, limits=FetchLimits(), budget=budget, on_lost=lambda _: None)
+        connection = FetchConnection(
+            unused, address=SocketAddress("127.0.0.1", 80), limits=FetchLimits(), budget=budget, on_lost=lambda _: None
+        )
     connection.connection_made(cast("asyncio.BaseTransport", transport))
     task = asyncio.create_task(connection.send(b"GET", reader, deadline=asyncio.get_running_loop().time() + 60))
     while not transport.sent:
