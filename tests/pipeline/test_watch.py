@@ -240,6 +240,19 @@ def test_a_seed_whose_site_was_down_is_asked_by_the_next_run(root: Path) -> None
         assert site.times("/a") == 1
 
 
+def test_a_site_that_is_down_does_not_hold_up_the_others(root: Path) -> None:
+    """A server that asks for twenty minutes: the run is over long before."""
+    site, down = WatchedSite("/a"), WatchedSite("/b")
+    down.replies["/"] = HttpReply(status=503, headers=(("Retry-After", "1200"),))
+    with TestWeb(hosts=1, sites={HOST: site, "www.down.test": down}) as web:
+        watch(root, web, HOME, "http://www.down.test/", every="1d")
+        said = run(root)
+        assert "every remaining host must wait" in said
+        assert published(root) == {"/a"}
+        known = explained(root, "http://www.down.test/")
+        assert known["state"]["known"] == "waiting"
+
+
 def test_what_failed_is_explained_and_fetched_again_when_it_is_asked_for(root: Path) -> None:
     site = WatchedSite("/a", "/b")
     site.replies["/b"] = HttpReply(status=410, body=b"gone")

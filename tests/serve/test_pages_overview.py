@@ -301,3 +301,14 @@ def test_what_is_not_among_the_most_frequent_is_one_bar() -> None:
     found = charts.bar_chart({"a": 5, "b": 3, "c": 1, "d": 1}, most=2)
     assert [(bar.label, bar.value) for bar in found] == [("a", 5), ("b", 3), ("others", 2)]
     assert sum(bar.share for bar in found) == pytest.approx(1)
+
+
+def test_a_collection_that_was_just_made_says_that_a_run_begins_it(
+    client_of: Callable[[Path], TestClient], tmp_path: Path
+) -> None:
+    (tmp_path / "seeds.txt").write_text("https://example.org/\n")
+    with client_of(tmp_path) as client:
+        text = LexborHTMLParser(client.get("/").text).css("main")[0].text(separator=" ")
+    assert f"webmill run {tmp_path.name}/" in text
+    assert "webmill crawl" not in text
+    assert "webmill extract" not in text

@@ -178,16 +178,31 @@ def test_what_strangers_publish_does_nothing(new_tab: NewTab, tmp_path: Path) ->
         watched.check()
 
 
-@pytest.mark.parametrize("name", ["documents", "history", "versions", "overview", "version"])
-def test_no_table_is_cut_on_a_phone(new_tab: NewTab, origins: Origins, name: str) -> None:
+CARDS = {name: PAGES[name] for name in ("documents", "history", "versions", "diff")} | {
+    "overview": "/",
+    "reports": "/crawl/reports",
+    "crawl": "/crawl",
+    "tasks": "/tasks",
+    "settings": "/settings",
+}
+
+
+def test_no_table_is_cut_on_a_phone(new_tab: NewTab, origins: Origins) -> None:
     """What does not fit beside each other stands below each other: nobody sees that a table goes on to the right."""
     watched = Watched(new_tab(width=360), origins.address)
-    watched.go(PAGES.get(name, "/" if name == "overview" else "/versions"))
-    if name == "version":
-        watched.page.get_by_role("table").get_by_role("link").first.click()
+    for name, path in CARDS.items():
+        watched.go(path)
+        assert tables_that_are_cut(watched.page) == [], name
+        keep_picture(watched.page, f"phone-{name}")
+    watched.go("/versions")
+    watched.page.get_by_role("table").get_by_role("link").first.click()
+    assert tables_that_are_cut(watched.page) == []
+
+
+def tables_that_are_cut(page: Page) -> list[str]:
     cut = "all => all.filter(each => each.scrollWidth > each.clientWidth + 1).map(each => each.innerText)"
-    assert watched.page.locator(".scroll").evaluate_all(cut) == []
-    keep_picture(watched.page, f"phone-{name}")
+    texts: list[str] = page.locator(".scroll").evaluate_all(cut)
+    return texts
 
 
 def test_a_search_is_typed_narrowed_down_and_left_by_keyboard(new_tab: NewTab, origins: Origins) -> None:

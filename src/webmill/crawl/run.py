@@ -16,7 +16,6 @@ from webmill.crawl.backends import crawl_backends, open_cluster
 from webmill.crawl.fetch import check_servers
 from webmill.crawl.layout import CrawlFolder, refuse_lost_files
 from webmill.crawl.options import (
-    LONGEST_WAIT,
     CrawlBackends,
     CrawlLimits,
     CrawlOptions,
@@ -37,6 +36,8 @@ from webmill.infra.executor.pool import available_cores
 from webmill.infra.user_agent import user_agent
 from webmill.masking import hide_secrets
 from webmill.settings import CrawlSettings, Settings, Sources, Values
+
+WATCH_WAIT = 600.0  # seconds that a run that watches waits for hosts when nothing else is left
 
 OpenArchive = Callable[[collections.Collection, Settings], CrawlArchive]
 
@@ -218,11 +219,11 @@ def revisit_schedule(watch: float | None, settings: Settings) -> RevisitSchedule
 
 
 def make_limits(settings: CrawlSettings, watch: float | None) -> CrawlLimits:
-    """Return the limits of a run. One of many does not wait for a host for longer than until the next one."""
+    """Return the limits of a run. One of many does not hold up what all other hosts gave: the next one asks again."""
     limits = CrawlLimits.from_settings(settings)
     if watch is None or settings.max_wait is not None:
         return limits
-    return msgspec.structs.replace(limits, wait=min(LONGEST_WAIT, watch))
+    return msgspec.structs.replace(limits, wait=min(WATCH_WAIT, watch))
 
 
 def parse_domains(domains: Iterable[str]) -> tuple[str, ...]:

@@ -29,6 +29,7 @@ from webmill.serve.pages.problem_survey import ProblemSurvey
 from webmill.serve.pages.render import render
 from webmill.serve.pages.survey import MOST_FILES, CollectionSurvey, Surveyor
 from webmill.serve.processes.threads import BoundedThreads
+from webmill.settings import CrawlSettings
 
 PATIENCE = 0.3  # seconds to wait for the first counts; after that the page says that it is counting
 ROWS = 10
@@ -66,6 +67,7 @@ def routes(reader: ContentReader, threads: BoundedThreads, wrong: ProblemSurvey)
             request,
             "overview.html",
             survey=survey,
+            has_seeds=(site.root / CrawlSettings().seeds).is_file(),
             figures=figures if figures and figures.blocks else None,
             plots=plots,
             languages=try_read(lambda: languages_of(published, figures, version)),
