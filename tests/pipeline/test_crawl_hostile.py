@@ -10,10 +10,22 @@ from pathlib import Path
 
 import pytest
 
-from tests.pipeline.crawling import NAME, Linked, Setup, captures, check_records, crawl_here, moved_to, seen_by, visits
+from tests.pipeline.crawling import (
+    NAME,
+    Linked,
+    Setup,
+    captures,
+    check_records,
+    crawl_here,
+    crawl_until,
+    moved_to,
+    seen_by,
+    visits,
+)
 from webmill.archive.segment import open_stored
 from webmill.collection import Collection
 from webmill.crawl.options import CrawlLimits, CrawlRules
+from webmill.crawl.scheduler import shard_crawler
 from webmill.crawl.visit import answer_reading
 from webmill.crawl.visit.sitemap_links import FIRST_SITEMAPS
 from webmill.formats.warc import digest
@@ -105,6 +117,56 @@ def test_a_host_whose_answers_cost_much_cpu_is_asked_less_often(root: Path, monk
     assert report.end == "finished"
     assert len(pages) > 3
     assert smallest_gap(pages) >= 0.01
+
+
+class Listing(Linked):
+    """Its pages have no links; a sitemap lists them."""
+
+    def answer(self, request: ReceivedRequest) -> Answer:
+        if request.path == "/robots.txt":
+            return HttpReply(body=f"Sitemap: http://{request.host}/map.xml\n".encode(), media_type="text/plain")
+        if request.path == "/map.xml":
+            listed = "".join(f"<url><loc>/{number}</loc></url>" for number in range(self._pages))
+            return HttpReply(body=f"<urlset>{listed}</urlset>".encode(), media_type="text/xml")
+        return HttpReply(body=f"<html><body>{request.host}{request.path}</body></html>".encode())
+
+
+@pytest.fixture
+def sliced(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every answer counts as large, and few links as many."""
+    monkeypatch.setattr(answer_reading, "READ_AT_ONCE", 1)
+    monkeypatch.setattr(shard_crawler, "LINKS_PER_BATCH", 7)
+    monkeypatch.setattr(shard_crawler, "LINKS_AT_THE_END", 7)
+
+
+LISTED = {f"/{number}" for number in range(60)}
+
+
+@pytest.mark.usefixtures("sliced")
+def test_all_links_of_long_sitemaps_are_followed_once(root: Path) -> None:
+    hosts = ("one.test", "two.test", "www.three.test")
+    sites = {"one.test": Listing(60), "two.test": Listing(60), "www.three.test": Linked(60)}
+    with TestWeb(hosts=0, sites=sites) as web:
+        setup = Setup(seeds=tuple(f"http://{host}/" for host in hosts), resolve=dict(web.resolve))
+        assert crawl_here(root, setup).end == "finished"
+        asked = sorted((visit.host, visit.path) for visit in web.log.visits())
+    assert len(asked) == len(set(asked))
+    for host in hosts:
+        assert {path for name, path in asked if name == host} >= LISTED
+    check_records(root)
+
+
+@pytest.mark.usefixtures("sliced")
+def test_a_sitemap_whose_links_a_stop_has_cut_off_is_read_again(root: Path) -> None:
+    with TestWeb(hosts=0, sites={"one.test": Listing(60)}) as web:
+        setup = Setup(seeds=("http://one.test/",), resolve=dict(web.resolve), delay=0.05)
+        crawl_until(root, setup, lambda _: any(visit.path == "/map.xml" for visit in web.log.visits()))
+        assert not {visit.path for visit in web.log.visits()} >= LISTED
+        assert crawl_here(root, setup).end == "finished"
+        asked = [visit.path for visit in web.log.visits()]
+    assert set(asked) >= LISTED
+    assert all(asked.count(path) == 1 for path in LISTED)
+    check_records(root)
 
 
 class SitemapFlood(Linked):

@@ -7,7 +7,8 @@ taken already it is not given again.
 
 The links of a large sitemap go into the frontier over many batches: every request waits for a batch, and one of 50,000
 links takes a second. So a result with many is held back, and its links go ahead of it, in slices; with the last of them
-the page is settled. After a kill before that it is fetched again, and gives the same links.
+the page is settled. After a kill before that it is fetched again, and gives the same links; and so it is after a stop,
+unless the rest of its links is short.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from webmill.crawl.visit.outcome import VisitResult
 from webmill.formats.warc.record_headers import OriginalCapture
 from webmill.infra.host_schedule.fixed_delays import Reservation, ReservationUpdate
 
-LINKS_PER_BATCH = 2_000  # of results that have more
+LINKS_PER_BATCH, LINKS_AT_THE_END = 2_000, 20_000  # of results that have more
 
 PayloadRecord = tuple[str, OriginalCapture]  # a payload's digest, and the record that has it
 

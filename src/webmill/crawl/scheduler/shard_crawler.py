@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
@@ -14,7 +13,14 @@ from webmill.crawl.frontier.base import ClaimedUrl, DomainTurn, NotTried, VisitD
 from webmill.crawl.options import CrawlOptions
 from webmill.crawl.politeness.requester import BatchedReservations, Requester
 from webmill.crawl.progress import CrawlProgress, PostponedDomains
-from webmill.crawl.scheduler.batch import LINKS_PER_BATCH, Batch, BatchReply, ClaimLimit, take_results
+from webmill.crawl.scheduler.batch import (
+    LINKS_AT_THE_END,
+    LINKS_PER_BATCH,
+    Batch,
+    BatchReply,
+    ClaimLimit,
+    take_results,
+)
 from webmill.crawl.scheduler.budget_pace import BudgetPace
 from webmill.crawl.scheduler.budgets import UNLIMITED, PageBudget
 from webmill.crawl.scheduler.commands import error_of
@@ -126,7 +132,7 @@ class ShardCrawler:
         reservations, updates = self._reservations.take()
         claim = ClaimLimit() if self._stopping else self._limit_claim()
         self.budget.begin_claim(claim)
-        most = sys.maxsize if self._stopping else LINKS_PER_BATCH
+        most = LINKS_AT_THE_END if self._stopping else LINKS_PER_BATCH
         results, self._results = take_results(self._results, most=most)
         return Batch(
             results=results,
