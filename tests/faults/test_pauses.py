@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -191,6 +194,60 @@ def test_an_extraction_whose_processes_were_stopped_makes_the_same_documents(
     lost = sum(made.get(key) != document for key, document in archives[1].items())
     record("extract", "process paused", injected=1, acknowledged=len(archives[1]), lost=lost)
     assert (code, made) == (0, archives[1])
+
+
+# --- a whole run ---
+
+
+def kind_of(pid: int) -> str:
+    """Return what a process is: its command line without what is different each time."""
+    words = Path(f"/proc/{pid}/cmdline").read_bytes().decode().replace("\0", " ")
+    return re.sub(r"[0-9]+", "0", words)
+
+
+def stop_each_for_a_while(run: subprocess.Popen[str]) -> set[str]:
+    """Until it ends, stop every process of a run for a while, three times; return which kinds there were."""
+    times: Counter[int] = Counter()
+    kinds: set[str] = set()
+    while run.poll() is None:
+        victim = min([run.pid, *descendants(run.pid)], key=times.__getitem__)
+        if times[victim] == 3:
+            time.sleep(0.05)
+            continue
+        times[victim] += 1
+        with suppress(FileNotFoundError, ProcessLookupError, AssertionError):  # it has ended
+            kind = kind_of(victim)
+            with paused(victim):
+                time.sleep(PAUSE / 4)
+            kinds.add(kind)
+        time.sleep(0.02)
+    return kinds
+
+
+def test_a_run_whose_processes_are_stopped_one_after_the_other_makes_the_same(memory_folder: Path) -> None:
+    """Crawl, index, extract, publish, search index: everything that `webmill run` starts."""
+    root, pages = memory_folder / "news", 20
+    root.mkdir()
+    with TestWeb(hosts=0, sites={"www.one.test": Linked(pages)}) as web:
+        address, port = web.resolve["www.one.test"]
+        crawl = {"allow_private": True, "delay": "50ms", "address_delay": "0s", "processes": 1}
+        lines = [f"{key} = {json.dumps(value)}" for key, value in crawl.items()]
+        settings = ['[http]\ncontact = "me@example.org"\n[crawl]', *lines]
+        settings += [f'resolve = ["www.one.test={address}:{port}"]', '[executor]\nurl = "pool"\n']
+        (root / "webmill.toml").write_text("\n".join(settings))
+        (root / "seeds.txt").write_text("http://www.one.test/\n")
+        command = [sys.executable, "-m", "webmill", "run", str(root)]
+        environment = {**os.environ, "WEBMILL_TRUST": str(root)}
+        with subprocess.Popen(command, env=environment, stderr=subprocess.PIPE, text=True) as run:
+            kinds = stop_each_for_a_while(run)
+            err = run.stderr.read() if run.stderr else ""
+        asked = counts(one for one in seen_by(web.log) if not one.is_robots)
+    lost = pages + 1 - len(documents_in(root))
+    record("run", "processes paused", injected=len(kinds), acknowledged=pages + 1, lost=lost)
+    assert (run.returncode, lost) == (0, 0), err
+    assert set(asked.values()) == {1}
+    assert f"{pages + 1} documents" in err
+    assert len(kinds) >= 4, kinds
 
 
 # --- the proof ---
