@@ -13,7 +13,16 @@ from pathlib import Path
 
 from benchmarks import results
 
-NOT_RACES = {"__main__", "frame", "results", "growth_plot", "crawling_webs", "ordering_webs", "watched_web"}
+NOT_RACES = {
+    "__main__",
+    "frame",
+    "results",
+    "growth_plot",
+    "crawling_webs",
+    "ordering_webs",
+    "watched_web",
+    "broad_web",
+}
 
 
 def main(arguments: list[str]) -> None:

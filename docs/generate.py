@@ -21,6 +21,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # of the repository: the tes
 import click
 from dependencies import dependencies_page
 from fields import columns_table, fields_page, outcomes_table
+from scale_page import scale_page
 from tests.faults.matrix import read_totals
 from tests.references.claim import table as claims_table
 from tests.references.documents import DOCUMENTS
@@ -164,6 +165,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "documents.md": documents_page,
     "dependencies.md": lambda: MADE + dependencies_page(),
     "../design/house.md": house_page,
+    "../how-to/a-billion-pages.md": lambda: scale_page(MADE),
     "../../README.md": readme,
     **{f"../how-to/{page}": partial(how_to_page, module, page) for module, page in DOCUMENTS.items()},
 }
