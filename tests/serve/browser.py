@@ -45,7 +45,7 @@ ARGUMENTS = (
     "--disable-features=Translate,OptimizationHints,MediaRouter,InterestFeedContentSuggestions",
 )
 # Chromium calls home by itself, whatever it is told: only names that archived pages use in tests lead to the trap.
-RULES = "--host-resolver-rules=MAP *.example 127.0.0.1:{port},MAP * ~NOTFOUND,EXCLUDE 127.0.0.1"
+RULES = "--host-resolver-rules=MAP *.example 127.0.0.1:{port},MAP * ~NOTFOUND,EXCLUDE 127.0.0.1,EXCLUDE *.localhost"
 
 
 # --- the server -------------------------------------------------------------------------------------------------------
@@ -69,12 +69,24 @@ def _noting(app: ASGIApp, asked: list[str]) -> ASGIApp:
 
 
 @contextmanager
-def serving(root: Path, settings: Settings | None = None) -> Iterator[Origins]:
-    """Both applications of a collection on free ports."""
+def serving(root: Path, settings: Settings | None = None, *, in_zone: bool = False) -> Iterator[Origins]:
+    """Both applications of a collection on free ports. `in_zone`: each archived origin has an origin of its own."""
     with _listening() as own, _listening() as replay:
         origins = Origins(_address(own), _address(replay))
+        zone, view = (
+            address.replace("127.0.0.1", name)
+            for address, name in zip(
+                (origins.replay, origins.address), ("replay.localhost", "view.replay.localhost"), strict=True
+            )
+        )
         site = open_site(
-            root, settings or Settings(), address=origins.address, replay_address=origins.replay, secret=b"secret"
+            root,
+            settings or Settings(),
+            address=origins.address,
+            replay_address=origins.replay,
+            zone_address=zone if in_zone else "",
+            view_address=view if in_zone else "",
+            secret=b"secret",
         )
         servers = [
             uvicorn.Server(uvicorn.Config(made, log_config=None, lifespan="off", timeout_graceful_shutdown=5))
@@ -194,14 +206,14 @@ def new_tab(chromium: Browser, trap: Trap) -> Iterator[NewTab]:
         def opened(*, width: int = 1280, height: int = 800, **options: Any) -> Tab:
             context = chromium.new_context(viewport={"width": width, "height": height}, **options)
             stack.callback(context.close)
-            return _tab_of(context)
+            return tab_of(context)
 
         yield opened
     callers = [printed for printed in trap.callers() if printed]
     assert not callers, f"somebody asked another host: {callers}"
 
 
-def _tab_of(context: BrowserContext) -> Tab:
+def tab_of(context: BrowserContext) -> Tab:
     context.set_default_timeout(DEADLINE)
     tab = Tab(context.new_page())
     context.on("request", lambda request: tab.asked.append(request.url))

@@ -55,11 +55,11 @@ def revisit(
     return record("revisit", url, when, block, fields)
 
 
-def collection(root: Path, records: Iterable[bytes]) -> Path:
+def collection(root: Path, records: Iterable[bytes], *flags: str) -> Path:
     folder = root / "crawl-data" / NAME / "segments" / "1" / "warc"
     folder.mkdir(parents=True)
     (folder / "made.warc.gz").write_bytes(b"".join(records))
-    run("index", root, "--name", NAME)
+    run("index", root, "--name", NAME, *flags)
     return root
 
 

@@ -20,8 +20,9 @@ from webmill.cli.context import Context, note, pass_context, warn
 from webmill.cli.options import sources_options
 from webmill.cli.param_types import require_folder
 from webmill.cli.publish.storage import publication_paths, storage_option
-from webmill.cli.serve_processes import ServerPlan, follow_versions, serve_list, serve_requests
+from webmill.cli.serve_processes import ServerPlan, ZoneAddresses, follow_versions, serve_list, serve_requests
 from webmill.errors import Misconfigured
+from webmill.formats.url.domains import private_domain
 from webmill.infra.executor.pool import available_cores
 from webmill.serve.collection_list import LIST_NAME, ListedCollection, distinct_names
 from webmill.serve.guard import rate_limit
@@ -34,7 +35,16 @@ from webmill.settings import ServeSettings, Settings, Sources
 
 HOST_NAME = re.compile(r"[A-Za-z0-9._-]+|[0-9A-Fa-f:.]+")  # the second: IPv6
 MOST_PROCESSES = 4  # that nobody asked for: each takes a core under load, and 100 MB
-SHARED_SETTINGS = ("host", "processes", "certificate", "key", "access_log", "hosts")  # of all collections of a server
+SHARED_SETTINGS = (
+    "host",
+    "processes",
+    "replay_zone",
+    "certificate",
+    "key",
+    "access_log",
+    "hosts",
+)  # of all collections of a server
+NO_ZONE = "none"
 EVERYWHERE = ("0.0.0.0", "::", "")  # noqa: S104 - a person chose it
 
 
@@ -104,6 +114,8 @@ def serve(
             secret=secrets.token_bytes(32),
             numbers=file,
             buckets=buckets,
+            zone=zone_addresses(chosen, own, replay),
+            long_names=Path(folder) / "names",
             verbosity=-1 if context.quiet else context.verbosity,
         )
         warn_if_exposed(chosen)
@@ -204,6 +216,7 @@ def plan_one(
     if name == LIST_NAME:
         shared["processes"] = 1
     serve = msgspec.structs.replace(settings.serve, **shared, address=addresses[0] if base.address else "")
+    zoned = msgspec.structs.replace(base, replay_zone=base.replay_zone.replace("{name}", name))
     shared_counters.create_counters(folder / "numbers", rows=serve.processes or 1)
     rate_limit.create_table(folder / "buckets")
     return ServerPlan(
@@ -215,6 +228,8 @@ def plan_one(
         secret=secrets.token_bytes(32),
         numbers=folder / "numbers",
         buckets=folder / "buckets",
+        zone=ZoneAddresses() if name == LIST_NAME else zone_addresses(zoned, *sockets),
+        long_names=folder / "names",
         verbosity=-1,
     )
 
@@ -222,12 +237,16 @@ def plan_one(
 def check_several(base: ServeSettings) -> None:
     if base.replay_port:
         raise Misconfigured("--replay-port is for one collection: of several, each has two ports behind --port")
+    if base.replay_zone not in ("", NO_ZONE) and "{name}" not in base.replay_zone:
+        raise Misconfigured("of several collections each needs a zone of its own: write {name} in --replay-zone")
     if (base.address or base.replay_address) and not ("{name}" in base.address and "{name}" in base.replay_address):
         raise Misconfigured(
             "of several collections each needs addresses of its own: write {name} in --address and --replay-address, "
             "as in https://{name}.archive.example.org"
         )
-    named = {key: getattr(base, key).replace("{name}", LIST_NAME) for key in ("address", "replay_address")}
+    named = {
+        key: getattr(base, key).replace("{name}", LIST_NAME) for key in ("address", "replay_address", "replay_zone")
+    }
     check_settings(msgspec.structs.replace(base, **named))
     tls_context(base.certificate, base.key)
 
@@ -235,6 +254,7 @@ def check_several(base: ServeSettings) -> None:
 def check_settings(chosen: ServeSettings) -> None:
     """Refuse wrong settings before anything starts."""
     check_origins(chosen)
+    check_zone(chosen)
     for proxy in chosen.proxies:
         if not is_network(proxy):
             raise Misconfigured(f"{proxy} is not an IP address or network: write 10.0.0.1 or 10.0.0.0/8")
@@ -284,6 +304,38 @@ def public_address(chosen: ServeSettings, listening: socket.socket) -> str:
     host = socket.gethostname() if chosen.host in EVERYWHERE else chosen.host
     scheme = "https" if chosen.certificate else "http"
     return f"{scheme}://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}"
+
+
+def zone_addresses(chosen: ServeSettings, own: socket.socket, replay: socket.socket) -> ZoneAddresses:
+    """Return where archived pages have origins of their own: as set, or on this machine, whose browsers know
+    `*.localhost`; nowhere, where only some other name is known.
+    """
+    ports = own.getsockname()[1], replay.getsockname()[1]
+    if chosen.replay_zone and chosen.replay_zone != NO_ZONE:
+        scheme, host, _ = parse_origin(chosen.replay_zone)
+        # Behind a proxy one port has all names; else the banner comes from the port of our own pages.
+        view = chosen.replay_zone.rstrip("/").replace(f"//{host}", f"//view.{host}", 1)
+        return ZoneAddresses(
+            chosen.replay_zone.rstrip("/").lower(),
+            view.lower() if chosen.address else f"{scheme}://view.{host}:{ports[0]}",
+        )
+    is_local = is_loopback(chosen.host) and not (chosen.address or chosen.certificate or chosen.replay_address)
+    if not is_local or chosen.replay_zone == NO_ZONE:
+        return ZoneAddresses()
+    return ZoneAddresses(f"http://replay.localhost:{ports[1]}", f"http://view.replay.localhost:{ports[0]}")
+
+
+def check_zone(chosen: ServeSettings) -> None:
+    """Refuse a zone whose pages would be of the same origin as ours, and warn of one of the same site."""
+    if not chosen.replay_zone or chosen.replay_zone == NO_ZONE:
+        return
+    host = parse_origin(chosen.replay_zone)[1]
+    for address in filter(None, (chosen.address, chosen.replay_address)):
+        other = parse_origin(address)[1]
+        if other == host or other.endswith(f".{host}"):
+            raise Misconfigured(f"{other} is a name of the replay zone {host}: archived pages could pretend to be it")
+        if address == chosen.address and (site := private_domain(host)) and site == private_domain(other):
+            warn(f"{other} and the replay zone {host} are of one site, {site}: a domain of its own is safer")
 
 
 def warn_if_exposed(chosen: ServeSettings) -> None:

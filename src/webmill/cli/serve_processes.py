@@ -41,6 +41,13 @@ LONGEST_PAUSE = 300.0
 THREAD_TIMEOUT = 2.0  # seconds to wait for threads to end
 
 
+class ZoneAddresses(msgspec.Struct, frozen=True):
+    """Where archived pages have origins of their own, and where the banner above them is; empty without a zone."""
+
+    zone: str = ""
+    view: str = ""
+
+
 class ServerPlan(msgspec.Struct, frozen=True, kw_only=True):
     """What all processes of one server share."""
 
@@ -53,6 +60,8 @@ class ServerPlan(msgspec.Struct, frozen=True, kw_only=True):
     numbers: Path
     verbosity: int
     buckets: Path | None = None  # request counts of clients, shared by all processes
+    zone: ZoneAddresses = ZoneAddresses()
+    long_names: Path | None = None  # labels by hash, shared by all processes
 
 
 def serve_requests(plan: ServerPlan, row: int, own: socket.socket, replay: socket.socket, parent: Connection) -> None:
@@ -104,6 +113,9 @@ def open_planned_site(plan: ServerPlan, row: int) -> Site:
         address=plan.address,
         replay_address=plan.replay_address,
         secret=plan.secret,
+        zone_address=plan.zone.zone,
+        view_address=plan.zone.view,
+        long_names=plan.long_names,
         storage=plan.storage,
         counters=SharedCounters(plan.numbers, row=row, rows=plan.settings.serve.processes or 1),
     )

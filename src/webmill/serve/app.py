@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from urllib.parse import urlsplit
+
 from starlette.applications import Starlette
+from starlette.datastructures import Headers
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -38,8 +41,10 @@ from webmill.serve.pages import (
 from webmill.serve.pages.problem_survey import ProblemSurvey
 from webmill.serve.processes import operations
 from webmill.serve.processes.threads import BoundedThreads
-from webmill.serve.replay import download, frame, origin
+from webmill.serve.replay import download, frame, origin, zone_origin
+from webmill.serve.replay.labels import ReplayZone
 from webmill.serve.replay.replay_policy import ReplayPolicy
+from webmill.serve.replay.zone_policy import ZonePolicy, host_of
 from webmill.serve.site import Site
 
 CDX_WAITING, CDX_WAITING_PER_CLIENT = 512, 64  # a query for one URL is short
@@ -48,14 +53,28 @@ CDX_WAITING, CDX_WAITING_PER_CLIENT = 512, 64  # a query for one URL is short
 def application(site: Site, *, access: AccessLog | None = None) -> ASGIApp:
     """Return the application of our own origin: everything but archived pages."""
     routed = Starlette(routes=_routes(site), exception_handlers=exception_handlers(site))
-    router = FirstSegmentRouter(_direct_apps(site), DefaultHeaders(routed, security_headers(site)))
+    router: ASGIApp = FirstSegmentRouter(_direct_apps(site), DefaultHeaders(routed, security_headers(site)))
+    if site.zone:
+        router = HostRouter({urlsplit(site.zone.view).netloc: _view_application(site)}, router)
     return RequestGuard(router, site, access=access)
 
 
 def replay_application(site: Site, *, access: AccessLog | None = None) -> ASGIApp:
     """Return the application of the replay origin: archived pages and nothing else that they could reach."""
     routed = Starlette(routes=origin.routes(site), exception_handlers=exception_handlers(site))
-    return RequestGuard(ReplayPolicy(routed, site), site, is_replay=True, access=access)
+    shared = ReplayPolicy(routed, site)
+    if not site.zone:
+        return RequestGuard(shared, site, is_replay=True, access=access)
+    zoned = Starlette(routes=zone_origin.routes(site, site.zone), exception_handlers=exception_handlers(site))
+    router = ZoneRouter(site.zone, ZonePolicy(zoned, site.zone), shared)
+    return RequestGuard(router, site, is_replay=True, access=access)
+
+
+def _view_application(site: Site) -> ASGIApp:
+    """Return what the view host of the replay zone serves: the banner, and nothing of ours that could be changed."""
+    threads = BoundedThreads(share=site.heavy)
+    routed = Starlette(routes=frame.view_routes(site, threads), exception_handlers=exception_handlers(site))
+    return DefaultHeaders(routed, security_headers(site) | {b"origin-agent-cluster": b"?1"})
 
 
 def _routes(site: Site) -> list[BaseRoute]:
@@ -118,6 +137,28 @@ def _content_routes(reader: ContentReader) -> list[BaseRoute]:
 def _direct_apps(site: Site) -> dict[str, ASGIApp]:
     """Return applications by first path segment: so frequent that Starlette would be most of their cost."""
     return dict.fromkeys(FIRST_SEGMENTS, PublishedFiles(site)) | dict.fromkeys(FOLDERS, CrawlData(site))
+
+
+class HostRouter:
+    """Routes by the Host header, which the guard has checked."""
+
+    def __init__(self, apps: dict[str, ASGIApp], default: ASGIApp) -> None:
+        self._apps, self._default = apps, default
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        host = Headers(scope=scope).get("host", "").lower() if scope["type"] == "http" else ""
+        await self._apps.get(host, self._default)(scope, receive, send)
+
+
+class ZoneRouter:
+    """Routes to the zone what names a host of it."""
+
+    def __init__(self, zone: ReplayZone, zoned: ASGIApp, default: ASGIApp) -> None:
+        self._zone, self._zoned, self._default = zone, zoned, default
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        is_zoned = scope["type"] == "http" and self._zone.is_zone_host(host_of(Headers(scope=scope)))
+        await (self._zoned if is_zoned else self._default)(scope, receive, send)
 
 
 class FirstSegmentRouter:

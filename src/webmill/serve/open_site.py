@@ -12,6 +12,7 @@ from webmill.infra.storage.backends import open_storage
 from webmill.search.backends import open_search, search_address
 from webmill.serve.guard.client_address import is_loopback
 from webmill.serve.processes.shared_counters import SharedCounters
+from webmill.serve.replay.labels import LongNames, ReplayZone
 from webmill.serve.site import ClientLimits, QueueOpener, ShownSetting, Site
 from webmill.settings import SECTIONS, Settings, file_settings
 
@@ -23,12 +24,17 @@ def open_site(
     address: str,
     replay_address: str,
     secret: bytes,
+    zone_address: str = "",
+    view_address: str = "",
+    long_names: Path | None = None,
     storage: str | None = None,
     counters: SharedCounters | None = None,
 ) -> Site:
     """Return the site of `webmill serve`. `secret` is the same in all processes of a server.
 
-    `storage`: where versions are, if not in `root`. `counters`: shared by the processes.
+    `zone_address`: where each archived origin has an origin of its own; without one, archived pages share
+    `replay_address`. `view_address`: of the banner above those. `storage`: where versions are, if not in `root`.
+    `counters`, `long_names`: shared by the processes.
     """
     serve = settings.serve
     place = PublishFolders(root.resolve())
@@ -57,7 +63,14 @@ def open_site(
         # A server that strangers reach must not fetch for them what they name.
         can_save=bool(serve.token) or (is_loopback(serve.host) and not serve.address),
         metrics=counters or SharedCounters(),
+        zone=open_zone(place.root, zone_address, view=view_address, secret=secret, long_names=long_names),
     )
+
+
+def open_zone(root: Path, address: str, *, view: str, secret: bytes, long_names: Path | None) -> ReplayZone | None:
+    if not address:
+        return None
+    return ReplayZone(address, view=view, secret=secret, collection=str(root), long_names=LongNames(long_names))
 
 
 def shown_settings(settings: Settings) -> list[ShownSetting]:

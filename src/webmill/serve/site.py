@@ -29,6 +29,7 @@ from webmill.serve.cdx.served_index import ServedIndex
 from webmill.serve.processes.fair_slots import HeavyShare
 from webmill.serve.processes.server_load import ServerLoad
 from webmill.serve.processes.shared_counters import SharedCounters
+from webmill.serve.replay.labels import ReplayZone
 
 HEAVY_THREADS = 2  # of a process, for clients that have used much: the event loop waits for each
 KEPT_BYTES = 64 << 20  # of decompressed index blocks, all crawls together
@@ -97,6 +98,7 @@ class Site:
     load: ServerLoad = field(default_factory=ServerLoad)  # of this process
     heavy: HeavyShare = field(default_factory=lambda: HeavyShare(HEAVY_THREADS))  # of the threads that compute
     buckets: Path | None = None  # shared table of the rate limit (serve/guard/rate_limit.py)
+    zone: ReplayZone | None = None  # origins of archived pages; without one they share `replay_address`
 
     @cached_property
     def files(self) -> Readable:

@@ -40,10 +40,10 @@ from webmill.settings.sections import (
     QueueSettings,
     RunSettings,
     SearchSettings,
-    ServeSettings,
     Settings,
     WatchSettings,
 )
+from webmill.settings.serve_section import ServeSettings
 from webmill.settings.sites_section import SiteSettings
 
 __all__ = [

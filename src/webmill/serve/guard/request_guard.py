@@ -37,6 +37,7 @@ KIND_OF: dict[str, str] = {
 }
 CRAWL_PATHS = (["cdx"], ["timemap"], ["timegate"])  # behind the name of a crawl
 MOST_HOSTS = 1024
+PAGE_RESOURCES = 10  # requests of an archived page for one of ours
 LEAST_PAUSE = 1.0  # seconds without reading after a request too many
 _HOST = re.compile(
     rb"(?:([A-Za-z0-9._-]+)|\[([0-9A-Fa-f:.]+)\])(?::[0-9]{0,5})?"
@@ -53,15 +54,19 @@ class RequestGuard:
 
     def __init__(self, app: ASGIApp, site: Site, *, is_replay: bool = False, access: AccessLog | None = None) -> None:
         self._app, self._site, self._is_replay, self._access = app, site, is_replay, access
+        share = PAGE_RESOURCES if is_replay and site.zone else 1
         self._rate_limiter = RateLimiter(
-            site.limits.rate,
-            site.limits.burst,
+            share * site.limits.rate,
+            share * site.limits.burst,
             buckets=RateTable(site.buckets),
             name="replay" if is_replay else "own",
             secret=site.secret,
         )
         address = site.replay_address if is_replay else site.address
         self._names = LOCAL | site.hosts_of(address)
+        if site.zone and not is_replay:
+            self._names |= {urlsplit(site.zone.view).hostname or ""}
+        self._zone = site.zone if is_replay else None
         self._scheme = urlsplit(address).scheme  # as clients see it: a proxy may terminate TLS
         self._passed: set[tuple[bytes, str]] = set()  # host headers that were checked and are ours
         self._proxies = TrustedProxies(site.proxies)
@@ -142,7 +147,7 @@ class RequestGuard:
             pause_client(scope, max(wait, LEAST_PAUSE))
             more = [(b"retry-after", str(int(wait) + 1).encode())]
             return await self._refuse(answer, headers, 429, "rate", "too many requests; slow down", more)
-        if method in ("GET", "HEAD"):
+        if method in ("GET", "HEAD") or self._is_of_zone(host):
             return False
         if method == "OPTIONS" and not self._is_replay and self._cors.is_preflight(headers):
             await self._cors.preflight(answer)
@@ -174,12 +179,16 @@ class RequestGuard:
         resolves to us (DNS rebinding)."""
         found = _HOST.fullmatch(host)
         name = (found[1] or found[2]).decode().lower() if found else ""
-        if name not in self._names and not _same_address(name, local):
+        if name not in self._names and not _same_address(name, local) and not self._is_of_zone(host):
             return False
         if len(self._passed) >= MOST_HOSTS:
             self._passed.clear()
         self._passed.add((host, local))
         return True
+
+    def _is_of_zone(self, host: bytes) -> bool:
+        """Return whether this is an origin of the replay zone, whose own policy says what may be asked there."""
+        return self._zone is not None and self._zone.is_zone_host(host.partition(b":")[0].decode("latin-1").lower())
 
     def _client(self, scope: Scope, headers: dict[bytes, bytes]) -> str:
         address: str = scope["client"][0] if scope.get("client") else ""

@@ -46,7 +46,8 @@ def render(site: Site, request: Request, template: str, *, status: int = 200, **
     """Return the page of a template in templates/ that extends base.html."""
     path = request.url.path
     text = environment.get_template(template).render(site=site, path=path, section=section_of(path), **values)
-    headers = {**HEADERS, "Content-Security-Policy": POLICY.format(replay=site.replay_address)}
+    framed = site.zone.sources if site.zone else site.replay_address
+    headers = {**HEADERS, "Content-Security-Policy": POLICY.format(replay=framed)}
     return HTMLResponse(text, status_code=status, headers=headers)
 
 

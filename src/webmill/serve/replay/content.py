@@ -43,7 +43,7 @@ log = logging.getLogger(__name__)
 MOST_REWRITTEN = 8 << 20  # bytes; larger pages and style sheets are not rewritten
 HTML, CSS = ("text/html", "application/xhtml+xml"), "text/css"
 BODILESS = (204, 205)
-NOT_SHOWN = (206, 304, 407)  # answers to a range, a condition or a proxy: browsers would not show them
+NOTSHOWN = (206, 304, 407)  # answers to a range, a condition or a proxy: browsers would not show them
 # Passed on as they are; Content-Type, Location and Refresh are rewritten.
 PASSED = ("content-language",)
 TEXTS = (
@@ -51,7 +51,7 @@ TEXTS = (
     "text/xml",
     "text/javascript",
 )  # others, such as text/csv, would be downloaded; in a frame they are shown as text
-_SHOWN = re.compile(
+SHOWN = re.compile(
     r"(?:text|audio|video)/.*|image/(?:png|jpe?g|pjpeg|gif|webp|avif|apng|bmp|svg\+xml|x-icon|vnd\.microsoft\.icon)"
     r"|application/(?:(?:.*\+)?(?:json|xml)|(?:x-)?(?:java|ecma)script)"
 )
@@ -83,11 +83,11 @@ def replay_response(
     report = _report_script(site, archived, address) if is_page else ""
     kind, label = parse_content_type(archived.content_type)
     if archived.status in (200, 206) and archived.content_type and kind not in (*HTML, CSS):
-        if is_page and not _SHOWN.fullmatch(kind):
+        if is_page and not SHOWN.fullmatch(kind):
             archived.close()
-            return add_headers(_file_page(kind, report), headers)
+            return add_headers(file_page(kind, report), headers)
         shown = "text/plain" if is_page and kind.startswith("text/") and kind not in TEXTS else kind
-        headers.append(("Content-Type", _type(shown, label)))
+        headers.append(("Content-Type", typed(shown, label)))
         pieces = archived.content()
         return ranged_capture_response(
             archived, pieces, headers, request=request, threads=threads, part=archived_range(archived)
@@ -97,22 +97,22 @@ def replay_response(
     except BaseException:
         archived.close()
         raise
-    if is_page and not _SHOWN.fullmatch(stated.partition(";")[0]):
+    if is_page and not SHOWN.fullmatch(stated.partition(";")[0]):
         archived.close()
-        return add_headers(_file_page(kind, report), headers)
+        return add_headers(file_page(kind, report), headers)
     return capture_response(
-        archived, pieces, [*headers, ("Content-Type", stated)], status=_status(archived), threads=threads
+        archived, pieces, [*headers, ("Content-Type", stated)], status=status_of(archived), threads=threads
     )
 
 
-def _status(archived: CaptureReader) -> int:
-    return archived.status if 200 <= archived.status <= 599 and archived.status not in NOT_SHOWN else 200
+def status_of(archived: CaptureReader) -> int:
+    return archived.status if 200 <= archived.status <= 599 and archived.status not in NOTSHOWN else 200
 
 
-def _file_page(kind: str, report: str) -> Response:
+def file_page(kind: str, first: str) -> Response:
     """Return a page in place of a download or plugin content, which the sandbox forbids."""
     message = f"This is a file ({kind}) that browsers do not show here. Download it with “As archived” above."
-    return HTMLResponse(minimal_page("Archived file", message).replace("<head>", f"<head>{report}", 1))
+    return HTMLResponse(minimal_page("Archived file", message).replace("<head>", f"<head>{first}", 1))
 
 
 def _rewrite(archived: CaptureReader, links: LinkRewriter, *, first: str) -> tuple[Iterator[bytes], str]:
@@ -128,13 +128,14 @@ def _rewrite(archived: CaptureReader, links: LinkRewriter, *, first: str) -> tup
                 held, label = _rewrite_sheet(held, links, label)
             else:
                 held, label = _rewrite_page(held, archived, links, first=first)
-            return iter((held,)), _type(kind, label)
+            return iter((held,)), typed(kind, label)
         except BadInput as error:
             log.info("not rewritten: %s", error, extra={"url": links.base})
-    return chain((held,), rest or ()), _type("text/plain" if kind in HTML else kind, label)
+    return chain((held,), rest or ()), typed("text/plain" if kind in HTML else kind, label)
 
 
-def _type(kind: str, label: str | None) -> str:
+def typed(kind: str, label: str | None) -> str:
+    """Return a Content-Type."""
     return f"{kind}; charset={label}" if label else kind
 
 

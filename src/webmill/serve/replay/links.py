@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import ClassVar
 from urllib.parse import quote
 
 import msgspec
@@ -38,6 +39,18 @@ class LinkRewriter(msgspec.Struct, frozen=True):
     base: str
     encoding: str = "utf-8"  # of the page, in which browsers send queries
     budget: RewriteBudget = msgspec.field(default_factory=RewriteBudget)
+
+    # They would block rewritten content (other bytes, another origin) or report clicks.
+    dropped: ClassVar[frozenset[str]] = frozenset(
+        {"integrity", "crossorigin", "ping", "referrerpolicy", "manifest", "nonce"}
+    )
+    rewrites_data: ClassVar[bool] = True  # addresses in `data-…`, of which a script would make images
+    srcdoc_start: ClassVar[str] = ""  # what the head of a page in an attribute begins with
+
+    def rewrite_script(self, script: str, kind: str) -> str | None:
+        """Return the script of an element with this `type`, or None to keep it."""
+        del script, kind
+        return None
 
     def rewrite(self, href: str) -> str | None:
         """Return the URL in the archive at the same time, or None for fragments, `data:` and the like.

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from itertools import chain
+
 from webmill.errors import BadInput, NotFound
+from webmill.formats.cdx.cdxj import IndexLine
 from webmill.formats.url.normalise import join
 from webmill.formats.url.surt import surt
 from webmill.pipeline.capture_reader import CaptureReader, open_capture
@@ -14,26 +18,37 @@ REDIRECTS = (301, 302, 303, 307, 308)
 MOST_TRIED = 10
 
 
-def open_nearest(site: Site, address: CaptureAddress) -> CaptureReader:
-    """Return the nearest capture, to be closed by the caller; `NotFound` says why there is none.
+def open_nearest(site: Site, address: CaptureAddress, *, key_url: str = "") -> CaptureReader:
+    """Return the nearest capture, to be closed by the caller; `NotFound` says why there is none. `key_url`: the URL it
+    is indexed under, if that is not its own.
 
     Captures that redirect to their own address are skipped: an index does not distinguish http and https, so a redirect
     from one to the other would loop. So are captures that only say "not modified" to a conditional request.
     """
-    index = site.index()
-    why, tried = "there is no capture of this address here", 0
-    for line in nearest_captures(index, address.url, moment=address.moment):
-        why = "every capture of this address redirects to itself or only says “not modified”"
+    lines = nearest_captures(site.index(), key_url or address.url, moment=address.moment)
+    first = next(lines, None)
+    if first is None:
+        raise NotFound("there is no capture of this address here")
+    archived = open_first(site, address, chain((first,), lines))
+    if archived is None:
+        raise NotFound("every capture of this address redirects to itself or only says “not modified”")
+    return archived
+
+
+def open_first(site: Site, address: CaptureAddress, lines: Iterable[IndexLine]) -> CaptureReader | None:
+    """Return the first capture that can be shown, or None."""
+    tried = 0
+    for line in lines:
         if line.status == "304" and not line.is_revisit:  # there may be many in a row
             continue
-        archived = open_capture(index, site.files, line.capture)
+        archived = open_capture(site.index(), site.files, line.capture)
         if archived.status != 304 and not _redirects_to_itself(archived, address):
             return archived
         archived.close()
         tried += 1
         if tried == MOST_TRIED:
             break
-    raise NotFound(why)
+    return None
 
 
 def redirect_target(archived: CaptureReader) -> str | None:

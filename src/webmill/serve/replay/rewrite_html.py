@@ -1,4 +1,4 @@
-"""Rewrites links in HTML. Everything else is kept byte for byte; scripts are not rewritten.
+"""Rewrites links in HTML. Everything else is kept byte for byte; what becomes of scripts is up to the `LinkRewriter`.
 
 A lexer by HTML's own rules (13.2.5), since it must split where browsers do; `formats.html.tokens` splits where Common
 Crawl's extractor does. It never backtracks, so time is linear: an unterminated tag, comment or element extends to the
@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import html
 import re
+from collections.abc import Callable
 
 from webmill.crawl.page.tags import RAW, end_of_raw
 from webmill.formats.encodings import ASCII_WITHIN, encode_as
 from webmill.formats.html.entities import decode_attribute
-from webmill.serve.replay.links import LinkRewriter, PageEncoding
+from webmill.serve.replay.links import SPACE, LinkRewriter, PageEncoding
 from webmill.serve.replay.rewrite_css import rewrite_css
 
 _S = r"\t\n\f\r "
@@ -32,8 +33,6 @@ _URLS = frozenset(
     }
 )
 _SETS = frozenset({"srcset", "imagesrcset", "data-srcset"})
-# They would block rewritten content (other bytes, another origin) or report clicks.
-_DROPPED = frozenset({"integrity", "crossorigin", "ping", "referrerpolicy", "manifest", "nonce"})
 _DROPPED_METAS = frozenset({"content-security-policy", "content-security-policy-report-only", "x-frame-options"})
 _OUTWARD = frozenset({"_blank", "_top", "_parent", "_new"})  # windows that a sandbox may not open
 _DEEPEST = 1  # nesting of srcdoc pages; each level of escaping makes them longer
@@ -81,11 +80,12 @@ class _HtmlRewriter:
             return end + 1
         if name not in ("html", "head"):
             self._put_first(found.start())
-        if end > found.end() and (rewritten := self._attributes(name, self._page[found.end() : end])) is not None:
+        raw = self._page[found.end() : end]
+        if raw and (rewritten := self._attributes(name, raw)) is not None:
             self._replace(found.end(), end, rewritten)
         if name == "head":
             self._put_first(end + 1)
-        return self._after_tag(name, end + 1)
+        return self._after_tag(name, raw, end + 1)
 
     def _skip_unterminated(self, start: int) -> int:
         """Treat unterminated markup as the rest of the page; nothing may follow it, or it would end there."""
@@ -97,24 +97,36 @@ class _HtmlRewriter:
             self._replace(place, place, self._first)
             self._first = ""
 
-    def _after_tag(self, name: str, at: int) -> int:
-        """Return the end of a raw text element; rewrite style sheets."""
+    def _after_tag(self, name: str, raw: str, at: int) -> int:
+        """Return the end of a raw text element; rewrite style sheets and scripts."""
         if name not in RAW:
             return at
         stop = end_of_raw(self._page, name, at)
         if name == "style":
             self._replace(at, stop, self._style(self._page[at:stop]))
+        elif name == "script" and stop > at:
+            kind = self._read_attributes(raw).get("type", "").strip(SPACE).lower()
+            script = self._in_encoding(self._page[at:stop], lambda text: self._links.rewrite_script(text, kind))
+            if script is not None:
+                self._replace(at, stop, script)
         return stop
 
     def _style(self, sheet: str) -> str:
+        rewritten = self._in_encoding(sheet, lambda text: rewrite_css(text, self._links), if_ambiguous=True)
+        return rewrite_css(sheet, self._links, encoding=self._encoding) if rewritten is None else rewritten
+
+    def _in_encoding(self, raw: str, rewrite: Callable[[str], str | None], *, if_ambiguous: bool = False) -> str | None:
+        """Rewrite raw text, decoded where a backslash may be half of a character; None to keep it. `if_ambiguous`:
+        only there.
+        """
         encoding = self._encoding.encoding
-        if encoding in ASCII_WITHIN and not sheet.isascii():  # a backslash may be half of a character
+        if encoding in ASCII_WITHIN and not raw.isascii():
             try:
-                text = rewrite_css(self._encoding.decode(sheet), self._links)
-                return encode_as(text, encoding).decode("latin-1")
+                text = rewrite(self._encoding.decode(raw))
+                return None if text is None else encode_as(text, encoding).decode("latin-1")
             except UnicodeError:
                 pass  # invalid bytes, which stay as they are
-        return rewrite_css(sheet, self._links, encoding=self._encoding)
+        return None if if_ambiguous else rewrite(raw)
 
     # --- attributes -------------------------------------------------------------------------------------------------
 
@@ -129,7 +141,7 @@ class _HtmlRewriter:
             if new is not None:
                 out += raw[done : found.start()], f'{found[1]}="{_escape_attribute(new)}"'
                 done = found.end()
-            elif name in _DROPPED:
+            elif name in self._links.dropped:
                 out.append(raw[done : found.start()])
                 done = found.end()
         if tag == "base" and "href" in named and self._links is self._own:
@@ -147,7 +159,7 @@ class _HtmlRewriter:
         if name in _URLS:
             links = self._own if tag == "base" else self._links
             return links.rewrite(self._decode_value(value))
-        if name in _SETS:
+        if name in _SETS and (name != "data-srcset" or self._links.rewrites_data):
             return self._links.rewrite_srcset(self._decode_value(value))
         if name == "style" and "(" in value:
             return rewrite_css(self._decode_value(value), self._links)
@@ -156,8 +168,12 @@ class _HtmlRewriter:
         if name == "content" and tag == "meta":
             return self._meta(named)
         if name == "srcdoc" and self._depth < _DEEPEST:
-            return rewrite_html(self._decode_value(value), self._links, depth=self._depth + 1)
-        if name.startswith("data-") and _unquote(value).startswith(("http://", "https://")):  # lazy images
+            inner = self._decode_value(value)
+            return rewrite_html(inner, self._links, first=self._links.srcdoc_start, depth=self._depth + 1)
+        if name.startswith("on"):
+            return self._links.rewrite_script(self._decode_value(value), "")
+        is_lazy = name.startswith("data-") and self._links.rewrites_data  # an image that a script loads later
+        if is_lazy and _unquote(value).startswith(("http://", "https://")):
             return self._links.rewrite(self._decode_value(value))
         return None
 
