@@ -127,7 +127,8 @@ class Recipe:
 
     @property
     def kills(self) -> int:
-        return self.killed_in.total()
+        """Return how many runs were killed in a stage: before and after the stages there is nothing to lose."""
+        return self.killed_in.total() - self.killed_in["between"]
 
     @contextmanager
     def served(self) -> Iterator[str]:
@@ -155,7 +156,7 @@ def _read(process: subprocess.Popen[str], *, until: Callable[[str], bool]) -> li
 def _listen(stream: IO[str], said: list[str], wanted: str, has_said: threading.Event) -> None:
     for line in stream:
         said.append(line)
-        if wanted and line.startswith(wanted):
+        if wanted and line.startswith((wanted, "next run in")):  # what would be the end of waiting for nothing
             has_said.set()
 
 

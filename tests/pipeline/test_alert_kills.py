@@ -13,7 +13,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -103,14 +102,12 @@ def test_the_recipe_tells_everything_however_often_it_is_killed(
     with TestWeb(hosts=1, sites={HOST: changing.site}) as web:
         recipe = Recipe(memory_folder, web, hook, mail)
         recipe.finish(recipe.init)
-        began = time.monotonic()
         recipe.run_to_its_end()
-        whole = time.monotonic() - began
         assert not hook.taken, "of the first version nothing is told"
         for day in range(1, DAYS + 1):
             recipe.set_day(day)
             changing.change(day)
-            kill_on_a_day(recipe, hook, dice, until=wanted * day // DAYS, whole=whole)
+            kill_on_a_day(recipe, hook, dice, until=wanted * day // DAYS)
             recipe.run_to_its_end()
         day = DAYS
         while missing(changing, hook) and day < DAYS + QUIET_DAYS:
@@ -124,21 +121,29 @@ def test_the_recipe_tells_everything_however_often_it_is_killed(
     judge(recipe, changing, hook, mail, feed)
 
 
-def kill_on_a_day(recipe: Recipe, hook: WebhookReceiver, dice: random.Random, *, until: int, whole: float) -> None:
-    """Kill at random moments: of the whole run, which takes so many seconds, of the publication, and while messages are
-    sent."""
-    while recipe.kills < until:
-        print(f"{recipe.kills} kills, {len(hook.taken)} messages", flush=True)
-        match dice.choice(["any", "publish", "alert", "sending"]):
-            case "any":
-                recipe.run_and_kill(after=dice.uniform(0.1, whole))
-            case "sending":
-                recipe.run_and_kill(after=dice.uniform(0, 0.02), event=hook.next_post(give_up=PATIENCE_FOR_A_POST))
-            case line:
-                recipe.run_and_kill(after=dice.uniform(0, 0.4), line=f"{line}:")
-
-
+MOMENTS = [  # what a run says when a stage begins, and within how many seconds it is killed
+    ("crawl: crawling", 2.0),
+    ("index: indexing", 0.6),
+    ("extract: making", 1.5),
+    ("publish: publishing", 0.4),
+    ("alert: telling", 0.2),
+]
+SENDING = len(MOMENTS)  # a message is under way
 PATIENCE_FOR_A_POST = 15.0  # seconds; there may be nothing to send any more
+
+
+def kill_on_a_day(recipe: Recipe, hook: WebhookReceiver, dice: random.Random, *, until: int) -> None:
+    """Kill runs at random moments of their stages. Those of the crawl come first: what is done is not done again."""
+    wanted = until - recipe.kills
+    for moment in sorted(dice.choices(range(len(MOMENTS) + 1), k=wanted)):
+        if moment == SENDING:
+            recipe.run_and_kill(after=dice.uniform(0, 0.02), event=hook.next_post(give_up=PATIENCE_FOR_A_POST))
+        else:
+            line, within = MOMENTS[moment]
+            recipe.run_and_kill(after=dice.uniform(0, within), line=line)
+        print(f"{recipe.kills} kills, {len(hook.taken)} messages", flush=True)
+    while recipe.kills < until:  # those that came between two stages
+        recipe.run_and_kill(after=dice.uniform(0, 0.1), line=dice.choice([line for line, _ in MOMENTS[::4]]))
 
 
 def missing(changing: ChangingSite, hook: WebhookReceiver) -> set[Told]:
@@ -164,7 +169,7 @@ def judge(
     )
     print(f"killed in {dict(recipe.killed_in)}")
     if WHOLE:
-        assert {"crawl", "publish", "alert"} <= set(recipe.killed_in)
+        assert {"crawl", "index", "extract", "publish", "alert"} <= set(recipe.killed_in)
     print(f"{recipe.kills} kills, {len(told)} changes told, {len(lost)} lost, {len(twice)} twice, {sent} messages")
     assert not lost
     assert not twice

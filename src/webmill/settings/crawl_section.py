@@ -164,7 +164,7 @@ class CrawlSettings(msgspec.Struct, frozen=True, kw_only=True):
             "Stop this run if every remaining host must wait longer than this.",
             reach="inside",
             group=LIMITS,
-            none="1h; with refresh: no limit",
+            none="1h; a run that watches: 10m; with refresh: no limit",
         ),
     ] = None
     max_body: Annotated[Size, setting("Truncate response bodies longer than this.", reach="inside", group=LIMITS)] = (
