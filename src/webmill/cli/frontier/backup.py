@@ -32,6 +32,9 @@ def backup(context: Context, /, *, collection: Path, target: str, frontier: str 
 
     A backup holds all shards at one moment, with URLs in transit between them, host schedules, exclusions and flags.
     It is complete when its manifest exists; an interrupted backup is ignored.
+
+    Where each node of a crawl has a folder of its own, stop all nodes and run this on each, with the same TARGET:
+    each backs up its part, and `restore` puts the parts together.
     """
     with open_crawl(collection, frontier) as place:
         note("copying the frontier …")
@@ -56,7 +59,7 @@ def restore(context: Context, /, *, source: str, collection: Path, frontier: str
     Every file is checked first. DIR must not have a frontier.
     """
     storage = open_storage(source)
-    called = name or backups.read_manifest(storage).layout.name
+    called = name or backups.read_parts(storage)[-1].manifest.layout.name
     with open_crawl(collection, frontier, name=called) as place:
         size = show_steps(context, "restore", backups.restore(place, storage, frontier=frontier))
     note(f"{format_size(size)} restored; next: webmill crawl {collection}")

@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
-from webmill.crawl.frontier.redis.owner import FACTS, TAKING_OVER, key_prefix, read_facts, read_meta
+from webmill.crawl.frontier.redis.owner import key_prefix, read_meta
 from webmill.crawl.frontier.redis.server import RedisServer
-from webmill.crawl.frontier.redis.takeover import PLAN, take_over
-from webmill.crawl.frontier_admin.backup import fetch_file, read_manifest
+from webmill.crawl.frontier.redis.takeover import PLAN, is_home, take_over
+from webmill.crawl.frontier_admin.backup import fetch_file, read_parts
 from webmill.errors import BadInput, Misconfigured, NotFound
 from webmill.infra.files import os_errors
 from webmill.infra.storage.base import Storage
@@ -39,12 +39,6 @@ def rebuild_lost_shard(url: str, folder: Path, *, prefix: str, open_backup: Open
         raise Misconfigured(message + hint) from error
 
 
-def is_home(folder: Path, meta: dict[str, str]) -> bool:
-    if TAKING_OVER in meta or (folder / PLAN).is_file() or not (folder / FACTS).is_file():
-        return False
-    return read_facts(folder).get("id") == meta["folder"]
-
-
 def put_aside(folder: Path) -> None:
     """Rename a folder from before another node took the shard over: it is not needed, and not ours to delete."""
     with os_errors(str(folder)):
@@ -63,9 +57,10 @@ def fetched(folder: Path, open_backup: OpenBackup | None) -> Iterator[Path | Non
     storage = open_backup()
     into = Path(tempfile.mkdtemp(prefix=f"fetched-{folder.name}-", dir=folder.parent))
     try:
-        for name, stored in read_manifest(storage).files.items():
-            if name.startswith(f"{folder.name}/"):
-                fetch_file(storage, name, stored, into / name)
+        for prefix, manifest in read_parts(storage):
+            for name, stored in manifest.files.items():
+                if name.startswith(f"{folder.name}/"):
+                    fetch_file(storage, prefix + name, stored, into / name)
         yield into / folder.name
     finally:
         shutil.rmtree(into, ignore_errors=True)

@@ -31,6 +31,15 @@ class FrontierBackend(Protocol):
         """Return the overview of a shard, by the path of its folder. NotFound when it has not begun."""
         ...
 
+    def is_here(self, folder: Path) -> bool:
+        """Tell whether the files of the shard of that folder are in it, or nowhere yet: not on another node."""
+        ...
+
+    def change_numbers(self, paths: CrawlFolder, shards: int) -> dict[str, str]:
+        """Return what of each shard counts up with its changes, by the name of its folder; nothing where shards are
+        never in several folders."""
+        ...
+
     def find_url(self, folder: Path, url: str) -> UrlState:
         """Return what the shard of that folder knows of a URL, while another process may have it."""
         ...

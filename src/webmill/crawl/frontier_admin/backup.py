@@ -2,6 +2,9 @@
 
 TARGET/manifest.json     written last: without it there is no backup
 TARGET/…                 the files of a copy (`frontier_copy`), each with its size and SHA-256 in the manifest
+TARGET/part-PLACE/…      the same of one node, where nodes have a folder each: the shards whose files it has
+
+Parts belong together if no shard has changed since its own part was made: each says the number of changes of all.
 """
 
 from __future__ import annotations
@@ -11,6 +14,7 @@ import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
@@ -34,6 +38,7 @@ from webmill.infra.storage.base import CHUNK, Storage, chunks_of
 
 MANIFEST = "manifest.json"
 FORMAT = 1
+_PART = re.compile(r"part-[0-9a-f]{1,32}/manifest\.json", re.ASCII)
 _FILE = re.compile(r"(shard-\d{2,3}/(seen/)?)?[a-z0-9][a-z0-9.-]*", re.ASCII)
 
 
@@ -42,10 +47,19 @@ class CrawlBackupManifest(msgspec.Struct, frozen=True, kw_only=True):
     time: float
     layout: CrawlLayout
     files: dict[str, FileChecksum]
+    shards: list[int] | None = None  # of a part: those that it has
+    changes: dict[str, str] = {}  # of a part: how often each shard has changed
 
     @property
     def size(self) -> int:
         return sum(file.size for file in self.files.values())
+
+
+class BackupPart(NamedTuple):
+    """A manifest, and what is before the names of its files."""
+
+    prefix: str
+    manifest: CrawlBackupManifest
 
 
 class BackupProgress(msgspec.Struct, frozen=True):
@@ -54,24 +68,30 @@ class BackupProgress(msgspec.Struct, frozen=True):
 
 
 def back_up(crawl: CrawlFrontier, target: Storage, *, now: float) -> Iterator[BackupProgress]:
-    """Back up a crawl. Ends when the backup is there, whole. `Conflict` when the target has one."""
-    require_no_backup(target)
+    """Back up a crawl, or this node's part of it. Ends when that is there, whole. `Conflict` when the target has it."""
+    here = crawl.shards_here()
+    is_part = len(here) < crawl.shards()
+    prefix = f"part-{(crawl.folder / 'place').read_text().strip()}/" if is_part else ""
+    require_no_backup(target, prefix)
     with copy_frontier(crawl) as folder:
         paths = sorted(path for path in folder.rglob("*") if path.is_file())
         files = {path.relative_to(folder).as_posix(): describe_file(path) for path in paths}
         layout = decode_layout((folder / "crawl.json").read_bytes(), source=str(folder / "crawl.json"))
         manifest = CrawlBackupManifest(format=FORMAT, time=now, layout=layout, files=files)
+        if is_part:
+            changes = crawl.backend.change_numbers(crawl.paths, layout.shards)
+            manifest = msgspec.structs.replace(manifest, shards=here, changes=changes)
         done = 0
         for name, file in files.items():
-            target.write(name, folder / name)
+            target.write(prefix + name, folder / name)
             done += file.size
             yield BackupProgress(done, manifest.size)
-    target.write(MANIFEST, msgspec.json.format(msgspec.json.encode(manifest)))
+    target.write(prefix + MANIFEST, msgspec.json.format(msgspec.json.encode(manifest)))
 
 
-def require_no_backup(target: Storage) -> None:
+def require_no_backup(target: Storage, prefix: str) -> None:
     try:
-        target.stat(MANIFEST)
+        target.stat(prefix + MANIFEST)
     except NotFound:
         return
     raise Conflict("there is a backup already: name another target, or remove that one")
@@ -82,7 +102,9 @@ def restore(crawl: CrawlFrontier, source: Storage, *, frontier: str | None = Non
 
     `frontier`: where that of the crawl is from now on, if not in its folder.
     """
-    manifest = read_manifest(source)
+    parts = read_parts(source)
+    check_parts(parts)
+    manifest = parts[-1].manifest
     check_backend(manifest.layout, crawl)
     if crawl.folder.exists():
         raise Conflict(f"{crawl.root} has a frontier already: name another DIR")
@@ -90,11 +112,12 @@ def restore(crawl: CrawlFrontier, source: Storage, *, frontier: str | None = Non
     fetched = crawl.root / f"{RESERVED}restore"
     remove_folder(fetched)  # of one that was killed
     try:
-        done = 0
-        for name, file in manifest.files.items():
-            fetch_file(source, name, file, fetched / name)
+        done, files = 0, list(files_of(parts))
+        total = sum(file.size for _, _, file in files)
+        for prefix, name, file in files:
+            fetch_file(source, prefix + name, file, fetched / name)
             done += file.size
-            yield BackupProgress(done, manifest.size)
+            yield BackupProgress(done, total)
         with crawl.backend.restore_guard(), create_folder(crawl.folder) as draft:
             restore_shards(crawl, manifest.layout, fetched, draft)
             rename_crawl(draft, manifest.layout, name=crawl.paths.collection.name, frontier=frontier)
@@ -102,9 +125,50 @@ def restore(crawl: CrawlFrontier, source: Storage, *, frontier: str | None = Non
         remove_folder(fetched)
 
 
-def read_manifest(source: Storage) -> CrawlBackupManifest:
+def read_parts(source: Storage) -> list[BackupPart]:
+    """Return the backup, or its parts, the newest last."""
     try:
-        manifest = msgspec.json.decode(source.read(MANIFEST), type=CrawlBackupManifest)
+        return [BackupPart("", read_manifest(source))]
+    except NotFound:
+        keys = [stat.key for stat in source.list("part-")]
+    prefixes = [key.removesuffix(MANIFEST) for key in keys if _PART.fullmatch(key)]
+    parts = [BackupPart(prefix, read_manifest(source, prefix)) for prefix in prefixes]
+    if not parts:
+        raise NotFound(f"that is no backup: there is no {MANIFEST} in it")
+    return sorted(parts, key=lambda part: part.manifest.time)
+
+
+def check_parts(parts: list[BackupPart]) -> None:
+    """Raise BadInput unless the parts are of one moment, and have every shard once."""
+    shards = parts[-1].manifest.layout.shards
+    found = sorted(shard for _, one in parts for shard in range(shards) if one.shards is None or shard in one.shards)
+    if found != list(range(shards)):
+        missing = ", ".join(str(shard) for shard in range(shards) if shard not in found)
+        what = f"shards {missing} are in no part: back them up on the nodes that have their files"
+        raise BadInput(what if missing else "a shard is in several parts", reason="incomplete", source=MANIFEST)
+    for number, (_, earlier) in enumerate(parts):
+        for shard in earlier.shards or ():
+            name = f"shard-{shard:02d}"
+            if any(later.changes.get(name) != earlier.changes.get(name) for _, later in parts[number + 1 :]):
+                raise BadInput(
+                    f"{name} has changed since its part was made: the crawl went on between the parts. Stop all nodes "
+                    "and back up each of them, to another target",
+                    reason="inconsistent",
+                    source=MANIFEST,
+                )
+
+
+def files_of(parts: list[BackupPart]) -> Iterator[tuple[str, str, FileChecksum]]:
+    """Yield the files to fetch: shards from their parts, all else from the newest, whose messages are the last."""
+    for prefix, manifest in parts:
+        for name, file in manifest.files.items():
+            if name.startswith("shard-") or prefix == parts[-1].prefix:
+                yield prefix, name, file
+
+
+def read_manifest(source: Storage, prefix: str = "") -> CrawlBackupManifest:
+    try:
+        manifest = msgspec.json.decode(source.read(prefix + MANIFEST), type=CrawlBackupManifest)
     except NotFound:
         raise NotFound(f"that is no backup: there is no {MANIFEST} in it") from None
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:

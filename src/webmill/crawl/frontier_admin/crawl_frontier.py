@@ -48,6 +48,10 @@ class CrawlFrontier(msgspec.Struct, frozen=True):
             raise Misconfigured(f"the crawl in {self.root} keeps its frontier in Redis: give --frontier redis://…")
         return layout.shards
 
+    def shards_here(self) -> list[int]:
+        """Return the shards whose files are in this folder, not on another node."""
+        return [shard for shard in range(self.shards()) if self.backend.is_here(self.paths.shard(shard))]
+
     @contextmanager
     def try_exclusively(self, *, doing: str, patience: float = LOCK_WAIT) -> Iterator[bool]:
         """Hold the lock of the crawl. False: a crawl runs, here or elsewhere, and has it."""

@@ -1,4 +1,5 @@
-"""Export of the URLs of a frontier. While a crawl runs they are read from a copy."""
+"""Export of the URLs of a frontier: of nodes with a folder each, those whose files are in this one. While a crawl runs
+they are read from a copy."""
 
 from __future__ import annotations
 
@@ -41,7 +42,7 @@ def _read_shards(crawl: CrawlFrontier, read: Callable[[Frontier], Iterator[Row]]
     shards = range(crawl.shards())
     with crawl.try_exclusively(doing="exporting its URLs") as is_alone:
         if is_alone:
-            for shard in shards:
+            for shard in crawl.shards_here():
                 with crawl.frontier(shard) as frontier:
                     yield from read(frontier)
             return

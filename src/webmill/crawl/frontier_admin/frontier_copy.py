@@ -61,6 +61,10 @@ def copy_shards(crawl: CrawlFrontier, folder: Path) -> None:
         if is_alone:
             copy_stopped(crawl, folder)
             return
+    if len(crawl.shards_here()) < crawl.shards():
+        raise Conflict(
+            "files of some shards are on other nodes: stop the crawl on all of them, then back up each node's part"
+        )
     try:
         copy_running(crawl, folder)
     except CrawlEnded:
@@ -75,9 +79,11 @@ class CrawlEnded(Conflict):
 
 
 def copy_stopped(crawl: CrawlFrontier, folder: Path) -> None:
-    for shard in range(crawl.shards()):
+    """Copy the shards whose files are here, and the messages of all."""
+    for shard in crawl.shards_here():
         with crawl.frontier(shard) as frontier:
             frontier.back_up(shard_copy(folder, shard))
+    for shard in range(crawl.shards()):
         copy_messages(crawl, folder, shard)
 
 

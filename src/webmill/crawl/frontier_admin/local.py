@@ -40,6 +40,12 @@ class LocalFrontierBackend:
             excluded = state.database.read("SELECT count(*) FROM domain WHERE excluded")[0][0]
             return ShardOverview(state.stats(), excluded, state.next_turn(revisits=False))
 
+    def is_here(self, folder: Path) -> bool:  # noqa: ARG002 - where else
+        return True
+
+    def change_numbers(self, paths: CrawlFolder, shards: int) -> dict[str, str]:  # noqa: ARG002 - one folder
+        return {}
+
     def find_url(self, folder: Path, url: str) -> UrlState:
         path = folder / "state.sqlite"
         if not path.exists():

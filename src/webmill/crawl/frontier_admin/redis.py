@@ -18,6 +18,7 @@ from webmill.crawl.frontier.redis.frontier import decode_robots
 from webmill.crawl.frontier.redis.owner import RESTORING, key_prefix, read_meta
 from webmill.crawl.frontier.redis.server import as_pairs
 from webmill.crawl.frontier.redis.state import RedisState
+from webmill.crawl.frontier.redis.takeover import is_home
 from webmill.crawl.frontier_admin.backend import ShardOverview
 from webmill.crawl.frontier_admin.url_state import UrlState, find_url
 from webmill.crawl.layout import CrawlFolder, read_seeds
@@ -52,6 +53,17 @@ class RedisFrontierBackend:
         return ShardOverview(
             state.stats(), self._server.ask("ZCARD", prefix + "excluded"), state.next_turn(revisits=False)
         )
+
+    def is_here(self, folder: Path) -> bool:
+        meta = read_meta(self._server, key_prefix(f"{self._cluster.name}:{folder.name}"))
+        return not meta or is_home(folder, meta)
+
+    def change_numbers(self, paths: CrawlFolder, shards: int) -> dict[str, str]:
+        names = [paths.shard(shard).name for shard in range(shards)]
+        return {
+            name: read_meta(self._server, key_prefix(f"{self._cluster.name}:{name}")).get("change", "")
+            for name in names
+        }
 
     def find_url(self, folder: Path, url: str) -> UrlState:
         prefix = key_prefix(f"{self._cluster.name}:{folder.name}")

@@ -34,6 +34,7 @@ from webmill.crawl.frontier.redis.backup import BACKEND
 from webmill.crawl.frontier.redis.changes import change_number
 from webmill.crawl.frontier.redis.files import RedisJournal
 from webmill.crawl.frontier.redis.owner import (
+    FACTS,
     REBUILD,
     RESTORING,
     TAKING_OVER,
@@ -203,3 +204,10 @@ def apply_plan(folder: Path, *, state: RedisState, meta: dict[str, str]) -> Take
             state.put("HDEL", key, TAKING_OVER)
     (folder / PLAN).unlink()
     return TakeoverResult(kept=int(facts["kept"]), lost=int(facts["lost"]))
+
+
+def is_home(folder: Path, meta: dict[str, str]) -> bool:
+    """Tell whether the files of the frontier are in this folder. `meta`: what Redis knows of it."""
+    if TAKING_OVER in meta or (folder / PLAN).is_file() or not (folder / FACTS).is_file():
+        return False
+    return read_facts(folder).get("id") == meta["folder"]
