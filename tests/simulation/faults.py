@@ -12,10 +12,20 @@ from tests.simulation.world import Machine, Process, World
 
 
 class Service:
-    """A process that is started again when it was killed, until it has ended by itself."""
+    """A process that is started again when it was killed, or gave up with an error of `gives_up`, until it has ended
+    by itself."""
 
-    def __init__(self, world: World, machine: Machine, name: str, main: Callable[[], Any]) -> None:
+    def __init__(
+        self,
+        world: World,
+        machine: Machine,
+        name: str,
+        main: Callable[[], Any],
+        *,
+        gives_up: tuple[type[Exception], ...] = (),
+    ) -> None:
         self.world, self.machine, self.name, self._main = world, machine, name, main
+        self._gives_up = gives_up
         self.is_done = False
         self.process: Process | None = None
         self.start()
@@ -25,8 +35,14 @@ class Service:
             self.process = self.world.start(self.machine, self.name, self._run)
 
     def _run(self) -> None:
-        self._main()
-        self.is_done = True
+        try:
+            self._main()
+        except self._gives_up as error:
+            self.world.counts["ended by errors"] += 1
+            self.world.note(self.name, f"ends: {error}")
+            self.restart_later()
+        else:
+            self.is_done = True
 
     def restart_later(self) -> None:
         self.world.after(self.world.rng.uniform(0.05, 20.0), self.start)

@@ -20,6 +20,8 @@ from webmill.crawl.fetch import FetchFailure
 from webmill.crawl.fetch.fetcher import FetchRequest
 from webmill.crawl.options import Politeness
 from webmill.crawl.politeness.requester import BatchedReservations, HostBusy, Requester, RequestPacing
+from webmill.crawl.scheduler.shard_crawler import DISK_RETRY_INTERVAL
+from webmill.errors import Unavailable
 from webmill.infra.host_schedule.sqlite_schedule import SqliteHostSchedule
 
 ABOUT_EQUAL = 0.002  # seconds that may lie between two readings of a clock
@@ -87,7 +89,8 @@ class HostScheduleModel:
         self.hosts = [f"{'w' * number}.site-{number % 2}.example" for number in range(1, rng.randint(3, 5))]
         self.log: dict[str, float] = {}  # when a key was last asked, in true time
         self.left = {f"process-{number}": rng.randint(4, 9) for number in range(rng.randint(2, 3))}
-        self.services = [Service(world, self.machine, name, self._run) for name in self.left]
+        # A process that finds another in its way, one that is stopped, gives up after a while and is started again.
+        self.services = [Service(world, self.machine, name, self._run, gives_up=(Unavailable,)) for name in self.left]
         cuts = rng.choice((0.0, 0.0, 10 * delay))
         rates = FaultRates(
             kills=rng.choice((0.0, 2 * delay, 2 * delay)),
@@ -145,10 +148,16 @@ class HostScheduleModel:
             await wakeup.wait()
             wakeup.clear()
             wanted, updates = reservations.take()
-            if updates:
-                schedule.update(updates, clock=clock)
             longest = self.politeness.longest_reservation
-            refused = schedule.reserve(wanted, now=clock(), longest=longest) if wanted else {}
+            while True:
+                try:
+                    if updates:
+                        schedule.update(updates, clock=clock)
+                        updates = []
+                    refused = schedule.reserve(wanted, now=clock(), longest=longest) if wanted else {}
+                    break
+                except Unavailable:
+                    await asyncio.sleep(DISK_RETRY_INTERVAL)
             reservations.answer(wanted, refused)
 
     def finish(self) -> None:
