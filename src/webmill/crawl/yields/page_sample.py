@@ -26,7 +26,7 @@ SHORTEST = 6  # bytes of a piece, its digits not counted
 MOST_WEIGHT = 255
 
 _PIECE = re.compile(rb">\s*+([^<>\s][^<>]*+)")
-_RAW_TAGS = ((b"<script", b"</script"), (b"<style", b"</style"))
+_RAW_TAG = re.compile(rb"<(script|style)")
 _DIGITS = b"0123456789"
 _MOST_ECHOES = 8
 
@@ -74,12 +74,18 @@ def sample_payload(payload: bytes) -> PageSample:
 
 
 def _without_scripts(page: bytes) -> bytes:
-    """Return the page without the content of scripts and styles."""
-    for tag, end in _RAW_TAGS:
-        first, *rest = page.split(tag)
-        if rest:
-            page = b"".join([first, *[part[at:] for part in rest if (at := part.find(end)) >= 0]])
-    return page
+    """Return the page without the content of scripts and styles. What does not end reaches to the end of the page."""
+    shown, position = [], 0
+    for tag in _RAW_TAG.finditer(page):
+        if tag.start() < position:
+            continue  # within another one
+        shown.append(page[position : tag.start()])
+        position = page.find(b"</" + tag[1], tag.end())
+        if position < 0:
+            break
+    else:
+        shown.append(page[position:])
+    return b"".join(shown)
 
 
 def _echoes(url: str) -> list[bytes]:
