@@ -21,7 +21,7 @@ TOOLS = {
     "nginx": ("nginx-light",),
     "prometheus": ("prometheus",),
     "faketime": ("faketime",),
-    "chromium": ("chromium", "fonts-noto-cjk"),
+    "chromium": ("chromium", "chromium-headless-shell", "fonts-noto-cjk"),
 }
 
 

@@ -25,7 +25,7 @@ from webmill.archive.payloads import describe_payloads
 from webmill.errors import BadInput, Misconfigured
 from webmill.formats.http.head import end_of_head
 from webmill.formats.warc import record_headers as records
-from webmill.formats.warc.capture import Capture, PayloadDescription
+from webmill.formats.warc.capture import Capture, PageRecord, PayloadDescription
 from webmill.formats.warc.digest import compute
 from webmill.formats.warc.writer import compress_record
 from webmill.model import Headers
@@ -115,6 +115,14 @@ def encode_capture(capture: Capture, *, warcinfo_id: str) -> EncodedCapture:
     return EncodedCapture(data, len(request), len(response), record_id, digest)
 
 
+def encode_page_record(record: PageRecord, *, warcinfo_id: str) -> bytes:
+    """Return the resource record of what was made of a page."""
+    event = records.CaptureEvent(uri=escape_controls(record.url), date=record.date, warcinfo_id=warcinfo_id)
+    block = records.describe_block(record.content)
+    headers = records.resource_headers(event, block, record_id=new_record_id(), content_type=record.content_type)
+    return compress_record(headers, record.content)
+
+
 def _response_record(
     capture: Capture, event: records.CaptureEvent, *, record_id: str, concurrent_to: str, identified: str | None
 ) -> tuple[Headers, bytes, str]:
@@ -162,6 +170,8 @@ def new_record_id() -> str:
 
 def _metadata_fields(capture: Capture, found: PayloadDescription | None) -> list[tuple[str, str]]:
     fields = [("fetchTimeMs", str(max(0, round(capture.exchange.seconds * 1000))))]
+    if capture.is_rendered:
+        fields.append(("rendered", f"urn:dom:{escape_controls(capture.exchange.url)}"))
     if found and found.charset:
         fields.append(("charset-detected", found.charset))
     if found and found.languages and found.languages.languages:

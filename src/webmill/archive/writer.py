@@ -27,6 +27,7 @@ from typing import Self
 from webmill.archive.capture_encoding import (
     WarcinfoDetails,
     encode_capture,
+    encode_page_record,
     encode_warcinfo,
     encode_warcinfo_fields,
     new_record_id,
@@ -38,7 +39,7 @@ from webmill.archive.segment_file import SegmentFile
 from webmill.collection import Collection
 from webmill.errors import Conflict, WebmillError
 from webmill.formats.timestamps import from_datetime
-from webmill.formats.warc.capture import Capture, Subset, WrittenCapture
+from webmill.formats.warc.capture import Capture, PageRecord, Subset, WrittenCapture
 from webmill.model import CaptureRef
 
 __all__ = ["WarcWriter", "WarcinfoDetails"]
@@ -97,14 +98,7 @@ class WarcWriter:
         [capture] = self.describe([capture])
         file = self._file(capture.subset)
         encoded = encode_capture(capture, warcinfo_id=file.warcinfo_id)
-        try:
-            start = file.append(encoded.data)
-        except WebmillError:
-            self._roll()  # never append again to a file after a failed write
-            self._seal([volume for volume in self._full if volume.is_empty])
-            raise
-        if file.end >= self._max_bytes:
-            self._roll()
+        start = self._append(file, encoded.data)
         exchange = capture.exchange
         ref = CaptureRef(
             url=exchange.url,
@@ -115,6 +109,23 @@ class WarcWriter:
             digest=encoded.digest,
         )
         return WrittenCapture(ref, encoded.record_id)
+
+    def append_record(self, record: PageRecord) -> None:
+        """Write what was made of a page, beside its capture. It is durable after the next `sync`."""
+        file = self._file("warc")
+        self._append(file, encode_page_record(record, warcinfo_id=file.warcinfo_id))
+
+    def _append(self, file: SegmentFile, data: bytes) -> int:
+        """Return where the data begins."""
+        try:
+            start = file.append(data)
+        except WebmillError:
+            self._roll()  # never append again to a file after a failed write
+            self._seal([volume for volume in self._full if volume.is_empty])
+            raise
+        if file.end >= self._max_bytes:
+            self._roll()
+        return start
 
     def sync(self) -> None:
         """Make all captures durable. When it raises, the captures since the last `sync` are lost."""

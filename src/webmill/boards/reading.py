@@ -33,8 +33,9 @@ from webmill.boards.notices import (
 from webmill.boards.parsing import ParserPool, RawPage
 from webmill.boards.types import BoardResult, KnownNotice, Notice, ReaderOptions
 from webmill.crawl.fetch import FetchedResponse
+from webmill.crawl.visit.last_visit import if_changed, validators_of
 from webmill.crawl.visit.page_fetcher import PageFetcher, PageRefusal
-from webmill.crawl.visit.page_reader import if_changed, media_type_of, validators_of
+from webmill.crawl.visit.page_reader import media_type_of
 from webmill.errors import BadInput, Unavailable
 from webmill.infra.clock import SteadyClock
 from webmill.publish.types import PublishProblem

@@ -24,6 +24,7 @@ FAILED = 1
 Examples:
   webmill save news/ https://example.org/article
   webmill save news/ https://example.org/ --page-resources
+  webmill save news/ https://app.example.org/ --browser always
   webmill save news/ https://example.org/ --json | jq -r .path
 
 \b
@@ -41,7 +42,14 @@ was saved, or some page resources could not be fetched."""
     help="Give up if the host must not be asked for longer than this  [default: 5m]",
 )
 @sources_options(
-    "crawl.page_resources", "crawl.allow_private", "crawl.resolve", "crawl.robots", "http.contact", place="collection"
+    "crawl.page_resources",
+    "crawl.browser",
+    "crawl.browser_path",
+    "crawl.allow_private",
+    "crawl.resolve",
+    "crawl.robots",
+    "http.contact",
+    place="collection",
 )
 @click.option("--job", default="", hidden=True, help="Write the progress to this job of a server.")
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON on stdout.")

@@ -123,6 +123,11 @@ class Page(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return self.findings.languages if self.findings else None
 
     @property
+    def is_rendered(self) -> bool:
+        """Tell whether the crawler has shown the page in a browser: then another record has its document."""
+        return bool(self.metadata and MetadataFields(parse_warc_fields(self.metadata.content)).rendered)
+
+    @property
     def charset(self) -> str | None:
         """The charset that the crawler detected."""
         return self.findings.charset if self.findings else None

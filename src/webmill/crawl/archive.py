@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Protocol
 
 from webmill.crawl.frontier.base import LastVisit
-from webmill.formats.warc.capture import Capture, WrittenCapture
+from webmill.formats.warc.capture import Capture, PageRecord, WrittenCapture
 
 
 class CaptureWriter(Protocol):
@@ -23,6 +23,10 @@ class CaptureWriter(Protocol):
 
     def append(self, capture: Capture) -> WrittenCapture:
         """Write a capture and return where it lies. It is not durable before the next `sync`."""
+        ...
+
+    def append_record(self, record: PageRecord) -> None:
+        """Write what was made of a page. It is not durable before the next `sync`."""
         ...
 
     def sync(self) -> None:

@@ -9,6 +9,7 @@ from typing import Literal, Self
 import msgspec
 
 from webmill.crawl.archive import CrawlArchive
+from webmill.crawl.browser.options import BrowserOptions
 from webmill.crawl.fetch.route import NetworkRoute
 from webmill.crawl.frontier.base import Frontier
 from webmill.crawl.layout import CrawlFolder
@@ -187,6 +188,7 @@ class CrawlOptions(msgspec.Struct, frozen=True, kw_only=True):
     network: NetworkAccess = NetworkAccess()
     rules: CrawlRules = CrawlRules()
     revisits: RevisitSchedule = RevisitSchedule()
+    browser: BrowserOptions | None = None  # None: no page is shown in one
     settings: CrawlSettings = CrawlSettings()  # what the parts above do not say
     verbosity: int = 0
     log_format: str = "text"

@@ -13,6 +13,8 @@ from webmill import collection as collections
 from webmill.crawl import stored_settings
 from webmill.crawl.archive import CrawlArchive
 from webmill.crawl.backends import crawl_backends, open_cluster
+from webmill.crawl.browser.behaviours import FOLDER as BEHAVIOURS
+from webmill.crawl.browser.options import BrowserOptions
 from webmill.crawl.fetch import check_servers
 from webmill.crawl.layout import CrawlFolder, refuse_lost_files
 from webmill.crawl.options import (
@@ -180,6 +182,9 @@ def make_options(crawl: CollectionCrawl, settings: Settings, *, backends: CrawlB
     check_servers(chosen.dns_servers)
     for sentence in check_sites(chosen, crawl.root):
         crawl.watcher.notice(sentence)
+    browser = BrowserOptions.from_settings(chosen, behaviours=crawl.root / BEHAVIOURS)
+    if browser and browser.mode == "auto":
+        crawl.watcher.notice(f"pages that are empty without their scripts are shown in {browser.program}")
     collection = collections.Collection(crawl.root, chosen.name or collections.default_crawl_name(crawl.root))
     return CrawlOptions(
         folder=CrawlFolder(collection),
@@ -191,6 +196,7 @@ def make_options(crawl: CollectionCrawl, settings: Settings, *, backends: CrawlB
         network=NetworkAccess.from_settings(chosen),
         rules=CrawlRules.from_settings(chosen),
         revisits=revisit_schedule(crawl.watch, settings),
+        browser=browser,
         verbosity=crawl.watcher.verbosity,
         log_format=settings.log.format,
     )

@@ -33,6 +33,9 @@ NODE_SETTINGS = frozenset(
         "proxy",
         "source_address",
         "cookies",
+        "browser_path",
+        "browser_tabs",
+        "browser_memory",
     }
 )
 START_SETTINGS = frozenset({"processes", "shards", "nodes", "join_wait"})  # what they were, the crawl's layout says

@@ -40,6 +40,7 @@ from webmill.model import Document, DocumentLink, Record, normalise_digest
 SANDBOX_FUNCTION = "webmill.extract.capture:make_in_child"
 MIB = 1 << 20
 SANDBOX_LIMITS = ChildLimits(cpu=10, wall=300, memory=1024 * MIB, output=64 * MIB, written=MIB, may_fork=False)
+RENDERED = "urn:dom:"  # before the URL of a page: its document as the scripts left it
 RECORD_LIMITS = WarcLimits(block=32 * MIB)
 MIN_LANGUAGE_TEXT = 200  # characters of text that are enough to detect its language
 MAX_LANGUAGE_TEXT, MAX_LANGUAGE_PAGE = (
@@ -73,7 +74,7 @@ def make_document(payload: bytes, *, capture: CaptureInput, allow: Allow = lambd
     http = read_response(record.content) if record.type in ("response", "revisit") else None
     document = describe_record(record, http, capture)
     kind = kind_of(document, capture)
-    if outcome := skip_reason(document, kind):
+    if outcome := "rendered" if capture.rendered else skip_reason(document, kind):
         return ExtractResult(document=msgspec.structs.replace(document, outcome=outcome), kind=kind)
     try:
         body = CaptureBody(
@@ -143,7 +144,7 @@ def read_requested_record(payload: bytes, capture: CaptureInput) -> Record:
 
 def describe_record(record: Record, http: HttpResponse | None, capture: CaptureInput) -> Document:
     """Return the document with everything that is known before its content is read."""
-    ref, url, headers = capture.ref, clean_text(record.target_uri) or "", record.headers
+    ref, url, headers = capture.ref, page_url(clean_text(record.target_uri) or ""), record.headers
     languages, is_revisit = clean_texts(capture.languages), record.type == "revisit"
     return Document(
         id=clean_text(record.record_id) or f"{ref.filename}#{ref.offset}",
@@ -165,6 +166,11 @@ def describe_record(record: Record, http: HttpResponse | None, capture: CaptureI
         warc_offset=ref.offset,
         warc_length=ref.length,
     )
+
+
+def page_url(target: str) -> str:
+    """Return the URL of the page that a record is about: one of a document that a browser has shown names it."""
+    return target.removeprefix(RENDERED) if target.startswith(RENDERED) else target
 
 
 def digest_of(record: Record) -> str | None:

@@ -26,6 +26,7 @@ OUTCOMES = (
     Outcome("empty", "the extractor found no text"),
     Outcome("none", "no text was asked for (`--extractor none`)"),
     Outcome("other_type", "a type that has no text (picture, style, script, …), or no reader for it is installed"),
+    Outcome("rendered", "a browser has shown the page: its text is in the row of the document that the scripts made"),
     Outcome("revisit", "the content is that of an earlier capture: `digest` and `refers_to` say which"),
     Outcome("robots", "a robots.txt, which speaks to crawlers"),
     Outcome("not_response", "the record holds no content: a request, a metadata record"),

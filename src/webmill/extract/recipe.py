@@ -29,6 +29,7 @@ class CaptureInput(msgspec.Struct, frozen=True, kw_only=True):
     Without `headers` the payload is the record as stored: a gzip member, or plain. With them it is the content of the
     record, as a reader of whole files has it, and `cut` says that the reader's limit truncated it. A record of another
     URL than that of `ref`, if it has one, is refused. Elements that match `ignored` (CSS) are left out of the text.
+    `rendered`: a browser has shown the page, and the record of its document is what has the text.
     """
 
     ref: CaptureRef
@@ -40,6 +41,7 @@ class CaptureInput(msgspec.Struct, frozen=True, kw_only=True):
     cut: bool = False
     wet_text: str | None = None
     ignored: tuple[str, ...] = ()
+    rendered: bool = False
 
 
 class ExtractResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,6 +62,8 @@ class HasCapture(Protocol):
     def filename(self) -> str: ...
     @property
     def languages(self) -> DetectedLanguages | None: ...
+    @property
+    def is_rendered(self) -> bool: ...
 
 
 def capture_input(page: HasCapture, *, recipe: Recipe) -> CaptureInput:
@@ -72,6 +76,7 @@ def capture_input(page: HasCapture, *, recipe: Recipe) -> CaptureInput:
         version=record.version,
         headers=record.headers.pairs,
         cut=record.cut,
+        rendered=page.is_rendered,
         wet_text=wet.read_text(page.wet) if page.wet and recipe.extractor == "wet" else None,
     )
 

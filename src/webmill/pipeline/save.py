@@ -37,8 +37,8 @@ from webmill.crawl.scheduler.inbox import shard_of
 from webmill.crawl.scheduler.shard_process import make_scope
 from webmill.crawl.seeds import Seeds, parse_seed
 from webmill.crawl.sites import CrawlSites
+from webmill.crawl.visit.captures import archived_original
 from webmill.crawl.visit.outcome import VisitResult
-from webmill.crawl.visit.page_reader import archived_original
 from webmill.crawl.visit.page_saver import PageSaver, SavedVisit
 from webmill.crawl.visit_log import VisitLog
 from webmill.errors import BadInput, Conflict, NotFound, WrongUse
@@ -255,7 +255,7 @@ class ResultKeeper:
         self._unchanged = unchanged
 
     def __call__(self, result: VisitResult, state: UrlState) -> VisitResult:
-        if not result.captures:
+        if not (result.captures or result.records):
             self._visit_log.write([result], now=time.time())
             return result
         if state.last and state.last.digest and state.last.record_id:  # the crawl has archived it

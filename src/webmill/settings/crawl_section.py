@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-import msgspec
-
+from webmill.settings.browser_section import BrowserSettings
 from webmill.settings.declaration import setting
 from webmill.settings.sites_section import SiteTables
 from webmill.settings.value_formats import Duration, FixedAddresses, Pace, PatternList, Size, SizeOrZero, TextList
@@ -14,7 +13,7 @@ URLS, LIMITS, POLITENESS = "Which URLs", "Limits", "Politeness"
 ARCHIVE, MACHINES, NETWORK = "Archive", "Many machines", "Network"
 
 
-class CrawlSettings(msgspec.Struct, frozen=True, kw_only=True):
+class CrawlSettings(BrowserSettings, frozen=True, kw_only=True):
     """What `webmill crawl` and `webmill run` crawl, and how. A crawl remembers the flags it was given."""
 
     seeds: Annotated[
@@ -229,7 +228,7 @@ class CrawlSettings(msgspec.Struct, frozen=True, kw_only=True):
     resolve: Annotated[
         FixedAddresses,
         setting("Connect to this address for HOST instead of asking DNS; repeatable.", reach="other", group=NETWORK),
-    ] = {}
+    ] = {}  # noqa: RUF012 - msgspec gives each struct its own
     dns_servers: Annotated[
         TextList,
         setting(

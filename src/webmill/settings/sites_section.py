@@ -42,6 +42,7 @@ class SiteSettings(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     exclude: tuple[str, ...] | None = None
     depth: Annotated[int, msgspec.Meta(ge=0)] | None = None
     page_resources: bool | None = None
+    browser: Literal["", "auto", "always", "never"] = ""
     max_pages: Annotated[int, msgspec.Meta(ge=1)] | None = None
     cookies: str = ""
     headers: dict[str, str] = {}

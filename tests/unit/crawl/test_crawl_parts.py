@@ -18,8 +18,9 @@ from webmill.crawl.progress import SLOWEST, CrawlProgress, HostTimings, sum_prog
 from webmill.crawl.scheduler.budgets import SqliteDomainBudget
 from webmill.crawl.scheduler.capture_archiver import ArchivedPayloads
 from webmill.crawl.scheduler.inbox import LINKS_PER_MESSAGE, ShardMessages
-from webmill.crawl.visit.last_visit import is_whole_page, next_validators
-from webmill.crawl.visit.page_reader import archived_original, conditions, is_html
+from webmill.crawl.visit.captures import archived_original
+from webmill.crawl.visit.last_visit import conditions, is_whole_page, next_validators
+from webmill.crawl.visit.page_reader import is_html
 from webmill.errors import BadInput
 from webmill.formats.http import ResponseHead
 from webmill.formats.warc.record_headers import OriginalCapture

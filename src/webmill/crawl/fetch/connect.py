@@ -47,6 +47,7 @@ class ConnectTarget(Struct, frozen=True):
     deadline: float
     alternatives: tuple[SocketAddress, ...] = ()
     reserve: Callable[[SocketAddress], Awaitable[bool]] = reserve_nothing
+    may_be_http2: bool = True  # a request with a body is sent in HTTP/1.1
 
 
 class Connector:
@@ -86,7 +87,7 @@ class Connector:
         if self._refused.is_known(server) and (connection := await self._open_refused(target, server)):
             return connection
         try:
-            return await self._open_secure(target, self._contexts_for(target.host).strict)
+            return await self._open_secure(target, self._contexts_for(target).strict)
         except FetchError as error:
             if self._contexts.lenient is None or not error.reason.startswith("tls_") or error.reason == "tls_timeout":
                 raise
@@ -101,8 +102,8 @@ class Connector:
         """Offer HTTP/2 to this host no more, for a while: it failed at it."""
         self._http1_hosts.add(host)
 
-    def _contexts_for(self, host: str) -> TlsContexts:
-        if host not in self._http1_hosts:
+    def _contexts_for(self, target: ConnectTarget) -> TlsContexts:
+        if target.may_be_http2 and target.host not in self._http1_hosts:
             return self._contexts
         if self._contexts_http1 is None:
             self._contexts_http1 = make_contexts(self._policy, http2=False)
@@ -118,7 +119,7 @@ class Connector:
         return None
 
     async def _open_unverified(self, target: ConnectTarget) -> FetchConnection:
-        lenient = self._contexts_for(target.host).lenient
+        lenient = self._contexts_for(target).lenient
         assert lenient is not None
         connection = await self._open_secure(target, lenient)
         connection.flaws = ("tls_unverified",)

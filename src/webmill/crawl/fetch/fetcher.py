@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -194,15 +194,20 @@ class HttpFetcher:
         """
         try:
             target = parse_target(request.url)
-            request_bytes = self._encode_request(target, request.headers)
+            request_bytes = self._encode_request(target, request, request.headers)
             archived = request_bytes
             if request.archived is not None:
-                archived = self._encode_request(target, request.archived)
+                archived = self._encode_request(target, request, request.archived)
         except BadInput as error:
             return FetchFailure(request.url, error.reason, error.message, sent=False, ip=address.ip)
         async with self._slots:
             outcome = await self._exchange(
-                target, request_bytes, address, limit=max(self._limits.body, request.at_least), reserve=reserve
+                target,
+                request,
+                request_bytes,
+                address,
+                limit=max(self._limits.body, request.at_least),
+                reserve=reserve,
             )
         if archived != request_bytes and isinstance(outcome, FetchedResponse):
             if "h2" in outcome.exchange.protocols:
@@ -244,31 +249,39 @@ class HttpFetcher:
             self._idle.drop_oldest()
             await asyncio.sleep(_OUT_OF_FILES_PAUSE)
 
-    def _encode_request(self, target: RequestTarget, headers: tuple[tuple[str, str], ...]) -> bytes:
+    def _encode_request(
+        self, target: RequestTarget, request: FetchRequest, headers: tuple[tuple[str, str], ...]
+    ) -> bytes:
         own = {name.lower() for name, _ in headers}
         default = (field for field in self._default_headers if field[0].lower() not in own)
-        fields = Headers((("Host", target.authority), *default, *headers))
-        return encode_request_head(fields, method="GET", target=target.path)
+        length = (("Content-Length", str(len(request.body))),) if request.body or not request.is_repeatable else ()
+        fields = Headers((("Host", target.authority), *default, *headers, *length))
+        return encode_request_head(fields, method=request.method, target=target.path) + request.body
 
     async def _exchange(
         self,
         target: RequestTarget,
+        request: FetchRequest,
         request_bytes: bytes,
         address: SocketAddress,
         *,
         limit: int,
         reserve: Callable[[SocketAddress], Awaitable[bool]],
     ) -> FetchedResponse | FetchFailure:
-        deadline = asyncio.get_running_loop().time() + self._limits.total
+        seconds = self._limits.total if request.seconds is None else min(request.seconds, self._limits.total)
+        deadline = asyncio.get_running_loop().time() + seconds
         key = (target.scheme, target.host, address)
-        sent = False
-        if (idle := self._idle.get(key)) is not None:
-            outcome = await self._request(idle, request_bytes, target=target, key=key, deadline=deadline, limit=limit)
+        sent, is_plain = False, request.method == "GET"
+        reader = partial(ResponseReader, limit=limit, method=request.method)
+        if is_plain and (idle := self._idle.get(key)) is not None:
+            outcome = await self._request(idle, request_bytes, reader(), target=target, key=key, deadline=deadline)
             if not _was_stale(outcome):
                 return outcome
             sent = True
         others = await self._alternatives(target.host, address)
-        where = ConnectTarget(address, target.host, target.scheme == "https", deadline, others, reserve)
+        where = ConnectTarget(
+            address, target.host, target.scheme == "https", deadline, others, reserve, may_be_http2=is_plain
+        )
         try:
             connection = await self._connector.connect(where)
         except FetchError as error:
@@ -277,7 +290,7 @@ class HttpFetcher:
         if connection.address != address:
             self._resolver.promote(target.host, connection.address.ip)
             key = (target.scheme, target.host, connection.address)
-        return await self._request(connection, request_bytes, target=target, key=key, deadline=deadline, limit=limit)
+        return await self._request(connection, request_bytes, reader(), target=target, key=key, deadline=deadline)
 
     async def _alternatives(self, host: str, address: SocketAddress) -> tuple[SocketAddress, ...]:
         """Return the addresses that may be connected instead of one, in the order in which they are tried."""
@@ -297,13 +310,12 @@ class HttpFetcher:
         self,
         connection: FetchConnection,
         request_bytes: bytes,
+        reader: ResponseReader,
         *,
         target: RequestTarget,
         key: Key,
         deadline: float,
-        limit: int,
     ) -> FetchedResponse | FetchFailure:
-        reader = ResponseReader(limit=limit)
         date, loop = datetime.now(UTC), asyncio.get_running_loop()
         began = loop.time()
         try:

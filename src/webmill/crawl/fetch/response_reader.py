@@ -19,13 +19,13 @@ class ResponseReader:
     """Collects one response. Feed it until it is complete. `feed` and `close` raise BadInput when there is no response
     to speak of."""
 
-    def __init__(self, *, limit: int) -> None:
+    def __init__(self, *, limit: int, method: str = "GET") -> None:
         self.is_complete = False
         self.is_reusable = False  # the connection, once it is complete
         self.truncated: str | None = None
         self.received = 0
         self.cpu = 0.0  # seconds
-        self._framer = ResponseFramer(method="GET")
+        self._framer = ResponseFramer(method=method)
         self._limit = limit
         self._flaws: tuple[str, ...] = ()  # of what brought the message
         # Nearly always one read brings it all, and is kept without a copy. A hostile server can send each byte alone;

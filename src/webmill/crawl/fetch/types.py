@@ -65,13 +65,22 @@ class SocketAddress(Struct, frozen=True):
 
 
 class FetchRequest(Struct, frozen=True, kw_only=True):
-    """A GET. `headers` are sent after our own, e.g. If-None-Match, or in place of one of the same name; `archived` is
-    what the exchange has in their place, where some are secret. So many bytes of a body are read in any case."""
+    """A GET, if no other `method` is named. `headers` are sent after our own, e.g. If-None-Match, or in place of one of
+    the same name; `archived` is what the exchange has in their place, where some are secret. So many bytes of a body
+    are read in any case; an answer that takes longer than `seconds` is cut there."""
 
     url: str
     headers: tuple[tuple[str, str], ...] = ()
     archived: tuple[tuple[str, str], ...] | None = None
     at_least: int = 0
+    method: str = "GET"
+    body: bytes = b""
+    seconds: float | None = None  # None: as the limits say
+
+    @property
+    def is_repeatable(self) -> bool:
+        """Tell whether it may be sent again when a connection broke: a POST may have done its work already."""
+        return self.method in ("GET", "HEAD", "OPTIONS")
 
 
 class FetchedResponse(Struct, frozen=True):

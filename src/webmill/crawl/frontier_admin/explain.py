@@ -10,11 +10,10 @@ from webmill.crawl.frontier_admin.url_state import UrlState
 from webmill.crawl.layout import read_seeds
 from webmill.crawl.options import AUTO_DELAY, ROBOTS_NAME, CrawlRules
 from webmill.crawl.politeness.pace import FACTOR, SHORTEST
-from webmill.crawl.politeness.robots import ParsedFiles, RobotsPolicy, decide
+from webmill.crawl.politeness.robots import ParsedFiles, RobotsPolicy, decide, robots_path
 from webmill.crawl.scheduler.inbox import shard_of
 from webmill.crawl.scheduler.shard_process import make_scope
 from webmill.crawl.sites import CrawlSites
-from webmill.crawl.visit.url_visitor import robots_path
 from webmill.settings import CrawlSettings, SiteSettings
 
 

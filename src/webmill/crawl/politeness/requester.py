@@ -25,7 +25,7 @@ from webmill.crawl.fetch.idle_connections import idle_room
 from webmill.crawl.frontier.base import domain_of
 from webmill.crawl.options import CrawlLimits, NetworkAccess, Politeness
 from webmill.crawl.politeness.pace import HostPace
-from webmill.crawl.politeness.session import NO_FIELDS, Fields, RequestFields, SiteSession
+from webmill.crawl.politeness.session import NO_FIELDS, Fields, RequestFields, SiteSession, mask_fields
 from webmill.crawl.progress import CrawlProgress, HostTimings
 from webmill.formats.url.normalise import host_of
 from webmill.infra.clock import SteadyClock
@@ -49,6 +49,19 @@ class RequestPacing(msgspec.Struct, frozen=True):
 
     is_resource: bool = False
     crawl_delay: float = 0.0
+
+
+class RequestMessage(msgspec.Struct, frozen=True):
+    """What a request is, where it is not just a GET. `cookies` are those of a browser; an answer is cut after `seconds`
+    if it takes longer."""
+
+    method: str = "GET"
+    body: bytes = b""
+    cookies: Fields = ()
+    seconds: float | None = None
+
+
+PLAIN_GET = RequestMessage()
 
 
 class HostBusy(msgspec.Struct, frozen=True):
@@ -116,7 +129,13 @@ class Requester:
         return self._fetcher.hold_memory(size)
 
     async def request(
-        self, url: str, *, headers: Fields = (), pacing: RequestPacing, at_least: int = 0
+        self,
+        url: str,
+        *,
+        headers: Fields = (),
+        pacing: RequestPacing,
+        at_least: int = 0,
+        message: RequestMessage = PLAIN_GET,
     ) -> RequestResult | HostBusy:
         """Send a request, or return until when its host is busy. `at_least`: bytes read whatever the limit says."""
         async with self._host_lock(host_of(url)):
@@ -128,9 +147,17 @@ class Requester:
             if isinstance(reserved, HostBusy):
                 return reserved
             sent = self._clock()
-            fields = self.session.fields(url) if self.session else NO_FIELDS
-            archived = (*headers, *fields.archived) if fields.is_private else None
-            request = FetchRequest(url=url, headers=(*headers, *fields.sent), archived=archived, at_least=at_least)
+            fields = self.session.fields(url, browser_cookies=message.cookies) if self.session else NO_FIELDS
+            archived = (*mask_fields(headers), *fields.archived) if fields.is_private else None
+            request = FetchRequest(
+                url=url,
+                headers=(*headers, *fields.sent),
+                archived=archived,
+                at_least=at_least,
+                method=message.method,
+                body=message.body,
+                seconds=message.seconds,
+            )
             others = OtherAddresses(self._reserve, reserved, delays, first=f"addr:{address.ip}")
             with self._kept_reserved(reserved, delays):
                 answer = await others.fetch(self._fetcher, request, address)
@@ -170,7 +197,7 @@ class Requester:
 
     def hold_host(self, url: str, until: float) -> None:
         """Keep the host of the URL reserved: its server has asked for it."""
-        keys = ("host", "soon-host") if self._page_resources else ("host",)
+        keys = ("host", "soon-host")
         self._reservations.update({f"{key}:{host_of(url)}": ReservationUpdate(0.0, until) for key in keys})
 
     def _host_lock(self, host: str) -> asyncio.Lock:
@@ -190,7 +217,7 @@ class Requester:
         if not pacing.is_resource:
             domain_delay = own if politeness.domain_delay is None else politeness.domain_delay
             delays |= {f"host:{host}": delay, f"domain:{domain}": domain_delay}
-        if self._page_resources:
+        if self._page_resources or pacing.is_resource:
             soon = self.pace.resource_delay_of(url)
             delays |= {f"soon-host:{host}": max(soon, crawl_delay), f"soon-domain:{domain}": soon}
         return {key: delay for key, delay in delays.items() if delay}

@@ -109,6 +109,12 @@ class ParsedFiles:
         return len(self._files)
 
 
+def robots_path(url: str) -> str:
+    """Return what robots.txt rules are about: exactly what is requested. `/x?` is not `/x`."""
+    at = url.find("/", 8)  # behind `https://`
+    return url[at:] if at >= 0 else "/"
+
+
 def make_entry(
     origin: str,
     answer: FetchedResponse | FetchFailure,

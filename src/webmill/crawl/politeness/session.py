@@ -13,7 +13,7 @@ from pathlib import Path
 
 import msgspec
 
-from webmill.crawl.cookies.jar import MASK, CookieJar
+from webmill.crawl.cookies.jar import MASK, CookieHeader, CookieJar
 from webmill.crawl.cookies.store import load_cookie_file
 from webmill.crawl.fetch import FetchedResponse
 from webmill.crawl.sites import CrawlSites
@@ -29,6 +29,12 @@ Fields = tuple[tuple[str, str], ...]
 PLAIN_FIELDS = frozenset(
     ("accept", "accept-language", "user-agent", "from", "referer", "dnt", "sec-gpc", "cache-control")
 )
+# Those that a crawler or a browser adds by itself, whoever the user is.
+_PLAIN_BY_ITSELF = PLAIN_FIELDS | {
+    *("if-none-match", "if-modified-since", "origin", "content-type", "x-requested-with", "upgrade-insecure-requests"),
+    *("sec-fetch-dest", "sec-fetch-mode", "sec-fetch-site", "sec-fetch-user", "range", "last-event-id", "pragma"),
+    *("access-control-request-method", "access-control-request-headers"),
+}
 _SET_COOKIE = re.compile(rb"(?im)^(set-cookie[ \t]*:)((?:[^\r\n]|\r?\n[ \t])*)")
 _NAME = re.compile(rb"[^=;\r\n]*=")
 
@@ -55,11 +61,14 @@ class SiteSession:
     def __init__(self, jar: CookieJar, sites: CrawlSites, *, cookies: bool, clock: SteadyClock) -> None:
         self.jar, self.sites, self._cookies, self._clock = jar, sites, cookies, clock
 
-    def fields(self, url: str) -> RequestFields:
-        """Return what a request for a normalised URL carries now."""
+    def fields(self, url: str, *, browser_cookies: Fields = ()) -> RequestFields:
+        """Return what a request for a normalised URL carries now. `browser_cookies`: what scripts of the page have set
+        as well; beside credentials they are as private as these."""
         rule = self.sites.find(url)
         sent, archived = _fields_of(rule, url) if rule else ((), ())
         cookies = self.jar.header(url, now=self._clock()) if self._keeps_cookies(rule) else None
+        if cookies and browser_cookies:
+            cookies = _with_browser_cookies(cookies, browser_cookies)
         if cookies and cookies.sent:
             sent, archived = (*sent, ("Cookie", cookies.sent)), (*archived, ("Cookie", cookies.archived))
         return RequestFields(sent, archived, cookies.sent if cookies else "") if sent else NO_FIELDS
@@ -133,6 +142,25 @@ def _mask_pair(field: bytes) -> bytes:
 
 def _may_share(domain: str, host: str) -> bool:
     return domain_matches(domain, host) or domain_matches(host, domain)
+
+
+def mask_fields(fields: Fields) -> Fields:
+    """Return fields of a request with credentials as they are archived: a script of the page may have put some in."""
+    return tuple((name, value if name.lower() in _PLAIN_BY_ITSELF else MASK) for name, value in fields)
+
+
+def _with_browser_cookies(jar: CookieHeader, browser: Fields) -> CookieHeader:
+    """Return the cookies of both; where they have the same name, that of the browser is the newer one."""
+    known = dict(_split_cookie(pair) for pair in jar.sent.split("; ") if pair)
+    pairs = known | dict(browser)
+    sent = "; ".join(f"{name}={value}" for name, value in pairs.items())
+    masked = "; ".join(f"{name}={MASK}" for name in pairs)
+    return CookieHeader(sent, masked if jar.is_private else sent)
+
+
+def _split_cookie(pair: str) -> tuple[str, str]:
+    name, equals, value = pair.partition("=")
+    return (name, value) if equals else ("", name)
 
 
 def _fields_of(rule: SiteSettings, url: str) -> tuple[Fields, Fields]:

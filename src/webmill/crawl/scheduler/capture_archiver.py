@@ -67,6 +67,8 @@ class CaptureArchiver:
     ) -> VisitResult:
         """Return the result with the place of its record. Its payloads are known to the results behind it."""
         record, original = None, None
+        for made in result.records:  # first: where the capture of the page is, these are
+            self._writer.append_record(made)
         for whole in captures:
             capture = _deduplicate(whole, known)
             record = self._writer.append(capture)
@@ -83,7 +85,7 @@ class CaptureArchiver:
 
 def _add_digest(capture: Capture) -> Capture:
     """Return the capture with its payload's digest, where an earlier record may have that payload."""
-    if capture.kind != "response" or capture.subset != "warc" or capture.exchange.truncated:
+    if capture.kind != "response" or capture.subset != "warc" or capture.exchange.truncated or capture.is_rendered:
         return capture
     response = capture.exchange.response
     payload = memoryview(response)[end_of_head(response) or len(response) :]

@@ -94,6 +94,11 @@ class ShardCrawler:
         self._reservations.refuse_new()
         self._wakeup.set()
 
+    def add_result(self, result: VisitResult) -> None:
+        """Archive what a visit that is not over yet has fetched, with the next batch."""
+        self._results.append(result)
+        self._wakeup.set()
+
     # --- the loop ---
 
     async def run(self) -> None:

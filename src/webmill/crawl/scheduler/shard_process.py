@@ -18,6 +18,8 @@ from pathlib import Path
 
 import msgspec
 
+from webmill.crawl.browser.resource_requests import PoliteResources
+from webmill.crawl.browser.visits import BrowserVisits
 from webmill.crawl.cookies.store import FILE as COOKIES
 from webmill.crawl.cookies.store import CookieStore
 from webmill.crawl.fetch import HttpFetcher
@@ -91,20 +93,28 @@ async def crawl_shard(options: CrawlOptions, shard: int, shards: int, parent: Co
     with ExitStack() as stack:
         store = open_store(options, shard, shards, stack)
         fetcher = open_fetcher(options.politeness, options.limits, options.network, connections=connections)
+        browsers = list[BrowserVisits]()
         try:
-            crawler = make_crawler(options, store, fetcher, report=partial(send_progress, parent))
+            crawler = make_crawler(options, store, fetcher, report=partial(send_progress, parent), browsers=browsers)
             loop.add_reader(parent.fileno(), partial(receive_messages, parent, crawler))
             await crawler.run()
             record_removed_pages(store.frontier, options.archive)
         finally:
             loop.remove_reader(parent.fileno())
+            for browser in browsers:
+                await browser.close()
             await fetcher.close()
 
 
 def make_crawler(
-    options: CrawlOptions, store: ShardStore, fetcher: HttpFetcher, *, report: Callable[[CrawlProgress], None]
+    options: CrawlOptions,
+    store: ShardStore,
+    fetcher: HttpFetcher,
+    *,
+    report: Callable[[CrawlProgress], None],
+    browsers: list[BrowserVisits] | None = None,
 ) -> ShardCrawler:
-    """Return a crawler of the shard: each part is given what it calls."""
+    """Return a crawler of the shard: each part is given what it calls. `browsers` gets what is to be closed."""
     politeness, limits, rules, clock = options.politeness, options.limits, options.rules, store.clock
     wakeup = asyncio.Event()
     reservations = BatchedReservations(clock=clock, wakeup=wakeup)
@@ -116,7 +126,12 @@ def make_crawler(
         clock=clock,
     )
     requester = Requester(
-        fetcher, politeness, reservations, clock=clock, page_resources=rules.page_resources, session=session
+        fetcher,
+        politeness,
+        reservations,
+        clock=clock,
+        page_resources=rules.page_resources,
+        session=session,
     )
     policy = RobotsPolicy(agent=ROBOTS_NAME, max_delay=politeness.max_crawl_delay, first_retry=limits.retry_wait)
     robots = RobotsFetcher(requester, RobotsCache(store.frontier, policy, clock=clock), policy, clock=clock)
@@ -128,9 +143,18 @@ def make_crawler(
         sites=store.sites,
         since=rules_changed_at(store.frontier, options, now=clock()),
     )
-    visitor = UrlVisitor(requester, robots, reader, options, clock=clock)
+    browser = None
+    if options.browser:
+        resources = PoliteResources(requester, robots, may_fetch=reader.may_fetch, clock=clock)
+        browser = BrowserVisits(options.browser, resources, sites=store.sites, clock=clock)
+    visitor = UrlVisitor(requester, robots, reader, options, clock=clock, browser=browser)
     store.visit_log.find_via = reader.find_via
-    return ShardCrawler(store, visitor, requester, reservations, options, wakeup=wakeup, report=report)
+    crawler = ShardCrawler(store, visitor, requester, reservations, options, wakeup=wakeup, report=report)
+    if browser:
+        browser.keep = crawler.add_result
+        if browsers is not None:
+            browsers.append(browser)
+    return crawler
 
 
 def rules_changed_at(frontier: Frontier, options: CrawlOptions, *, now: float) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from time import thread_time
 
+from webmill.crawl.browser.renderer import RenderedPage
 from webmill.crawl.fetch import FetchedResponse
 from webmill.crawl.frontier.base import ClaimedUrl
 from webmill.crawl.politeness.requester import Requester
@@ -23,17 +24,22 @@ class AnswerReader:
         self._reader, self._requester = reader, requester
         self._large = asyncio.Semaphore(1)
 
-    async def read(self, fetched: FetchedResponse, item: ClaimedUrl) -> tuple[PageReading, float]:
-        """Return what was read, and for how many seconds the host must rest."""
-        if len(fetched.payload) <= READ_AT_ONCE:
-            page, cpu = self._read(fetched, item)
+    async def read(
+        self, fetched: FetchedResponse, item: ClaimedUrl, rendered: RenderedPage | None = None
+    ) -> tuple[PageReading, float]:
+        """Return what was read, and for how many seconds the host must rest. `rendered`: what a browser made of it."""
+        if len(fetched.payload) <= READ_AT_ONCE and not (rendered and len(rendered.html) > READ_AT_ONCE):
+            page, cpu = self._read(fetched, item, rendered)
         else:
             with self._requester.hold_memory(len(fetched.exchange.response) + len(fetched.payload)):
                 async with self._large:
-                    page, cpu = await asyncio.to_thread(self._read, fetched, item)
+                    page, cpu = await asyncio.to_thread(self._read, fetched, item, rendered)
         cpu += fetched.cpu + max(0, len(fetched.exchange.response) - LARGE) * CPU_PER_BYTE
         return page, cpu * CPU_REST if cpu > CPU_PER_ANSWER else 0.0
 
-    def _read(self, fetched: FetchedResponse, item: ClaimedUrl) -> tuple[PageReading, float]:
+    def _read(
+        self, fetched: FetchedResponse, item: ClaimedUrl, rendered: RenderedPage | None
+    ) -> tuple[PageReading, float]:
         began = thread_time()
-        return self._reader.read(fetched, item), thread_time() - began
+        page = self._reader.read_rendered(fetched, item, rendered) if rendered else self._reader.read(fetched, item)
+        return page, thread_time() - began

@@ -8,11 +8,12 @@ from typing import Any
 from webmill.crawl.fetch import FetchedResponse
 from webmill.crawl.frontier.base import LastVisit
 from webmill.crawl.politeness.retries import TORN
-from webmill.crawl.visit.page_reader import validators_of
 from webmill.formats.http.head import end_of_head
 from webmill.formats.warc import digest
+from webmill.model import Headers
 
 ARCHIVED_FIELDS = ("record_id", "record_url", "record_time", "digest", "etag", "modified")
+MOST_ETAG, MOST_MODIFIED = 500, 100  # characters
 
 
 def is_whole_page(fetched: FetchedResponse) -> bool:
@@ -51,3 +52,24 @@ def is_changed(fetched: FetchedResponse, last: LastVisit | None) -> bool:
         return False
     response = fetched.exchange.response
     return digest.compute(memoryview(response)[end_of_head(response) or len(response) :]) != last.digest
+
+
+def conditions(last: LastVisit | None, *, since: float = 0.0) -> tuple[tuple[str, str], ...]:
+    """Return the header fields of a conditional request, where a whole page was archived to compare with: maybe by a
+    visit before the last one. None before `since`: its links were judged by other rules, so it is read once more."""
+    if last is None or not last.record_id or last.time < since:
+        return ()
+    return if_changed(last.etag, last.modified)
+
+
+def if_changed(etag: str, modified: str) -> tuple[tuple[str, str], ...]:
+    """Return the header fields that ask for a page only if it is another than the one these validators came with."""
+    if etag:
+        return (("If-None-Match", etag),)
+    return (("If-Modified-Since", modified),) if modified else ()
+
+
+def validators_of(headers: Headers) -> tuple[str, str]:
+    """Return ETag and Last-Modified, each empty where it is missing or too long to be kept."""
+    etag, modified = headers.get("ETag") or "", headers.get("Last-Modified") or ""
+    return etag if len(etag) <= MOST_ETAG else "", modified if len(modified) <= MOST_MODIFIED else ""

@@ -8,7 +8,7 @@ import msgspec
 
 from webmill.crawl.frontier.base import Outcome, RobotsEntry
 from webmill.crawl.yields.page_sample import PageSample
-from webmill.formats.warc.capture import Capture
+from webmill.formats.warc.capture import Capture, PageRecord
 from webmill.model import Link
 
 
@@ -17,7 +17,8 @@ class VisitResult(msgspec.Struct, frozen=True, kw_only=True):
 
     token: int  # of the turn
     outcome: Outcome | None
-    captures: Sequence[Capture] = ()  # of robots.txt files, and of the URL itself
+    captures: Sequence[Capture] = ()  # of robots.txt files, of what a browser asked for, and of the URL itself
+    records: Sequence[PageRecord] = ()  # what was made of the page in a browser
     links: Sequence[Link] = ()
     robots: RobotsEntry | None = None  # a robots.txt that was fetched on the way
     next: float | None = None

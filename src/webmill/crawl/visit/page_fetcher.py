@@ -32,10 +32,9 @@ from webmill.crawl.politeness.requester import (
     open_fetcher,
 )
 from webmill.crawl.politeness.retries import DAY, Retry, RetryPolicy, decide_answer, decide_failure, retry_after
-from webmill.crawl.politeness.robots import INCOMPLETE_FLAWS, RobotsPolicy, RobotsVerdict
+from webmill.crawl.politeness.robots import INCOMPLETE_FLAWS, RobotsPolicy, RobotsVerdict, robots_path
 from webmill.crawl.politeness.robots_fetcher import RobotsCache, RobotsFetcher, RobotsStore
 from webmill.crawl.politeness.session import Fields
-from webmill.crawl.visit.url_visitor import robots_path
 from webmill.formats.url.normalise import origin_of
 from webmill.infra.clock import SteadyClock
 from webmill.infra.host_schedule.fixed_delays import HostSchedule, Reservation, ReservationUpdate

@@ -6,12 +6,13 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from threading import Lock
-from typing import Literal, TypedDict
+from typing import TypedDict
 
 import msgspec
 
+from webmill.crawl.browser.renderer import RenderedPage
 from webmill.crawl.fetch import FetchedResponse
-from webmill.crawl.frontier.base import LATER_SITEMAP, PAGE_RESOURCE, SITEMAPS, ClaimedUrl, LastVisit
+from webmill.crawl.frontier.base import LATER_SITEMAP, PAGE_RESOURCE, SITEMAPS, ClaimedUrl
 from webmill.crawl.options import ROBOTS_NAME, CrawlRules, Politeness
 from webmill.crawl.page.links import PageLinks, read_links
 from webmill.crawl.page.resources import (
@@ -25,6 +26,8 @@ from webmill.crawl.page.url_joining import join_urls, redirect_target
 from webmill.crawl.politeness.robots import robots_directives
 from webmill.crawl.scope import Scope, extension_of
 from webmill.crawl.sites import CrawlSites
+from webmill.crawl.visit.captures import AnswerKind
+from webmill.crawl.visit.last_visit import conditions
 from webmill.crawl.visit.link_order import LINKED, order_listed
 from webmill.crawl.visit.recent_links import EmbeddedPage, EmbeddedPages, RecentLinks
 from webmill.crawl.visit.resource_share import ResourceShare, share_out
@@ -33,20 +36,16 @@ from webmill.crawl.yields.folding import fold_url
 from webmill.crawl.yields.page_sample import PageSample, sample_page, sample_payload
 from webmill.errors import BadInput
 from webmill.formats.site.sitemap import Sitemap, looks_like_sitemap, read_sitemap
-from webmill.formats.warc.capture import Capture, Subset
-from webmill.formats.warc.record_headers import OriginalCapture
 from webmill.model import Headers, Link
 
 SEED, REDIRECTED = 3, 4  # priorities
 MOST_SITEMAP_LEVELS = 3  # an index names sitemaps, and at some sites indexes; a chain of them without an end is a trap
 
-MOST_ETAG, MOST_MODIFIED = 500, 100  # characters
 
 CUT = frozenset({"page_too_long", "too_many_links"})  # flaws of a page of which not all was read
 STYLE_SHEET = "text/css"
 SCRIPTS = frozenset({"text/javascript", "application/javascript", "application/x-javascript", "text/ecmascript"})
 
-AnswerKind = Literal["page", "sitemap", "redirect", "not_modified", "resource"]
 MOST_STEPS = 7  # from the page
 
 
@@ -99,6 +98,26 @@ class PageReader:
         if self._rules.sitemaps and looks_like_sitemap(fetched.payload):
             return self._read_sitemap(fetched.payload, item, fetched.head.headers)
         return self._read_page(fetched, item)
+
+    def read_rendered(self, fetched: FetchedResponse, item: ClaimedUrl, rendered: RenderedPage) -> PageReading:
+        """Return what a page is that a browser has shown. What it needs to be displayed was fetched by that."""
+        if rendered.html:
+            answer = rendered.as_answer(fetched)
+            html = read_links(answer.payload, url=item.url, **html_headers(answer))
+            page = self._links_of_page(answer, item, html)
+            if self._judges(item):
+                sample = sample_page(answer.payload, url=item.url, canonical=html.canonical)
+                page = msgspec.structs.replace(page, sample=sample)
+        else:
+            page = self._read_page(fetched, item)
+        if not rendered.links:
+            return page
+        found = self._links_in_scope("page", join_urls(item.url, rendered.links), item.depth + 1, LINKED)
+        return msgspec.structs.replace(page, links=[*page.links, *found.links], refused=page.refused + found.refused)
+
+    def may_fetch(self, url: str) -> str | None:
+        """Return why a resource of a page is not fetched, or None."""
+        return self._scope.decide_resource(url)
 
     def is_excluded(self, url: str) -> bool:
         return self._scope.excludes(url)
@@ -346,47 +365,3 @@ def is_html(content_type: str | None, payload: bytes) -> bool:
     if named in ("text/html", "application/xhtml+xml"):
         return True
     return named in ("", "application/octet-stream") and b"<html" in payload[:1024].lower()
-
-
-def make_capture(fetched: FetchedResponse, item: ClaimedUrl, kind: AnswerKind) -> Capture:
-    """Return what is archived of a response."""
-    subset: Subset = "warc" if fetched.head.status == 200 else "crawldiagnostics"
-    if kind == "not_modified" and item.last:
-        return Capture(
-            exchange=fetched.exchange, kind="not_modified", original=archived_original(item.last), subset=subset
-        )
-    extra = (("hopsFromSeed", str(item.depth)),)
-    headers = fetched.head.headers
-    return Capture(exchange=fetched.exchange, payload=fetched.payload, headers=headers, subset=subset, extra=extra)
-
-
-def archived_original(last: LastVisit) -> OriginalCapture:
-    """Return the record that a revisit record of this URL refers to."""
-    time = last.record_time or last.time
-    return OriginalCapture(
-        record_id=last.record_id,
-        uri=last.record_url or last.url,
-        date=datetime.fromtimestamp(time, UTC),
-        payload_digest=last.digest or None,
-    )
-
-
-def conditions(last: LastVisit | None, *, since: float = 0.0) -> tuple[tuple[str, str], ...]:
-    """Return the header fields of a conditional request, where a whole page was archived to compare with: maybe by a
-    visit before the last one. None before `since`: its links were judged by other rules, so it is read once more."""
-    if last is None or not last.record_id or last.time < since:
-        return ()
-    return if_changed(last.etag, last.modified)
-
-
-def if_changed(etag: str, modified: str) -> tuple[tuple[str, str], ...]:
-    """Return the header fields that ask for a page only if it is another than the one these validators came with."""
-    if etag:
-        return (("If-None-Match", etag),)
-    return (("If-Modified-Since", modified),) if modified else ()
-
-
-def validators_of(headers: Headers) -> tuple[str, str]:
-    """Return ETag and Last-Modified, each empty where it is missing or too long to be kept."""
-    etag, modified = headers.get("ETag") or "", headers.get("Last-Modified") or ""
-    return etag if len(etag) <= MOST_ETAG else "", modified if len(modified) <= MOST_MODIFIED else ""

@@ -16,6 +16,8 @@ from math import inf
 
 import msgspec
 
+from webmill.crawl.browser.resource_requests import PoliteResources
+from webmill.crawl.browser.visits import BrowserVisits
 from webmill.crawl.fetch import HttpFetcher
 from webmill.crawl.frontier.base import (
     PAGE_RESOURCE,
@@ -102,7 +104,12 @@ class PageSaver:
         # To the requester a page resource is like a page: it must not be requested beside one of a running crawl.
         alike = msgspec.structs.replace(options, rules=msgspec.structs.replace(options.rules, page_resources=False))
         robots = RobotsFetcher(self._requester, cache, policy, clock=clock)
-        self._visitor = UrlVisitor(self._requester, robots, reader, alike, clock=clock)
+        self.browser = None
+        if options.browser:
+            resources = PoliteResources(self._requester, robots, may_fetch=reader.may_fetch, clock=clock)
+            self.browser = BrowserVisits(options.browser, resources, sites=sites, keep=self._keep_soon, clock=clock)
+        self._visitor = UrlVisitor(self._requester, robots, reader, alike, clock=clock, browser=self.browser)
+        self._kept = list[asyncio.Future[VisitResult]]()  # what a browser fetched, on its way to the archive
 
     async def save(self, url: str, *, until: float) -> list[SavedVisit]:
         """Visit a URL, what it redirects to, and its page resources if the rules say so. `until` is when it is too
@@ -116,8 +123,11 @@ class PageSaver:
                 resources += [link for link in links if link.priority == PAGE_RESOURCE]
                 target = next((link for link in links if link.priority == REDIRECTED), None)
                 item = ClaimedUrl(target.url, 0, SEED, 1, redirects=target.redirects) if target else None
+            await asyncio.gather(*self._kept)
             return [*visits, *await self._save_resources(resources, until)]
         finally:
+            if self.browser:
+                await self.browser.close()
             self._leave_hosts()
 
     async def _save_resources(self, links: Sequence[Link], until: float) -> list[SavedVisit]:
@@ -172,6 +182,12 @@ class PageSaver:
                     await self._wait(item.url, time)
                 case None:
                     raise AssertionError("a visit has an outcome")
+
+    def _keep_soon(self, result: VisitResult) -> None:
+        """Archive what a browser fetched: the thread does one thing after the other, and the page comes last."""
+        state = UrlState(known="unknown")
+        self._kept.append(asyncio.get_running_loop().run_in_executor(self._thread, self._keep, result, state))
+        self._learn(result)
 
     async def _wait(self, url: str, time: float) -> None:
         if (left := time - self._clock()) > 1:

@@ -9,6 +9,8 @@ from typing import Any
 
 import msgspec
 
+from webmill.crawl.browser.renderer import RenderedPage
+from webmill.crawl.browser.visits import BrowserVisits
 from webmill.crawl.fetch import FetchedResponse, FetchFailure
 from webmill.crawl.frontier.base import (
     MOST_HOPS,
@@ -33,20 +35,26 @@ from webmill.crawl.politeness.retries import (
     decide_failure,
     retry_after,
 )
-from webmill.crawl.politeness.robots import RobotsVerdict
+from webmill.crawl.politeness.robots import RobotsVerdict, robots_path
 from webmill.crawl.politeness.robots_fetcher import RobotsCheck, RobotsFetcher
 from webmill.crawl.progress import CrawlProgress
 from webmill.crawl.visit.answer_reading import AnswerReader
+from webmill.crawl.visit.captures import make_capture
 from webmill.crawl.visit.cookie_redirects import CookieRedirects
-from webmill.crawl.visit.last_visit import archived_fields, cut_error, is_changed, is_whole_page, next_validators
+from webmill.crawl.visit.last_visit import (
+    archived_fields,
+    conditions,
+    cut_error,
+    is_changed,
+    is_whole_page,
+    next_validators,
+)
 from webmill.crawl.visit.link_order import LinkOrder
 from webmill.crawl.visit.outcome import VisitResult
 from webmill.crawl.visit.page_reader import (
     SEED,
     PageReader,
     PageReading,
-    conditions,
-    make_capture,
 )
 from webmill.crawl.visit.revisit_schedule import (
     GONE,
@@ -75,8 +83,9 @@ class UrlVisitor:
         options: CrawlOptions,
         *,
         clock: SteadyClock,
+        browser: BrowserVisits | None = None,
     ) -> None:
-        self._requester, self._robots, self._reader = requester, robots, reader
+        self._requester, self._robots, self._reader, self._browser = requester, robots, reader, browser
         self._answers = AnswerReader(reader, requester)
         self._options, self._clock, self._began = options, clock, clock()
         self._page_retries = RetryPolicy(
@@ -100,10 +109,10 @@ class UrlVisitor:
         if self._reader.is_excluded(item.url):  # by a pattern that came later than the URL
             return self._skip_excluded(turn, item)
         robots = await self._check_robots(item)
-        if robots.verdict is None or (robots.free is not None and is_allowed(robots.verdict, item)):
+        if robots.verdict is None or (robots.free is not None and robots.verdict.allows(robots_path(item.url))):
             free = robots.free or self._clock()
             return self._result(turn, robots, outcome=NotTried(item.url, free), next=free)
-        if not is_allowed(robots.verdict, item):
+        if not robots.verdict.allows(robots_path(item.url)):
             return self._refuse(turn, item, robots)
         pacing = self._pacing(item, robots.verdict)
         headers = conditions(item.last, since=self._reader.since)
@@ -113,7 +122,8 @@ class UrlVisitor:
         self._robots.mark_used(origin_of(item.url))
         if isinstance(request.answer, FetchFailure):
             return self._handle_failure(turn, item, request, request.answer, robots)
-        return await self._handle_answer(turn, item, request, request.answer, robots)
+        rendered = await self._browser.show(turn, item, request.answer) if self._browser else None
+        return await self._handle_answer(turn, item, request, request.answer, robots, rendered)
 
     # --- robots ---
 
@@ -186,7 +196,13 @@ class UrlVisitor:
     # --- a response ---
 
     async def _handle_answer(
-        self, turn: DomainTurn, item: ClaimedUrl, request: RequestResult, fetched: FetchedResponse, robots: RobotsCheck
+        self,
+        turn: DomainTurn,
+        item: ClaimedUrl,
+        request: RequestResult,
+        fetched: FetchedResponse,
+        robots: RobotsCheck,
+        rendered: RenderedPage | None = None,
     ) -> VisitResult:
         status, free = fetched.head.status, self._domain_free_at(item, request, robots)
         self._statuses["304" if status == 304 else f"{status // 100}xx"] += 1
@@ -205,9 +221,11 @@ class UrlVisitor:
             later = RetryLater(item.url, free or self._clock(), "cookie_redirect")
             captures = (*robots.captures, make_capture(fetched, item, "redirect"))
             return self._result(turn, robots, outcome=later, captures=captures, next=free)
-        page, rest = await self._answers.read(fetched, item)
+        page, rest = await self._answers.read(fetched, item, rendered)
         self.refused.update(page.refused)
         visit, again = self._describe_visit(item, request, fetched, page)
+        if rendered:  # that its document is the same says nothing of what its scripts would show
+            visit = msgspec.structs.replace(visit, etag="", modified="")
         links = self._links(turn, item, page)
         if rest:
             wait = max(wait, rest)
@@ -218,7 +236,11 @@ class UrlVisitor:
             turn,
             robots,
             outcome=VisitDone(visit, revisit_due=again, is_page=is_new_page(item, page)),
-            captures=(*robots.captures, make_capture(fetched, item, page.kind)),
+            captures=(
+                *robots.captures,
+                make_capture(fetched, item, page.kind, rendered=rendered),
+            ),
+            records=rendered.records if rendered else (),
             links=links,
             next=free,
             is_revisit=item.was_archived,
@@ -370,16 +392,6 @@ def is_resource(item: ClaimedUrl) -> bool:
     return item.priority == PAGE_RESOURCE
 
 
-def is_allowed(verdict: RobotsVerdict, item: ClaimedUrl) -> bool:
-    return verdict.allows(robots_path(item.url))
-
-
 def is_server_error(status: int) -> bool:
     """Tell whether a response says nothing of the page: the server could not, or would not, answer."""
     return status >= 400 and status not in GONE
-
-
-def robots_path(url: str) -> str:
-    """Return what robots.txt rules are about: exactly what is requested. `/x?` is not `/x`."""
-    at = url.find("/", 8)  # behind `https://`
-    return url[at:] if at >= 0 else "/"

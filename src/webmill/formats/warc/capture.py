@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Literal
 
 import msgspec
@@ -28,7 +29,8 @@ class Capture(msgspec.Struct, frozen=True, kw_only=True):
     conditional request, `identical` for a body as sent that has the payload digest of `original`: only the head is
     stored then. `extra` goes into the metadata record. If they are known already, `headers` are those of the response,
     `digest` is that of the payload, `sha1:…` of what follows the head in `exchange.response`, and `description` is what
-    was found in it.
+    was found in it. `is_rendered`: a browser has shown the page, whose document has a record of its own; however often
+    the same bytes came, they are not the same page.
     """
 
     exchange: Exchange
@@ -40,6 +42,16 @@ class Capture(msgspec.Struct, frozen=True, kw_only=True):
     extra: tuple[tuple[str, str], ...] = ()
     digest: str = ""
     description: PayloadDescription | None = None
+    is_rendered: bool = False
+
+
+class PageRecord(msgspec.Struct, frozen=True, kw_only=True):
+    """Something made of a page, not sent by a server: its picture, its text. `url` begins with `urn:`."""
+
+    url: str
+    content_type: str
+    content: bytes
+    date: datetime
 
 
 class WrittenCapture(msgspec.Struct, frozen=True):

@@ -72,6 +72,7 @@ class MetadataFields(HasFields, frozen=True, dict=True):
     """The fields of a metadata record: what a crawler noted about a page. All are optional."""
 
     charset = HeaderField("charset-detected")
+    rendered = HeaderField("rendered")  # the record of the document that scripts made of the page
 
     @property
     def fetch_time_ms(self) -> int | None:

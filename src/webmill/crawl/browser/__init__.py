@@ -1,0 +1,1 @@
+"""Pages that live by scripts: a browser without a network, whose every request the crawler's own fetcher answers."""

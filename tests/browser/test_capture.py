@@ -1,0 +1,123 @@
+"""A crawl with a browser: what its pages ask for is archived, and shown as a plain browser shows it."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import webmill as api
+from tests.browser.archive import Archived, read_archive
+from tests.browser.conftest import processes_with
+from tests.browser.hard_web import CDN, HOST
+from webmill.testing import TestWeb
+
+pytestmark = [pytest.mark.server("chromium"), pytest.mark.xdist_group("browser")]
+
+NAMES = ("fetch-chain", "xhr-post", "cors-preflight", "worker", "iframe-cross-site", "image-lazy", "cookie", "dialogs")
+MORE = (
+    "scroll-infinite",
+    "load-more",
+    "consent",
+    "polling",
+    "popup",
+    "fetch-redirect",
+    "module",
+    "audio-range",
+    "shadow",
+)
+
+
+def url_of(name: str) -> str:
+    return f"http://{HOST}/hard/{name}"
+
+
+@pytest.fixture(scope="module")
+def archived(tmp_path_factory: pytest.TempPathFactory, settings: dict[str, Any]) -> Archived:
+    root = tmp_path_factory.mktemp("living") / "c"
+    report = api.crawl(root, [url_of(name) for name in (*NAMES, *MORE)], depth=0, **settings)
+    assert report.total.errors == {}
+    return read_archive(root)
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("fetch-chain", "data of 3"),
+        ("xhr-post", "POST form: a=1&b=two"),
+        ("cors-preflight", "data of preflight"),
+        ("worker", "data of worker"),
+        ("iframe-cross-site", "data of in-frame"),
+        ("image-lazy", "lazy"),
+        ("cookie", "mine=1"),
+        ("dialogs", "confirmed true\n\ndata of after-dialogs"),
+        ("consent", "data of agreed"),
+        ("module", "part deep"),
+        ("audio-range", "206 2345"),
+    ],
+)
+def test_a_page_shows_what_a_browser_would(archived: Archived, name: str, text: str) -> None:
+    assert archived.text(url_of(name)).strip() == text
+
+
+def test_what_a_page_asks_for_is_archived_with_its_body(archived: Archived) -> None:
+    assert ("POST", f"http://{HOST}/post/form") in archived.requests
+    assert archived.posted[f"http://{HOST}/post/form"] == b"a=1&b=two"
+    assert ("OPTIONS", f"http://{CDN}/data/preflight") in archived.requests
+    assert ("GET", f"http://{HOST}/data/page-4") in archived.requests  # of a list that grows while one scrolls
+    assert ("GET", f"http://{HOST}/data/more-3") in archived.requests  # behind a button
+
+
+def test_a_page_that_asks_for_ever_is_done_all_the_same(archived: Archived) -> None:
+    info = archived.info(url_of("polling"))
+    assert "data of first" in archived.text(url_of("polling"))
+    assert info["urls"][f"http://{HOST}/data/poll"]["status"] == 200
+
+
+def test_windows_are_noted_and_not_opened(archived: Archived) -> None:
+    assert archived.info(url_of("popup"))["popups"] == [f"http://{HOST}/data/popup"]
+
+
+def test_each_page_has_its_records_before_its_capture(archived: Archived) -> None:
+    for name in ("fetch-chain", "worker"):
+        info = archived.order.index(("resource", f"urn:pageinfo:{url_of(name)}"))
+        assert info < archived.order.index(("response", url_of(name)))
+        for kind in ("dom", "text", "view", "thumbnail"):
+            assert archived.order.index(("resource", f"urn:{kind}:{url_of(name)}")) < info
+    assert archived.made[f"urn:view:{url_of('worker')}"].startswith(b"\x89PNG")
+    assert archived.made[f"urn:thumbnail:{url_of('worker')}"].startswith(b"\xff\xd8")
+
+
+def test_no_process_is_left_of_a_crawl(archived: Archived) -> None:
+    assert not processes_with("webmill-browser-" + str(os.getpid()))
+
+
+def test_documents_have_the_text_that_scripts_made(tmp_path: Path, hard_web: TestWeb, settings: dict[str, Any]) -> None:
+    root = tmp_path / "c"
+    report = api.save(root, url_of("fetch-json"), **settings)
+    assert report.page.status == 200
+    api.extract(root, progress=None)
+    documents = {
+        (one.outcome, one.text and one.text.strip()) for one in api.documents(root) if one.url == url_of("fetch-json")
+    }
+    assert documents == {("rendered", None), ("ok", "json a")}
+
+
+def test_a_killed_browser_is_replaced_and_the_page_shown_again(
+    tmp_path: Path, hard_web: TestWeb, settings: dict[str, Any]
+) -> None:
+    killed: list[int] = []
+
+    def kill(progress: Any) -> None:
+        for pid in processes_with("--remote-debugging-pipe")[:1]:
+            if len(killed) < 2 and "headless-shell" in Path(f"/proc/{pid}/cmdline").read_text():
+                os.kill(pid, signal.SIGKILL)
+                killed.append(pid)
+
+    names = ("fetch", "fetch-late", "xhr", "module")
+    api.crawl(tmp_path / "c", [url_of(name) for name in names], depth=0, **settings)
+    archived = read_archive(tmp_path / "c")
+    assert all(archived.info(url_of(name))["url"] == url_of(name) for name in names)
