@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import signal
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +9,6 @@ import pytest
 
 import webmill as api
 from tests.browser.archive import Archived, read_archive
-from tests.browser.conftest import processes_with
 from tests.browser.hard_web import CDN, HOST
 from webmill.testing import TestWeb
 
@@ -91,10 +88,6 @@ def test_each_page_has_its_records_before_its_capture(archived: Archived) -> Non
     assert archived.made[f"urn:thumbnail:{url_of('worker')}"].startswith(b"\xff\xd8")
 
 
-def test_no_process_is_left_of_a_crawl(archived: Archived) -> None:
-    assert not processes_with("webmill-browser-" + str(os.getpid()))
-
-
 def test_documents_have_the_text_that_scripts_made(tmp_path: Path, hard_web: TestWeb, settings: dict[str, Any]) -> None:
     root = tmp_path / "c"
     report = api.save(root, url_of("fetch-json"), **settings)
@@ -104,20 +97,3 @@ def test_documents_have_the_text_that_scripts_made(tmp_path: Path, hard_web: Tes
         (one.outcome, one.text and one.text.strip()) for one in api.documents(root) if one.url == url_of("fetch-json")
     }
     assert documents == {("rendered", None), ("ok", "json a")}
-
-
-def test_a_killed_browser_is_replaced_and_the_page_shown_again(
-    tmp_path: Path, hard_web: TestWeb, settings: dict[str, Any]
-) -> None:
-    killed: list[int] = []
-
-    def kill(progress: Any) -> None:
-        for pid in processes_with("--remote-debugging-pipe")[:1]:
-            if len(killed) < 2 and "headless-shell" in Path(f"/proc/{pid}/cmdline").read_text():
-                os.kill(pid, signal.SIGKILL)
-                killed.append(pid)
-
-    names = ("fetch", "fetch-late", "xhr", "module")
-    api.crawl(tmp_path / "c", [url_of(name) for name in names], depth=0, **settings)
-    archived = read_archive(tmp_path / "c")
-    assert all(archived.info(url_of(name))["url"] == url_of(name) for name in names)

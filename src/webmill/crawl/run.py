@@ -13,7 +13,6 @@ from webmill import collection as collections
 from webmill.crawl import stored_settings
 from webmill.crawl.archive import CrawlArchive
 from webmill.crawl.backends import crawl_backends, open_cluster
-from webmill.crawl.browser.behaviours import FOLDER as BEHAVIOURS
 from webmill.crawl.browser.options import BrowserOptions
 from webmill.crawl.fetch import check_servers
 from webmill.crawl.layout import CrawlFolder, refuse_lost_files
@@ -182,7 +181,7 @@ def make_options(crawl: CollectionCrawl, settings: Settings, *, backends: CrawlB
     check_servers(chosen.dns_servers)
     for sentence in check_sites(chosen, crawl.root):
         crawl.watcher.notice(sentence)
-    browser = BrowserOptions.from_settings(chosen, behaviours=crawl.root / BEHAVIOURS)
+    browser = BrowserOptions.from_settings(chosen, root=crawl.root)
     if browser and browser.mode == "auto":
         crawl.watcher.notice(f"pages that are empty without their scripts are shown in {browser.program}")
     collection = collections.Collection(crawl.root, chosen.name or collections.default_crawl_name(crawl.root))

@@ -23,7 +23,6 @@ from webmill.crawl.sites import CrawlSites
 from webmill.errors import Misconfigured
 from webmill.settings.sites_section import SiteSettings
 
-FOLDER = "behaviors"
 MOST_FILES, MOST_BYTES = 500, 1 << 20
 
 _REFUSE = """

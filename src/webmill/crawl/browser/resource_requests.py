@@ -71,7 +71,8 @@ KeepRobots = Callable[[FoundRobots], None]
 
 
 class PoliteResources:
-    """Fetches for all pages of one process. `may_fetch` returns why a URL is not fetched, or None."""
+    """Fetches for all pages of one process. `may_fetch` returns why a URL is not fetched, or None. `is_private`: pages
+    have the user's storage."""
 
     def __init__(
         self,
@@ -81,6 +82,7 @@ class PoliteResources:
         may_fetch: Callable[[str], str | None],
         clock: SteadyClock,
     ) -> None:
+        self.is_private = False
         self._requester, self._robots, self._may_fetch, self._clock = requester, robots, may_fetch, clock
         self._cache = ResourceCache(clock=clock)
         self._under_way: dict[str, asyncio.Event] = {}
@@ -128,7 +130,7 @@ class PoliteResources:
         verdict = await self._check_robots(url, until, keep_robots)
         if isinstance(verdict, ResourceRefusal):
             return verdict
-        message = RequestMessage(request.method, request.body, request.cookies, request.seconds)
+        message = RequestMessage(request.method, request.body, request.cookies, request.seconds, self.is_private)
         pacing = RequestPacing(is_resource=True, crawl_delay=verdict.crawl_delay or 0.0)
         after_page = self._pages.get(host_of(url), 0.0) + self._requester.delay(url, pacing)
         if not await self._sleep_until(after_page, until):

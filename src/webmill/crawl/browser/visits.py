@@ -36,6 +36,7 @@ class BrowserVisits:
         keep: KeepResult = lambda _: None,
         clock: SteadyClock,
     ) -> None:
+        resources.is_private = bool(options.scripts)
         self._mode, self._sites, self._resources, self.keep = options.mode, sites, resources, keep
         behaviours = load_behaviours(options.behaviours) if options.behaviours else Behaviours()
         pool = BrowserPool(options.program, options.limits, tabs=options.tabs)

@@ -15,6 +15,7 @@ import msgspec
 
 from webmill.errors import BadInput, Misconfigured
 from webmill.formats.http.cookies import MAX_FILE, Cookie, read_cookie_file
+from webmill.formats.http.storage_state import StorageState, is_storage_state, read_storage_state
 from webmill.infra import atomic
 from webmill.infra.files import os_errors
 from webmill.infra.sqlite import Database, Schema
@@ -95,9 +96,27 @@ def load_cookie_file(path: Path) -> list[Cookie]:
     if len(data) > MAX_FILE:
         raise Misconfigured(f"{path} is larger than {MAX_FILE >> 20} MB: export only the cookies of the sites")
     try:
-        cookies = list(read_cookie_file(data.decode("latin-1"), source=str(path)))
+        if is_storage_state(data):
+            cookies = read_storage_state(data, source=str(path)).own_cookies()
+        else:
+            cookies = list(read_cookie_file(data.decode("latin-1"), source=str(path)))
     except BadInput as error:
         raise Misconfigured(f"{path}: {error.message}: export it again as cookies.txt") from error
-    if not cookies:
+    if not cookies and not is_storage_state(data):  # which may have local storage alone
         raise Misconfigured(f"{path} has no cookies: export it again as cookies.txt, while you are logged in")
     return [msgspec.structs.replace(one, created=changed, changed=changed) for one in cookies]
+
+
+def load_storage_state(path: Path) -> StorageState:
+    """Return the state of a browser that a file holds; an empty one for a file of cookies alone. Misconfigured: it
+    cannot be read."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_FILE + 1)
+        return read_storage_state(data, source=str(path)) if is_storage_state(data) else StorageState()
+    except OSError as error:
+        raise Misconfigured(
+            f"{path}: {error.strerror}: give --cookies the path of a file, `session` or `off`"
+        ) from error
+    except BadInput as error:
+        raise Misconfigured(f"{path}: {error.message}: export it again") from error

@@ -37,7 +37,7 @@ from webmill.crawl.page.links import (
     joiner_of,
     links_of_field,
 )
-from webmill.crawl.page.script_modules import read_imports
+from webmill.crawl.page.script_modules import read_assets, read_imports
 from webmill.crawl.page.tags import attributes_of, read_all_tags
 from webmill.crawl.page.url_joining import Joiner
 from webmill.formats.css import decode_sheet, find_sheet_encoding, read_css_urls, unescape_css
@@ -98,8 +98,10 @@ def read_sheet_resources(payload: bytes, *, url: str, content_type: str | None =
 
 def read_module_resources(payload: bytes, *, url: str) -> list[PageResource]:
     """Read the imports of a script that is a module, which is always in UTF-8."""
-    reading = _Reading()
-    reading.add_module(payload[:MAX_PAGE].decode("utf-8", "replace"))
+    reading, text = _Reading(), payload[:MAX_PAGE].decode("utf-8", "replace")
+    reading.add_module(text)
+    for address in read_assets(text, url=url):
+        reading.add(address, may_hold_more=address.partition("?")[0].endswith((".js", ".mjs", ".css")))
     return _listed(_resolved(reading.found, Joiner(url), "utf-8"), url)
 
 

@@ -53,12 +53,13 @@ class RequestPacing(msgspec.Struct, frozen=True):
 
 class RequestMessage(msgspec.Struct, frozen=True):
     """What a request is, where it is not just a GET. `cookies` are those of a browser; an answer is cut after `seconds`
-    if it takes longer."""
+    if it takes longer. `is_private`: scripts have the user's storage, so what they put into fields is not archived."""
 
     method: str = "GET"
     body: bytes = b""
     cookies: Fields = ()
     seconds: float | None = None
+    is_private: bool = False
 
 
 PLAIN_GET = RequestMessage()
@@ -148,7 +149,7 @@ class Requester:
                 return reserved
             sent = self._clock()
             fields = self.session.fields(url, browser_cookies=message.cookies) if self.session else NO_FIELDS
-            archived = (*mask_fields(headers), *fields.archived) if fields.is_private else None
+            archived = (*mask_fields(headers), *fields.archived) if fields.is_private or message.is_private else None
             request = FetchRequest(
                 url=url,
                 headers=(*headers, *fields.sent),
