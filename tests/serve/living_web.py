@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import struct
+import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
@@ -705,12 +706,11 @@ def records() -> Iterator[bytes]:
             answer = response(url, when, one.body, status=one.status, head=one.fields)
             yield answer
             if one.sent:
-                yield _request(url, when, *one.sent)
+                yield request_of(url, when, *one.sent)
 
 
-def _request(url: str, when: str, kind: str, body: bytes) -> bytes:
-    import uuid
-
+def request_of(url: str, when: str, kind: str, body: bytes) -> bytes:
+    """Return the record of the POST that a response answers."""
     path = urlsplit(url).path
     block = f"POST {path} HTTP/1.1\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
     answered = uuid.uuid5(uuid.NAMESPACE_URL, f"response {url} {when}")

@@ -59,7 +59,14 @@ def test_prometheus_asks_where_the_server_is() -> None:
 @pytest.fixture
 def behind(sample_root: Path, tmp_path: Path) -> Iterator[tuple[RunningServer, int]]:
     """A server, and the port of nginx in front of it, configured as we advise."""
-    flags = ("--allow-host", "archive.example.org", "--allow-host", "replay.example.org", "--proxy", "127.0.0.1")
+    flags = (
+        "--allow-host",
+        "archive.example.org",
+        "--replay-zone",
+        "http://replay.example.net",
+        "--proxy",
+        "127.0.0.1",
+    )
     with serving(sample_root, tmp_path / "errors", *flags, "--no-feed") as running:
         port, program = free_port(), program_of_nginx()
         conf = (DEPLOY / "nginx" / "webmill.conf").read_text()
@@ -123,4 +130,13 @@ def test_nginx_sends_files_itself_and_asks_for_the_rest(behind: tuple[RunningSer
     assert ask("/version")[1].startswith(b'{"webmill"')
     for path in ("/snapshots/_history/000000000001.json", "/webmill.toml", "/crawl-data/.x", "/queue.sqlite"):
         assert ask(path)[0].split()[1] == "404"
-    assert ask("/latest.json", host="replay.example.org")[0].split()[1] == "404"
+    assert ask("/latest.json", host="x.replay.example.net")[0].split()[1] == "404"
+    shown, page = ask("/web/20230401120000/https://town.example/", host="view.replay.example.net")
+    assert shown.split()[1] == "200"
+    source = re.search(rb'src="http://([^/"]+)/"', page)
+    assert source
+    assert source[1].endswith(b"-s-town-example.replay.example.net")
+    framed, archived = ask("/", host=source[1].decode(), headers="Sec-Fetch-Dest: iframe\r\n")
+    assert f"frame-ancestors http://view.replay.example.net:{running.port} http://*.replay.example.net" in framed
+    assert b"The town" in archived
+    assert ask("/none", method="POST", host=source[1].decode())[0].split()[1] == "404"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Iterator
 from contextlib import closing, suppress
@@ -12,9 +13,9 @@ from urllib.parse import parse_qs
 import pytest
 from playwright.sync_api import Browser, Error, Frame, expect
 
-from tests.serve.browser import ARGUMENTS, DEADLINE, Origins, Tab, Trap, needs_browser, serving, tab_of
-from tests.serve.living_web import CASES, WHEN, File, all_files, records
-from tests.serve.warc_fixtures import collection
+from tests.serve.browser import ARGUMENTS, DEADLINE, NewTab, Origins, Tab, Trap, needs_browser, serving, tab_of
+from tests.serve.living_web import CASES, CDN, WHEN, File, all_files, records
+from tests.serve.warc_fixtures import collection, response
 
 pytestmark = needs_browser
 expect.set_options(timeout=DEADLINE)
@@ -47,6 +48,40 @@ def test_a_living_page_does_what_it_did(tab: Tab, trap: Trap, living: Origins, n
     frame.wait_for_selector("body[data-done]", timeout=8000)
     assert frame.locator("#out").text_content() == one.expected
     assert not [said for said in trap.callers() if said]
+
+
+MARKET = f"""<title>The market</title><h1>The market</h1><img src=/none.png><img src="{CDN}/gone.png">
+<script>fetch('/api/none?page=2'); history.pushState(null, '', '/stalls')</script>"""
+MARKET_URL = "http://market.example/"
+
+
+@pytest.fixture(scope="module")
+def market(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Origins]:
+    pages = (response(MARKET_URL, f"{year}0301120000", MARKET.encode()) for year in range(2015, 2025))
+    with serving(collection(tmp_path_factory.mktemp("market"), pages), in_zone=True) as origins:
+        yield origins
+
+
+def test_the_banner_lists_what_is_missing_on_the_page(new_tab: NewTab, market: Origins) -> None:
+    tab = new_tab(width=360, height=640, color_scheme="dark")
+    open_framed(tab, market, MARKET_URL, when="20180301120000")
+    expect(tab.page.locator("#missing-count")).to_have_text("3")
+    tab.page.locator("#missing summary").click()
+    lines = tab.page.locator("#missing-list bdi")
+    listed = {line.inner_text() for line in lines.all()}
+    assert listed == {f"{MARKET_URL}none.png", f"{CDN}/gone.png", f"{MARKET_URL}api/none?page=2"}
+    assert tab.page.evaluate("document.documentElement.scrollWidth") <= 360
+
+
+def test_the_slider_goes_through_time(new_tab: NewTab, market: Origins) -> None:
+    tab = new_tab()
+    open_framed(tab, market, MARKET_URL, when="20180301120000")
+    slider = tab.page.locator(".shown-slider input")
+    slider.focus()
+    tab.page.keyboard.press("End")
+    expect(tab.page.locator("#shown-time")).to_contain_text("2024-03-01")
+    expect(tab.page).to_have_url(re.compile(r"/web/20240301120000/http://market\.example/$"))
+    expect(tab.page.frame_locator("#page").locator("h1")).to_have_text("The market")
 
 
 class LiveHandler(BaseHTTPRequestHandler):

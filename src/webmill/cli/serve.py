@@ -92,7 +92,7 @@ def serve(
         serve_several(context, [require_folder(root).resolve() for root in roots], sources, is_fed=is_fed)
         return
     place = publication_paths(require_folder(roots[0]))
-    settings = with_processes(sources.settings(), most=MOST_PROCESSES)
+    settings = with_shared_origin(with_processes(sources.settings(), most=MOST_PROCESSES))
     chosen, processes = settings.serve, settings.serve.processes or 1
     check_settings(chosen)
     tls_context(chosen.certificate, chosen.key)  # fails before anything starts
@@ -137,9 +137,17 @@ def with_processes(settings: Settings, *, most: int) -> Settings:
     return msgspec.structs.replace(settings, serve=msgspec.structs.replace(settings.serve, processes=processes))
 
 
+def with_shared_origin(settings: Settings) -> Settings:
+    """Return the settings with an address for pages without an origin of their own: behind a proxy, the zone itself."""
+    serve = settings.serve
+    if not serve.address or serve.replay_address or serve.replay_zone in ("", NO_ZONE):
+        return settings
+    return msgspec.structs.replace(settings, serve=msgspec.structs.replace(serve, replay_address=serve.replay_zone))
+
+
 def serve_several(context: Context, roots: list[Path], sources: Sources, *, is_fed: bool) -> None:
     """Serve several collections, each at origins of its own, and a list of them."""
-    base = with_processes(sources.settings(), most=1)
+    base = with_shared_origin(with_processes(sources.settings(), most=1))
     check_several(base.serve)
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="webmill-serve-")))
@@ -272,7 +280,7 @@ def check_origins(chosen: ServeSettings) -> None:
             raise Misconfigured(f"{name} is not a host name: write archive.example.org, without scheme and port")
     if len(addresses) == 1:
         raise Misconfigured(
-            "behind a proxy, archived pages need their own URL: give both --address and --replay-address"
+            "behind a proxy, archived pages need their own URL: give --address and --replay-zone, or --replay-address"
         )
     if len(addresses) != len(set(addresses)):
         raise Misconfigured(
@@ -330,12 +338,11 @@ def check_zone(chosen: ServeSettings) -> None:
     if not chosen.replay_zone or chosen.replay_zone == NO_ZONE:
         return
     host = parse_origin(chosen.replay_zone)[1]
-    for address in filter(None, (chosen.address, chosen.replay_address)):
-        other = parse_origin(address)[1]
-        if other == host or other.endswith(f".{host}"):
-            raise Misconfigured(f"{other} is a name of the replay zone {host}: archived pages could pretend to be it")
-        if address == chosen.address and (site := private_domain(host)) and site == private_domain(other):
-            warn(f"{other} and the replay zone {host} are of one site, {site}: a domain of its own is safer")
+    own = parse_origin(chosen.address)[1] if chosen.address else ""
+    if own == host or own.endswith(f".{host}"):
+        raise Misconfigured(f"{own} is a name of the replay zone {host}: archived pages could pretend to be it")
+    if (site := private_domain(host)) and site == private_domain(own):
+        warn(f"{own} and the replay zone {host} are of one site, {site}: a domain of its own is safer")
 
 
 def warn_if_exposed(chosen: ServeSettings) -> None:

@@ -55,7 +55,7 @@ def application(site: Site, *, access: AccessLog | None = None) -> ASGIApp:
     routed = Starlette(routes=_routes(site), exception_handlers=exception_handlers(site))
     router: ASGIApp = FirstSegmentRouter(_direct_apps(site), DefaultHeaders(routed, security_headers(site)))
     if site.zone:
-        router = HostRouter({urlsplit(site.zone.view).netloc: _view_application(site)}, router)
+        router = HostRouter({urlsplit(site.zone.view).hostname: _view_application(site)}, router)
     return RequestGuard(router, site, access=access)
 
 
@@ -140,13 +140,13 @@ def _direct_apps(site: Site) -> dict[str, ASGIApp]:
 
 
 class HostRouter:
-    """Routes by the Host header, which the guard has checked."""
+    """Routes by the name in the Host header, which the guard has checked; proxies drop the port."""
 
-    def __init__(self, apps: dict[str, ASGIApp], default: ASGIApp) -> None:
+    def __init__(self, apps: dict[str | None, ASGIApp], default: ASGIApp) -> None:
         self._apps, self._default = apps, default
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        host = Headers(scope=scope).get("host", "").lower() if scope["type"] == "http" else ""
+        host = host_of(Headers(scope=scope)) if scope["type"] == "http" else ""
         await self._apps.get(host, self._default)(scope, receive, send)
 
 

@@ -67,7 +67,7 @@ function reportMissing(global) {
   new global.PerformanceObserver((list) => {
     for (const entry of list.getEntries()) {
       if (entry.serverTiming?.some((one) => one.name === "webmill-missing")) {
-        global.top.postMessage({ webmill: { missing: name.call(entry), kind: entry.initiatorType } }, view);
+        global.top.postMessage({ webmill: { missing: toOriginal(name.call(entry)), kind: entry.initiatorType } }, view);
       }
     }
   }).observe({ type: "resource", buffered: true });

@@ -1,0 +1,2 @@
+import { svelte } from "@sveltejs/vite-plugin-svelte";
+export default { plugins: [svelte()] };
