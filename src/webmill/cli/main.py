@@ -46,6 +46,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "log": ("webmill.cli.log:log", "Show what came of each URL of a crawl."),
     "problems": ("webmill.cli.problems:problems", "List everything that went wrong in a collection, and what to do."),
     "publish": ("webmill.cli.publish:publish", "Publish versions of a data set from documents or boards."),
+    "qa": ("webmill.cli.qa:qa", "Check in a browser how archived pages are replayed."),
     "report": ("webmill.cli.report:report", "Report a crawl by hosts, types, status codes or seeds."),
     "run": ("webmill.cli.run:run", "Run every stage of a collection that is due, once or on a schedule."),
     "save": ("webmill.cli.save:save", "Save one page now, and index it."),

@@ -49,10 +49,15 @@ function defineNames(global, functions) {
   for (const [name, value] of Object.entries(functions)) Object.defineProperty(global, name, { value, configurable: true });
 }
 
+function hasBanner(global) {
+  const above = global.location.ancestorOrigins; // Firefox does not tell
+  return global.top !== global.self && (!above || above[above.length - 1] === view);
+}
+
 /** The outermost window that is archived: the banner around it never was. */
 function makeTop(global, nativeParent) {
   return (value) => {
-    if (value === null || typeof value !== "object" || value !== global.top || global.top === global.self) return value;
+    if (value === null || typeof value !== "object" || value !== global.top || !hasBanner(global)) return value;
     let window = global.self;
     let above = nativeParent.call(global);
     while (above !== global.top) {

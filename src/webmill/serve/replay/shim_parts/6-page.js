@@ -51,7 +51,8 @@ function keepWithin(global, event, path) {
   } else element.target = "_self";
 }
 
-const isOutermost = (global) => native.parent.call(global) === global.top && global.top !== global.self;
+/** The archived page right below the banner. A page that is checked (`webmill qa`) has no banner around it. */
+const isOutermost = (global) => native.parent.call(global) === global.top && hasBanner(global);
 
 /** Tell the banner where the page is. Its own origin proves which site that is. */
 function reportPlace(global) {
@@ -62,7 +63,7 @@ function reportPlace(global) {
 
 /** Tell the banner what was asked for and is not in the archive. */
 function reportMissing(global) {
-  if (!global.PerformanceObserver || global.top === global.self) return;
+  if (!global.PerformanceObserver || !hasBanner(global)) return;
   const name = Object.getOwnPropertyDescriptor(global.PerformanceEntry.prototype, "name").get;
   new global.PerformanceObserver((list) => {
     for (const entry of list.getEntries()) {

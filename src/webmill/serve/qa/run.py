@@ -1,0 +1,94 @@
+"""Checks pages one after the other, and keeps each result as it comes: a run that was stopped goes on where it was."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import suppress
+
+from webmill.crawl.browser.cdp import BrowserGone, CdpError
+from webmill.crawl.browser.pool import BrowserPool, SharedBrowser
+from webmill.errors import NotFound, WebmillError
+from webmill.model import CaptureRef
+from webmill.pipeline.capture_reader import open_capture
+from webmill.pipeline.captures import nearest_captures
+from webmill.serve.app import replay_application
+from webmill.serve.captures.response import read_up_to
+from webmill.serve.qa.answers import Answerer, archive_answers, server_answers
+from webmill.serve.qa.compare import picture_likeness, text_likeness
+from webmill.serve.qa.results import MOST_LISTED, PageQuality, read_result, scored, write_result
+from webmill.serve.qa.visit import PageView, PageViewer
+from webmill.serve.site import Site
+
+BROWSER_DEATHS = 2  # for one page
+MOST_TEXT = 4 << 20
+CAPTURED_TEXT = "urn:text:"
+
+
+async def check_pages(
+    site: Site, pages: list[CaptureRef], pool: BrowserPool, *, again: bool
+) -> AsyncIterator[PageQuality]:
+    """Yield the quality of each page. `again`: also of those that have a result."""
+    assert site.zone
+    app = replay_application(site)
+    for capture in pages:
+        known = None if again else read_result(site.root, capture.url, capture.timestamp)
+        if known:
+            yield known
+            continue
+        fed = await _view(pool, archive_answers(site, capture.timestamp), capture.url)
+        address = site.zone.address_of(capture.timestamp, capture.url)
+        replayed = await _view(pool, server_answers(app, site.zone), address)
+        found = compare_views(capture, fed, replayed, captured_text=_captured_text(site, capture))
+        write_result(site.root, found, {"fed": fed.picture, "replay": replayed.picture})
+        yield found
+
+
+async def _view(pool: BrowserPool, answers: Answerer, url: str) -> PageView:
+    """Return a view of the page; of one that kills browsers, why there is none."""
+    for _ in range(BROWSER_DEATHS):
+        with suppress(BrowserGone, CdpError):
+            async with pool.lease() as browser:
+                return await _look(browser, answers, url)
+    return PageView(failure="the browser died of it")
+
+
+async def _look(browser: SharedBrowser, answers: Answerer, url: str) -> PageView:
+    return await PageViewer(browser, answers).look_at(url)
+
+
+def compare_views(
+    capture: CaptureRef, fed: PageView, replayed: PageView, *, captured_text: str | None = None
+) -> PageQuality:
+    """Return the quality of a page from its two views."""
+    missing = sorted(fed.missing | replayed.missing)
+    errors = [error for error in replayed.errors if error not in fed.errors]
+    return scored(
+        PageQuality(
+            url=capture.url,
+            timestamp=capture.timestamp,
+            text=round(text_likeness(fed.text, replayed.text), 4),
+            picture=picture_likeness(fed.picture, replayed.picture),
+            captured_text=None if captured_text is None else round(text_likeness(captured_text, fed.text), 4),
+            resources=len(fed.asked),
+            missing=tuple(missing[:MOST_LISTED]),
+            errors=tuple(errors[:MOST_LISTED]),
+            leaks=tuple(sorted(replayed.leaks)[:MOST_LISTED]),
+            failure=fed.failure or replayed.failure,
+        )
+    )
+
+
+def _captured_text(site: Site, capture: CaptureRef) -> str | None:
+    """Return the text that the browser of the capture read, if one did."""
+    index = site.index()
+    try:
+        line = next(nearest_captures(index, CAPTURED_TEXT + capture.url, moment=capture.timestamp), None)
+        if line is None or line.capture.timestamp[:8] != capture.timestamp[:8]:
+            return None
+        archived = open_capture(index, site.files, line.capture)
+    except (NotFound, WebmillError):
+        return None
+    try:
+        return read_up_to(archived.content(), MOST_TEXT)[0].decode("utf-8", "replace")
+    finally:
+        archived.close()
