@@ -16,7 +16,7 @@ from webmill.serve.captures.response import read_up_to
 from webmill.serve.qa.answers import Answerer, archive_answers, server_answers
 from webmill.serve.qa.compare import picture_likeness, text_likeness
 from webmill.serve.qa.results import MOST_LISTED, PageQuality, read_result, scored, write_result
-from webmill.serve.qa.visit import PageView, PageViewer
+from webmill.serve.qa.visit import PageViewer, SeenPage
 from webmill.serve.site import Site
 
 BROWSER_DEATHS = 2  # for one page
@@ -43,21 +43,21 @@ async def check_pages(
         yield found
 
 
-async def _view(pool: BrowserPool, answers: Answerer, url: str) -> PageView:
+async def _view(pool: BrowserPool, answers: Answerer, url: str) -> SeenPage:
     """Return a view of the page; of one that kills browsers, why there is none."""
     for _ in range(BROWSER_DEATHS):
         with suppress(BrowserGone, CdpError):
             async with pool.lease() as browser:
                 return await _look(browser, answers, url)
-    return PageView(failure="the browser died of it")
+    return SeenPage(failure="the browser died of it")
 
 
-async def _look(browser: SharedBrowser, answers: Answerer, url: str) -> PageView:
+async def _look(browser: SharedBrowser, answers: Answerer, url: str) -> SeenPage:
     return await PageViewer(browser, answers).look_at(url)
 
 
 def compare_views(
-    capture: CaptureRef, fed: PageView, replayed: PageView, *, captured_text: str | None = None
+    capture: CaptureRef, fed: SeenPage, replayed: SeenPage, *, captured_text: str | None = None
 ) -> PageQuality:
     """Return the quality of a page from its two views."""
     missing = sorted(fed.missing | replayed.missing)

@@ -17,7 +17,8 @@ from webmill.serve.qa.answers import Answerer, AskedRequest, GivenAnswer
 
 QUIET = 0.5  # seconds without a request
 POLL_INTERVAL = 0.05
-LONGEST = 45.0  # seconds for one view of a page
+LONGEST = 30.0  # seconds for one view of a page
+LOAD_TIME = 10.0  # of those for its document: one that leaves at once is looked at where it has gone
 WIDTH, HEIGHT, SCALE = 1280, 1024, 0.25
 DESTINATIONS = {
     "Document": "iframe",
@@ -28,6 +29,7 @@ DESTINATIONS = {
     "Script": "script",
     "Manifest": "manifest",
     "TextTrack": "track",
+    "Other": "worker",  # the browser has no word for the script of a worker
 }
 # Runs before the scripts of a page, and remembers those that fail.
 NOTE_ERRORS = """(() => {
@@ -41,7 +43,7 @@ ERRORS = "window.__wmErrors ?? []"
 TEXT = "document.documentElement ? (document.body || document.documentElement).innerText : ''"
 
 
-class PageView(msgspec.Struct, kw_only=True):
+class SeenPage(msgspec.Struct, kw_only=True):
     """A page as it was seen. `failure` says why it was not."""
 
     text: str = ""
@@ -60,9 +62,9 @@ class PageViewer:
         self._browser, self._answers = browser, answers
         self._tasks: set[asyncio.Task[None]] = set()
         self._quiet_since = time.monotonic()
-        self.view = PageView()
+        self.view = SeenPage()
 
-    async def look_at(self, url: str) -> PageView:
+    async def look_at(self, url: str) -> SeenPage:
         """Return the view. BrowserGone: the browser died."""
         setup = TabSetup(width=WIDTH, height=HEIGHT, scripts=(NOTE_ERRORS,))
         try:
@@ -83,7 +85,9 @@ class PageViewer:
 
     async def _show(self, tab: Tab, url: str) -> None:
         loader = await tab.navigate(url)
-        await tab.reached(loader)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(LOAD_TIME):
+                await tab.reached(loader)
         deadline = time.monotonic() + LONGEST / 3
         while time.monotonic() < deadline and (self._tasks or time.monotonic() - self._quiet_since < QUIET):
             await asyncio.sleep(POLL_INTERVAL)
