@@ -31,8 +31,8 @@ WATCHERS = ("changedetection.io>=0.60",)
 RUN = HERE / "run.txt"
 
 
-def compile_set(name: str, *sources: str, stdin: str | None = None) -> None:
-    out = HERE / f"{name}.txt"
+def compile_set(name: str, *sources: str, stdin: str | None = None, folder: Path = HERE) -> None:
+    out = folder / f"{name}.txt"
     command = [sys.executable, "-m", "uv", "pip", "compile", "--quiet", "--universal", "--python-version", "3.11"]
     command += ["--generate-hashes", "--no-header", "--no-annotate", "--no-emit-index-url", "--no-emit-find-links"]
     if name in ("build", "dev"):
@@ -53,7 +53,7 @@ def main() -> None:
     # Whole crawlers to race against, with whatever they bring along.
     compile_set("rivals", "-", stdin="\n".join(RIVALS) + "\n")
     # A watcher of pages to race against: a web application with a browser's driver and three hundred megabytes.
-    compile_set("watchers", "-", stdin="\n".join(WATCHERS) + "\n")
+    compile_set("watchers", "-", stdin="\n".join(WATCHERS) + "\n", folder=ROOT / "benchmarks" / "rivals")
     # Coverage-guided fuzzing: a wheel of libFuzzer, for Linux and few versions of Python.
     compile_set("fuzz", "pyproject.toml", "-", stdin="atheris==3.0.0\nhatchling>=1.27\neditables\n")
     # Spark and Dask run our mapper in an environment of their own: half a gigabyte, for their examples alone.
