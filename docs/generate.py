@@ -25,6 +25,7 @@ from scale_page import scale_page
 from tests.faults.matrix import read_totals
 from tests.references.claim import table as claims_table
 from tests.references.documents import DOCUMENTS
+from usage import cases_table, decision_table
 
 from webmill.cli.completion_table import make_table as completion_table
 from webmill.cli.main import webmill
@@ -127,6 +128,11 @@ def documents_page() -> str:
     return with_part(page, "outcomes", outcomes_table())
 
 
+def usage_page() -> str:
+    page = with_part((REFERENCE / "usage-preferences.md").read_text(), "decisions", decision_table())
+    return with_part(page, "cases", cases_table())
+
+
 def readme() -> str:
     """The page as it is, with what the crash matrix counted."""
     totals = read_totals((REFERENCE / "crash-matrix.md").read_text())
@@ -167,6 +173,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "../design/house.md": house_page,
     "../how-to/a-billion-pages.md": lambda: scale_page(MADE),
     "../../README.md": readme,
+    "usage-preferences.md": usage_page,
     **{f"../how-to/{page}": partial(how_to_page, module, page) for module, page in DOCUMENTS.items()},
 }
 

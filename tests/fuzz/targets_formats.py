@@ -30,6 +30,14 @@ from webmill.formats.compression import content_coding
 from webmill.formats.html import charset
 from webmill.formats.html.page import read_html, read_html_text
 from webmill.formats.http import ResponseFramer, split_request, split_response
+from webmill.formats.preferences.capture import SitePreferences, capture_statements, license_of
+from webmill.formats.preferences.decision import decide
+from webmill.formats.preferences.llms_txt import read_llms_txt
+from webmill.formats.preferences.page import head_of
+from webmill.formats.preferences.page import read_page as read_preferences
+from webmill.formats.preferences.robots_usage import read_robots_usage
+from webmill.formats.preferences.rsl import read_rsl
+from webmill.formats.preferences.tdm import read_tdm_file
 from webmill.formats.site.feed import read_feed
 from webmill.formats.site.robots import parse_robots
 from webmill.formats.site.sitemap import looks_like_sitemap, read_sitemap
@@ -97,6 +105,15 @@ LISTING = (
 FIELDS = b'fetchTimeMs: 3\r\ncharset-detected: UTF-8\r\nlanguages-cld2: {"languages":[{"code":"de"}]}\r\n a\r\n'
 REQUEST = b"POST /a HTTP/1.1\r\nHost: a.example\r\nContent-Length: 3\r\n\r\nb=c"
 SCRIPTED = b"<script>if (a < b) '</scr' + 'ipt>'</script><!-- <a> --><style>@import 'x'"
+PREFERRED = (
+    b"train-ai=n, search=y;a=(b c)\nUser-agent: *\nContent-Usage: /b* train-ai=n\nLicense: /rsl.xml\n"
+    b"<meta name=robots content='noai, webmill: noindex'><meta name=tdm-reservation content=1><a rel=license href=/l>"
+    b"<script type=application/ld+json>{'license': {'@id': 'x'}}</script>\n# A\n> b\n- [c](d): e"
+)
+RSL = (
+    b'<rsl xmlns="https://rslstandard.org/rsl"><content url="/b*"><license><permits type="usage">search</permits>'
+    b'<prohibits type="usage">ai-train</prohibits><payment type="free"/></license></content></rsl>'
+)
 FEED = b"<rss><channel><item><link>http://a.example/</link><pubDate>today</pubDate></item></channel></rss>"
 ATOM = (
     b'<feed xml:lang="de"><title>A&nbsp;B</title><link href="/"/><entry><title type="html">&lt;b&gt;c</title>'
@@ -226,6 +243,25 @@ def take_requisites(data: bytes) -> None:
     assert all(urls.normalise(one.url) == one.url for one in [*found, *inner])
 
 
+def take_preferences(data: bytes) -> None:
+    """What a site says of its use is bounded, whatever it is. The first line is every header field."""
+    field, page, url = (
+        text(data.partition(b"\n")[0]),
+        read_preferences(text(data), agent="webmill"),
+        "http://a.example/b",
+    )
+    robots = read_robots_usage(data, agent="webmill")
+    site = SitePreferences(robots=robots, tdm=read_tdm_file(data), rsl=read_rsl(data))
+    names = ("Content-Usage", "X-Robots-Tag", "Link", "tdm-reservation", "crawler-price")
+    headers = Headers((name, field) for name in names)
+    found = capture_statements(url, 402, headers, page=page, site=site)
+    assert sum(len(one.text) for one in found) < 64 * 1000
+    decide("training", found)
+    license_of(headers, page)
+    read_llms_txt(data)
+    head_of(data)
+
+
 def take_board(data: bytes) -> None:
     about = {"url": "http://a.example/list", "content_type": "text/html; charset=utf-8", "board": BOARD}
     read_listing(data, now=NOW, **about)
@@ -254,6 +290,7 @@ TARGETS = (
         (encode_block([LINE]), b"com,a)/ 20240101000000\tcdx-0.gz\t0\t9\t1\n", b"a\tb/c\n"),
     ),
     Target("wat", each(read_wat, read_wat_title), (WAT,), "wat"),
+    Target("preferences", take_preferences, (PREFERRED, RSL, b'[{"location": "/", "tdm-reservation": 1}]'), "pages"),
     Target("robots", take_robots, (b"/a/b\n" + ROBOTS,), "robots"),
     Target("sitemap", read_sitemap, (SITEMAP, FEED, b"http://a.example/\nhttp://b.example/\n")),
     Target(

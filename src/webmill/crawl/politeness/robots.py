@@ -26,6 +26,7 @@ import msgspec
 from webmill.crawl.fetch.types import FetchedResponse, FetchFailure
 from webmill.crawl.frontier.base import RobotsEntry
 from webmill.crawl.politeness.retries import retry_after
+from webmill.formats.preferences.directives import words_of_fields, words_of_meta
 from webmill.formats.site.robots import MAX_BODY, RobotsRules, RobotsTxt, parse_robots
 from webmill.model import Headers
 
@@ -39,8 +40,6 @@ _NO_CACHE = re.compile(r"(?:^|[\s,])no-(?:cache|store)(?:$|[\s,=])", re.IGNORECA
 INCOMPLETE_FLAWS = frozenset(
     {"truncated", "corrupt", "decode_limit", "bad_chunk", "too_many_chunks"}
 )  # of a payload that is not whole
-_AGENT_PREFIX = re.compile(r"\s*([a-z][a-z0-9_.*-]*|\*)\s*:(.*)", re.DOTALL)
-_WITH_VALUES = frozenset({"unavailable_after", "max-snippet", "max-image-preview", "max-video-preview"})
 
 
 class RobotsPolicy(msgspec.Struct, frozen=True, kw_only=True):
@@ -189,36 +188,10 @@ def robots_directives(headers: Headers, html_meta: str = "", *, agent: str = DEF
 
     In a field `googlebot: noindex, nofollow` is for one agent, up to the next name. `none` is both.
     """
-    words = _words_of_meta(html_meta.lower(), agent.lower())
-    for value in headers.get_all("X-Robots-Tag"):
-        words |= _words_for(value.lower(), agent.lower())
+    words = {*words_of_meta(html_meta.lower(), agent.lower()), *words_of_fields(headers.get_all("X-Robots-Tag"), agent)}
     return Directives(
         nofollow=not words.isdisjoint(("nofollow", "none")), noindex=not words.isdisjoint(("noindex", "none"))
     )
-
-
-def _words_of_meta(value: str, agent: str) -> set[str]:
-    """`revisit-after: 7 days, nofollow`: what has a value is none of ours, unless it is what it names us for."""
-    words: set[str] = set()
-    for part in value.split(","):
-        name, colon, rest = part.partition(":")
-        if not colon or name.strip() in (agent, "robots", "*"):
-            words.update((rest if colon else part).split())
-    return words
-
-
-def _words_for(value: str, agent: str) -> set[str]:
-    words: set[str] = set()
-    is_ours = True
-    for part in value.split(","):
-        named = _AGENT_PREFIX.fullmatch(part)
-        if named and named[1] in _WITH_VALUES:
-            continue
-        if named:
-            is_ours, part = named[1] in (agent, "robots", "*"), named[2]
-        if is_ours:
-            words.update(part.split())
-    return words
 
 
 def _parse(body: bytes, agent: str) -> Parsed:

@@ -50,10 +50,10 @@ _KINDS = {
     "crawl delay": _DELAY,
 }
 _NAME = re.compile("|".join(_KINDS), re.IGNORECASE).match
-_LINE_END = re.compile(r"\r\n|\r|\n")
+LINE_END = re.compile(r"\r\n|\r|\n")
 _TOKEN = re.compile(r"[A-Za-z_-]+").match
 _NUMBER = re.compile(r"[0-9]+(?:\.[0-9]*)?(?:e\+?[0-9]{1,4})?|\.[0-9]+", re.IGNORECASE).fullmatch
-_SPACE = " \t\v\f"
+SPACE = " \t\v\f"
 _BOMS = ((b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"))
 
 
@@ -137,7 +137,7 @@ class RobotsRules:
 def parse_robots(body: bytes) -> RobotsTxt:
     """Parse the body of a robots.txt."""
     cut = len(body) > MAX_BODY
-    text = _decode(_cut_at_line_end(body) if cut else body)
+    text = decode_body(_cut_at_line_end(body) if cut else body)
     groups: list[RobotsGroup] = []
     sitemaps: dict[str, None] = {}
     unknown = dropped = 0
@@ -149,7 +149,7 @@ def parse_robots(body: bytes) -> RobotsTxt:
             if closed:
                 groups.append(RobotsGroup())
             closed = False
-            if agent := _agent(value):
+            if agent := agent_token(value):
                 groups[-1].add_agent(agent)
         elif kind == _SITEMAP:
             dropped += not _keep_sitemap(value, sitemaps)
@@ -167,7 +167,7 @@ def _cut_at_line_end(body: bytes) -> bytes:
     return body[: end + 1]
 
 
-def _decode(body: bytes) -> str:
+def decode_body(body: bytes) -> str:
     """Return one character per byte of UTF-8 (or whatever it is): rules are compared by octets."""
     for mark, encoding in _BOMS:
         if body.startswith(mark):
@@ -182,8 +182,8 @@ def _decode(body: bytes) -> str:
 
 
 def _lines(text: str) -> Iterator[tuple[int | None, str]]:
-    for line in _LINE_END.split(text):
-        line = line[:MAX_LINE].partition("#")[0].strip(_SPACE)
+    for line in LINE_END.split(text):
+        line = line[:MAX_LINE].partition("#")[0].strip(SPACE)
         if line:
             yield _read(line)
 
@@ -199,10 +199,10 @@ def _read(line: str) -> tuple[int | None, str]:
         if len(words) != 1 or not line[known.end()].isspace():
             return None, ""
         value = words[0]
-    return _KINDS[known[0].lower()], value.strip(_SPACE)
+    return _KINDS[known[0].lower()], value.strip(SPACE)
 
 
-def _agent(value: str) -> str:
+def agent_token(value: str) -> str:
     """Return the product token: `*`, or the leading letters, `_` and `-`; empty if there are none."""
     if value == "*" or (value.startswith("*") and value[1].isspace()):
         return "*"
