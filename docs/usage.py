@@ -22,7 +22,9 @@ def decision_table() -> str:
 
 def cases_table() -> str:
     """Return, for each purpose, how many cases are expected to be what, and how many robots.txt alone decides alike."""
-    head = "| purpose | cases | allow | limit | deny | decided alike by Allow and Disallow alone |\n" + "|---" * 6 + "|\n"
+    head = (
+        "| purpose | cases | allow | limit | deny | decided alike by Allow and Disallow alone |\n" + "|---" * 6 + "|\n"
+    )
     found = cases()
     rows = []
     for place, purpose in enumerate(PURPOSES):

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
-from typing import Annotated, Any, get_args, get_type_hints
+from typing import Annotated, Any, get_type_hints
 
 import msgspec
 
+from webmill.columns import DocumentColumn, column, column_of
 from webmill.errors import BadInput
 
 
@@ -287,35 +288,6 @@ def normalise_digest(text: str) -> str:
     return text if ":" in text else f"sha1:{text}"
 
 
-class DocumentColumn(msgspec.Struct, frozen=True, kw_only=True):
-    """One column of `Document`: the Parquet schema, every search schema and the docs are made from these.
-
-    `searchable`: queries match its words or, for a time, periods. `facet`: its values are counted and can be filtered
-    by. `shown`: it is part of search results, API responses and result pages. `content`: it is stored in the published
-    blob, so a changed value counts as a changed document.
-    """
-
-    name: str
-    type: Any
-    meaning: str
-    searchable: bool = False
-    facet: bool = False
-    shown: bool = False
-    content: bool = False
-
-    @property
-    def is_time(self) -> bool:
-        return datetime in (self.type, *get_args(self.type))
-
-
-def column(
-    meaning: str, *, searchable: bool = False, facet: bool = False, shown: bool = False, content: bool = False
-) -> msgspec.Meta:
-    """Return the annotation that declares what a column is for; see `DocumentColumn`."""
-    flags = {"searchable": searchable, "facet": facet, "shown": shown, "content": content}
-    return msgspec.Meta(description=meaning, extra=flags)
-
-
 class DocumentLink(msgspec.Struct, frozen=True, gc=False):
     """A link of a document to an http or https URL. `path` says where it was found: `A@/href`, `IMG@/src`…"""
 
@@ -366,6 +338,13 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
     canonical: Annotated[str | None, column("the address that the page calls its own")] = None
     icon: Annotated[str | None, column("address of the page's icon")] = None
     site_name: Annotated[str | None, column("as the page states")] = None
+    usage_search: Annotated[bool | None, column("whether its site lets search find it; empty: not said")] = None
+    usage_train_ai: Annotated[bool | None, column("whether its site lets AI be trained with it; empty: not said")] = (
+        None
+    )
+    usage_tdm: Annotated[bool | None, column("whether its site lets text and data be mined; empty: not said")] = None
+    usage_source: Annotated[str | None, column("where that stands, and how it is written, of each usage")] = None
+    license: Annotated[str | None, column("address of the licence that the page names")] = None
     links: Annotated[tuple[DocumentLink, ...] | None, column("of the page, where they were asked for")] = None
     warc_filename: Annotated[str, column("where the capture lies: path of the WARC file below the archive's root")] = ""
     warc_offset: Annotated[int, column("where its record begins in that file, in bytes")] = 0
@@ -388,12 +367,4 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
 def columns(struct: type[msgspec.Struct] = Document) -> tuple[DocumentColumn, ...]:
     """Return the columns of `Document`, or of a struct declared in the same way, in order."""
     hints = get_type_hints(struct, include_extras=True)
-    return tuple(_column(field.name, hints[field.name]) for field in msgspec.structs.fields(struct))
-
-
-def _column(name: str, hint: Any) -> DocumentColumn:
-    meta = next((one for one in getattr(hint, "__metadata__", ()) if isinstance(one, msgspec.Meta)), None)
-    kind = hint.__origin__ if meta else hint
-    return DocumentColumn(
-        name=name, type=kind, meaning=(meta.description or "") if meta else "", **(meta.extra if meta else None) or {}
-    )
+    return tuple(column_of(field.name, hints[field.name]) for field in msgspec.structs.fields(struct))

@@ -117,6 +117,7 @@ Exit code 3: done, but some seeds are not URLs, or no seed gave a page; messages
     help="File of seeds: URLs or domains, one per line; repeatable.",
 )
 @sources_options(*SETTINGS, place="collection", types={"exclude_domains": DomainFile(), "cookies": CookiesType()})
+@click.option("--explain", metavar="URL", help="Crawl nothing; say what decides of this URL.")
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON on stdout.")
 @pass_context
 def crawl(
@@ -127,6 +128,7 @@ def crawl(
     urls: tuple[str, ...],
     seeds: tuple[Path, ...],
     sources: Sources,
+    explain: str | None,
     as_json: bool,
 ) -> None:
     """Crawl web sites, starting from seed URLs, into WARC files. Obeys robots.txt.
@@ -136,6 +138,11 @@ def crawl(
     """
     if str(collection).startswith(("http:/", "https:/")):
         raise click.UsageError("DIR comes first: webmill crawl DIR URL")
+    if explain:
+        from webmill.cli.frontier.why import print_explanation
+
+        print_explanation(context, collection, explain, as_json=as_json)
+        return
     with watch_crawl(context, sources.settings()) as watcher:
         report = crawl_archive(collection.resolve(), Seeds(urls, files=seeds), sources=sources, watcher=watcher)
     if as_json:

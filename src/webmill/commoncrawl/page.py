@@ -11,6 +11,8 @@ from webmill.errors import BadInput
 from webmill.formats.html.page import HtmlPage, read_html, read_html_text
 from webmill.formats.languages import DetectedLanguages
 from webmill.formats.lenient_json import build_object
+from webmill.formats.preferences.notes import read_notes
+from webmill.formats.preferences.statements import Statement
 from webmill.formats.warc import wet as wet_format
 from webmill.formats.warc.fields import MetadataFields, parse_warc_fields
 from webmill.formats.warc.http_records import HttpRequest, HttpResponse, is_html, read_request, read_response
@@ -126,6 +128,11 @@ class Page(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     def is_rendered(self) -> bool:
         """Tell whether the crawler has shown the page in a browser: then another record has its document."""
         return bool(self.metadata and MetadataFields(parse_warc_fields(self.metadata.content)).rendered)
+
+    @property
+    def usage(self) -> tuple[Statement, ...]:
+        """What the crawler noted of the site's usage preferences."""
+        return tuple(read_notes(self.findings.fields.pairs)) if self.findings else ()
 
     @property
     def charset(self) -> str | None:

@@ -17,6 +17,8 @@ from webmill.crawl.scheduler.budgets import DomainBudget
 from webmill.crawl.scheduler.inbox import ShardInbox
 from webmill.crawl.sites import CrawlSites
 from webmill.crawl.visit.revisit_schedule import RevisitSchedule
+from webmill.formats.preferences.content_usage import CURRENT, Revision
+from webmill.formats.preferences.decision import Purpose
 from webmill.infra.host_schedule.fixed_delays import HostSchedule
 from webmill.settings import CrawlSettings
 
@@ -168,6 +170,20 @@ class CrawlRules(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
+class UsagePolicy(msgspec.Struct, frozen=True, kw_only=True):
+    """What a crawl is for, and how it learns what sites say of that. `site_files`: it asks each site for its
+    `tdmrep.json` and `llms.txt`, and for the licences that its robots.txt names."""
+
+    purpose: Purpose = "archive"
+    revision: Revision = CURRENT
+    site_files: bool = False
+
+    @classmethod
+    def from_settings(cls, settings: CrawlSettings) -> Self:
+        asks = settings.purpose in ("training", "research") if settings.site_files is None else settings.site_files
+        return cls(purpose=settings.purpose, revision=settings.usage_revision, site_files=asks)
+
+
 class CrawlBackends(msgspec.Struct, frozen=True):
     """Functions by which each process opens its state. They travel by name, so they are functions of a module."""
 
@@ -189,6 +205,7 @@ class CrawlOptions(msgspec.Struct, frozen=True, kw_only=True):
     rules: CrawlRules = CrawlRules()
     revisits: RevisitSchedule = RevisitSchedule()
     browser: BrowserOptions | None = None  # None: no page is shown in one
+    usage: UsagePolicy = UsagePolicy()
     settings: CrawlSettings = CrawlSettings()  # what the parts above do not say
     verbosity: int = 0
     log_format: str = "text"

@@ -23,6 +23,7 @@ from webmill.crawl.options import (
     CrawlRules,
     NetworkAccess,
     Politeness,
+    UsagePolicy,
 )
 from webmill.crawl.politeness.pace import SHORTEST
 from webmill.crawl.politeness.session import given_cookies
@@ -190,10 +191,11 @@ def make_options(crawl: CollectionCrawl, settings: Settings, *, backends: CrawlB
         archive=crawl.open_archive(collection, settings),
         backends=backends,
         settings=msgspec.structs.replace(chosen, exclude_domains=parse_domains(chosen.exclude_domains)),
-        politeness=Politeness.from_settings(chosen, user_agent=user_agent(contact)),
+        politeness=Politeness.from_settings(chosen, user_agent=user_agent(contact, purpose=chosen.purpose)),
         limits=make_limits(chosen, crawl.watch),
         network=NetworkAccess.from_settings(chosen),
         rules=CrawlRules.from_settings(chosen),
+        usage=UsagePolicy.from_settings(chosen),
         revisits=revisit_schedule(crawl.watch, settings),
         browser=browser,
         verbosity=crawl.watcher.verbosity,

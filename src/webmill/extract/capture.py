@@ -25,6 +25,7 @@ from webmill.extract.content import ExtractedContent, UnreadableContent
 from webmill.extract.kinds import READABLE, ContentKind, content_kind, is_robots_url
 from webmill.extract.outcomes import PARSER_MESSAGES
 from webmill.extract.recipe import CaptureInput, ExtractResult, HasCapture, Recipe, capture_input, rebuild_record
+from webmill.extract.usage import with_usage
 from webmill.formats import timestamps
 from webmill.formats.cld2 import detect_languages, top_level_domain
 from webmill.formats.http.head import end_of_head
@@ -72,7 +73,7 @@ def make_document(payload: bytes, *, capture: CaptureInput, allow: Allow = lambd
     """
     record = read_requested_record(payload, capture)
     http = read_response(record.content) if record.type in ("response", "revisit") else None
-    document = describe_record(record, http, capture)
+    document = with_usage(describe_record(record, http, capture), http, noted=capture.usage, site=capture.site)
     kind = kind_of(document, capture)
     if outcome := "rendered" if capture.rendered else skip_reason(document, kind):
         return ExtractResult(document=msgspec.structs.replace(document, outcome=outcome), kind=kind)
@@ -213,6 +214,8 @@ def add_content(
     text, recipe = found.text, capture.recipe
     flaw = http.content.flaw if http and not http.content.complete else None
     language = language_columns(document, found, http) if recipe.detect else {}
+    if found.kind == "html":
+        document = with_usage(document, http, source=found.source, noted=capture.usage, site=capture.site)
     return msgspec.structs.replace(
         document,
         text=text,

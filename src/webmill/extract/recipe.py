@@ -11,6 +11,8 @@ from webmill.extract.cleaning import clean_text
 from webmill.extract.kinds import ContentKind
 from webmill.formats import timestamps
 from webmill.formats.languages import DetectedLanguages
+from webmill.formats.preferences.capture import NO_SITE, SitePreferences
+from webmill.formats.preferences.statements import Statement
 from webmill.formats.warc import wet
 from webmill.model import CaptureRef, Document, Headers, Record, normalise_digest
 
@@ -30,6 +32,7 @@ class CaptureInput(msgspec.Struct, frozen=True, kw_only=True):
     record, as a reader of whole files has it, and `cut` says that the reader's limit truncated it. A record of another
     URL than that of `ref`, if it has one, is refused. Elements that match `ignored` (CSS) are left out of the text.
     `rendered`: a browser has shown the page, and the record of its document is what has the text.
+    `usage` is what the crawler noted of the site's preferences, `site` what the site says in files of its own.
     """
 
     ref: CaptureRef
@@ -42,6 +45,8 @@ class CaptureInput(msgspec.Struct, frozen=True, kw_only=True):
     wet_text: str | None = None
     ignored: tuple[str, ...] = ()
     rendered: bool = False
+    usage: tuple[Statement, ...] = ()
+    site: SitePreferences = NO_SITE
 
 
 class ExtractResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,6 +69,8 @@ class HasCapture(Protocol):
     def languages(self) -> DetectedLanguages | None: ...
     @property
     def is_rendered(self) -> bool: ...
+    @property
+    def usage(self) -> tuple[Statement, ...]: ...
 
 
 def capture_input(page: HasCapture, *, recipe: Recipe) -> CaptureInput:
@@ -78,6 +85,7 @@ def capture_input(page: HasCapture, *, recipe: Recipe) -> CaptureInput:
         cut=record.cut,
         rendered=page.is_rendered,
         wet_text=wet.read_text(page.wet) if page.wet and recipe.extractor == "wet" else None,
+        usage=page.usage,
     )
 
 

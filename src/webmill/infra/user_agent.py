@@ -5,5 +5,7 @@ from __future__ import annotations
 from webmill import __version__
 
 
-def user_agent(contact: str) -> str:
-    return f"webmill/{__version__}" + (f" (+{contact})" if contact else "")
+def user_agent(contact: str, *, purpose: str = "") -> str:
+    """Return the name that we go by: who asks, and what for."""
+    about = [*([f"+{contact}"] if contact else []), *([f"purpose={purpose}"] if purpose else [])]
+    return f"webmill/{__version__}" + (f" ({'; '.join(about)})" if about else "")

@@ -37,6 +37,7 @@ def open_site(
     `counters`, `long_names`: shared by the processes.
     """
     serve = settings.serve
+    is_private = is_loopback(serve.host) and not serve.address
     place = PublishFolders(root.resolve())
     queues = {"publish": place.queue, "extract": place.root / "queue.sqlite"}
     options = QueueOptions(name="", attempts=settings.queue.attempts, lease=settings.queue.lease)
@@ -61,7 +62,8 @@ def open_site(
             for name, file in queues.items()
         },
         # A server that strangers reach must not fetch for them what they name.
-        can_save=bool(serve.token) or (is_loopback(serve.host) and not serve.address),
+        can_save=bool(serve.token) or is_private,
+        closes_noarchive=serve.noarchive == "everyone" or (serve.noarchive == "others" and not is_private),
         metrics=counters or SharedCounters(),
         zone=open_zone(place.root, zone_address, view=view_address, secret=secret, long_names=long_names),
     )

@@ -94,6 +94,7 @@ class Site:
     open_engine: Callable[[], SearchEngine]  # raises `NotFound` without an index
     queues: Mapping[str, QueueOpener] = field(default_factory=dict)  # by kind of work
     can_save: bool = False  # whoever may use our forms may have pages fetched and saved
+    closes_noarchive: bool = True  # copies that their sites forbid to be shown are not shown
     metrics: SharedCounters
     load: ServerLoad = field(default_factory=ServerLoad)  # of this process
     heavy: HeavyShare = field(default_factory=lambda: HeavyShare(HEAVY_THREADS))  # of the threads that compute

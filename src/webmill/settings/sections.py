@@ -278,6 +278,10 @@ class SearchSettings(msgspec.Struct, frozen=True):
             none="search/ in the collection",
         ),
     ] = ""
+    noindex: Annotated[
+        Literal["leave-out", "keep"],
+        setting("Pages whose site does not want them found by search.", reach="inside", only="file"),
+    ] = "leave-out"
 
 
 class MetricsSettings(msgspec.Struct, frozen=True):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 
@@ -90,6 +90,14 @@ class ServeSettings(msgspec.Struct, frozen=True):
             "Bearer token that a request must send to change anything.", reach="inside", metavar="SECRET", secret=True
         ),
     ] = ""
+    noarchive: Annotated[
+        Literal["others", "everyone", "nobody"],
+        setting(
+            "Who is not shown copies whose site forbids it: others, if they can reach this server.",
+            reach="other",
+            only="file",
+        ),
+    ] = "others"
     access_log: Annotated[
         str, setting("Write one JSON line per request to this file; - is stderr.", reach="other", metavar="FILE")
     ] = ""

@@ -19,6 +19,7 @@ from webmill.crawl.seeds import parse_seed
 from webmill.crawl.stored_settings import resolve_settings
 from webmill.crawl.yields.yield_store import PARKED
 from webmill.errors import BadInput
+from webmill.pipeline.explain_usage import UsageExplanation, explain_usage
 
 ROBOTS = {
     "allowed": "robots.txt allows it",
@@ -40,6 +41,13 @@ def why(context: Context, /, *, collection: Path, url: str, frontier: str | None
 
     Also whether it is in scope and allowed by robots.txt, as the settings are now, and the pace of its host.
     """
+    print_explanation(context, collection, url, frontier=frontier, as_json=as_json)
+
+
+def print_explanation(
+    context: Context, collection: Path, url: str, *, frontier: str | None = None, as_json: bool = False
+) -> None:
+    """Print what is known of a URL, and what the rules say of it."""
     try:
         wanted = parse_seed(url)
     except BadInput as error:
@@ -48,11 +56,18 @@ def why(context: Context, /, *, collection: Path, url: str, frontier: str | None
     settings, _ = resolve_settings(context.sources(root), root / "frontier")
     with open_crawl(collection, frontier) as place:
         found = explain_url(place, wanted, settings.crawl, now=time.time())
+    usage = explain_usage(root, wanted, found.state.last, found.state.robots, settings.crawl, now=time.time())
     if as_json:
-        click.echo(msgspec.json.encode(found))
+        click.echo(msgspec.json.encode({**msgspec.to_builtins(found), "usage": msgspec.to_builtins(usage)}))
         return
-    for label, words in explain_rows(found, now=time.time()):
+    for label, words in [*explain_rows(found, now=time.time()), *usage_rows(usage)]:
         click.echo(escape_text(f"{label:<10}{words}"))
+
+
+def usage_rows(usage: UsageExplanation) -> Iterator[tuple[str, str]]:
+    yield "usage", f"for {usage.purpose}: {usage.outcome}: {usage.decided}"
+    for one in usage.statements:
+        yield "", f"{one.usage}={'y' if one.allowed else 'n'} by {one.source}: {one.text}"
 
 
 def parked_pattern(last: LastVisit | None) -> str:

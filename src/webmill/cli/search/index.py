@@ -22,6 +22,7 @@ from webmill.pipeline.search.collection import (
     open_for_reading,
     open_published,
     update_index,
+    wanted_items,
 )
 from webmill.pipeline.search.collection import rebuild_index as make_anew
 from webmill.pipeline.search.collection import update_existing_index as bring_after
@@ -69,7 +70,9 @@ def check(
     if dry_run:
         require_folder(root)
         with open_for_reading(root, settings.search) as engine:
-            missing, left_over = feed.differences(open_published(root, storage), engine)
+            missing, left_over = feed.differences(
+                open_published(root, storage), engine, wants=wanted_items(settings.search)
+            )
         note(f"would be indexed: {format_count(missing, 'document')}; would be removed: {left_over:,}")
         return
     done = update_index(

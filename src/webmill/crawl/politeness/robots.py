@@ -27,6 +27,7 @@ from webmill.crawl.fetch.types import FetchedResponse, FetchFailure
 from webmill.crawl.frontier.base import RobotsEntry
 from webmill.crawl.politeness.retries import retry_after
 from webmill.formats.preferences.directives import words_of_fields, words_of_meta
+from webmill.formats.preferences.robots_usage import NO_ROBOTS_USAGE, RobotsUsage, read_robots_usage
 from webmill.formats.site.robots import MAX_BODY, RobotsRules, RobotsTxt, parse_robots
 from webmill.model import Headers
 
@@ -65,6 +66,7 @@ class RobotsVerdict(msgspec.Struct, frozen=True, kw_only=True):
     too_slow: bool = False  # the file asked for a longer delay than that
     cut: bool = False  # the file was longer than we read
     sitemaps: tuple[str, ...] = ()  # as written
+    usage: RobotsUsage = NO_ROBOTS_USAGE
 
     def allows(self, path_and_query: str) -> bool:
         return self.state != "unreachable" and self.rules.allows(path_and_query)
@@ -76,6 +78,7 @@ class Parsed(msgspec.Struct, frozen=True):
     rules: RobotsRules
     sitemaps: tuple[str, ...]
     cut: bool
+    usage: RobotsUsage = NO_ROBOTS_USAGE
 
 
 class ParsedFiles:
@@ -173,6 +176,7 @@ def decide(
         too_slow=delay is not None and delay > policy.max_delay,
         cut=parsed.cut,
         sitemaps=parsed.sitemaps,
+        usage=parsed.usage,
     )
 
 
@@ -196,7 +200,7 @@ def robots_directives(headers: Headers, html_meta: str = "", *, agent: str = DEF
 
 def _parse(body: bytes, agent: str) -> Parsed:
     robots: RobotsTxt = parse_robots(body)
-    return Parsed(robots.for_agent(agent), robots.sitemaps, robots.cut)
+    return Parsed(robots.for_agent(agent), robots.sitemaps, robots.cut, read_robots_usage(body, agent=agent))
 
 
 def _status(answer: FetchedResponse | FetchFailure) -> int:

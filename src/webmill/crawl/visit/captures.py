@@ -15,20 +15,30 @@ AnswerKind = Literal["page", "sitemap", "redirect", "not_modified", "resource"]
 
 
 def make_capture(
-    fetched: FetchedResponse, item: ClaimedUrl, kind: AnswerKind, *, rendered: RenderedPage | None = None
+    fetched: FetchedResponse,
+    item: ClaimedUrl,
+    kind: AnswerKind,
+    *,
+    rendered: RenderedPage | None = None,
+    notes: tuple[tuple[str, str], ...] = (),
 ) -> Capture:
-    """Return what is archived of a response. `rendered`: what a browser has made of it."""
+    """Return what is archived of a response. `rendered`: what a browser has made of it; `notes`: what goes into its
+    metadata record as well."""
     subset: Subset = "warc" if fetched.head.status == 200 else "crawldiagnostics"
     if kind == "not_modified" and item.last:
         return Capture(
-            exchange=fetched.exchange, kind="not_modified", original=archived_original(item.last), subset=subset
+            exchange=fetched.exchange,
+            kind="not_modified",
+            original=archived_original(item.last),
+            subset=subset,
+            extra=notes,
         )
     return Capture(
         exchange=fetched.exchange,
         payload=fetched.payload,
         headers=fetched.head.headers,
         subset=subset,
-        extra=(("hopsFromSeed", str(item.depth)),),
+        extra=(("hopsFromSeed", str(item.depth)), *notes),
         is_rendered=bool(rendered and rendered.html),
     )
 

@@ -15,6 +15,8 @@ from webmill.crawl.fetch import FetchedResponse, FetchFailure
 from webmill.crawl.frontier.base import (
     MOST_HOPS,
     PAGE_RESOURCE,
+    SITEMAP,
+    SITEMAPS,
     ClaimedUrl,
     DomainTurn,
     LastVisit,
@@ -41,32 +43,25 @@ from webmill.crawl.progress import CrawlProgress
 from webmill.crawl.visit.answer_reading import AnswerReader
 from webmill.crawl.visit.captures import make_capture
 from webmill.crawl.visit.cookie_redirects import CookieRedirects
-from webmill.crawl.visit.last_visit import (
-    archived_fields,
-    conditions,
-    cut_error,
-    is_changed,
-    is_whole_page,
-    next_validators,
-)
+from webmill.crawl.visit.last_visit import archived_fields, conditions
 from webmill.crawl.visit.link_order import LinkOrder
 from webmill.crawl.visit.outcome import VisitResult
 from webmill.crawl.visit.page_reader import (
-    SEED,
     PageReader,
     PageReading,
+    content_type_of,
+    is_html,
 )
 from webmill.crawl.visit.revisit_schedule import (
     GONE,
     interval_after_error,
-    interval_after_gone,
     interval_left_alone,
-    interval_of_list,
-    is_gone,
-    next_interval,
 )
 from webmill.crawl.visit.sitemap_links import with_sitemap_priorities
+from webmill.crawl.visit.usage import UsageReader, UsageReading
+from webmill.crawl.visit.visit_record import describe_visit
 from webmill.formats.http.cookies import Cookie
+from webmill.formats.preferences.payment import PAYMENT_REQUIRED
 from webmill.formats.url.normalise import origin_of
 from webmill.infra.clock import SteadyClock
 from webmill.model import Link
@@ -96,6 +91,7 @@ class UrlVisitor:
         # An image of a host that is gone does not hold up the end of a crawl.
         attempts = min(2, self._page_retries.attempts)
         self._resource_retries = msgspec.structs.replace(self._page_retries, attempts=attempts)
+        self._usage = UsageReader(options.usage)
         self._cookie_redirects = CookieRedirects(requester.session)
         self._random = Random().random  # noqa: S311 - it spreads waits
         self._errors: Counter[str] = Counter()
@@ -114,6 +110,8 @@ class UrlVisitor:
             return self._result(turn, robots, outcome=NotTried(item.url, free), next=free)
         if not robots.verdict.allows(robots_path(item.url)):
             return self._refuse(turn, item, robots)
+        if (usage := self._usage.before(item.url, robots.verdict)).is_denied:
+            return self._refuse_usage(turn, item, robots, usage)
         pacing = self._pacing(item, robots.verdict)
         headers = conditions(item.last, since=self._reader.since)
         request = await self._requester.request(item.url, headers=headers, pacing=pacing)
@@ -147,6 +145,13 @@ class UrlVisitor:
                 return self._result(turn, robots, outcome=later, next=robots.free)
         self.refused[reason.partition(":")[0]] += 1
         return self._result(turn, robots, outcome=self._give_up(item, now, reason), next=robots.free)
+
+    def _refuse_usage(
+        self, turn: DomainTurn, item: ClaimedUrl, robots: RobotsCheck, usage: UsageReading
+    ) -> VisitResult:
+        """The site does not want its page to be used for what the crawl is for."""
+        self.refused["usage"] += 1
+        return self._result(turn, robots, outcome=self._give_up(item, self._clock(), usage.error), next=robots.free)
 
     def _skip_excluded(self, turn: DomainTurn, item: ClaimedUrl) -> VisitResult:
         self.refused["excluded"] += 1
@@ -222,10 +227,16 @@ class UrlVisitor:
             captures = (*robots.captures, make_capture(fetched, item, "redirect"))
             return self._result(turn, robots, outcome=later, captures=captures, next=free)
         page, rest = await self._answers.read(fetched, item, rendered)
+        usage = self._read_usage(fetched, item, robots)
         self.refused.update(page.refused)
-        visit, again = self._describe_visit(item, request, fetched, page)
+        visit, again = describe_visit(item, request.sent, fetched, page, schedule=self._options.revisits)
         if rendered:  # that its document is the same says nothing of what its scripts would show
             visit = msgspec.structs.replace(visit, etag="", modified="")
+        captures = (*robots.captures, make_capture(fetched, item, page.kind, rendered=rendered, notes=usage.fields))
+        if usage.is_denied:
+            self.refused[usage.error.partition(":")[0]] += 1
+            visit = msgspec.structs.replace(visit, error=usage.error)
+            captures = captures if status == PAYMENT_REQUIRED else robots.captures  # the price is no content
         links = self._links(turn, item, page)
         if rest:
             wait = max(wait, rest)
@@ -235,12 +246,9 @@ class UrlVisitor:
         result = self._result(
             turn,
             robots,
-            outcome=VisitDone(visit, revisit_due=again, is_page=is_new_page(item, page)),
-            captures=(
-                *robots.captures,
-                make_capture(fetched, item, page.kind, rendered=rendered),
-            ),
-            records=rendered.records if rendered else (),
+            outcome=VisitDone(visit, revisit_due=again, is_page=is_new_page(item, page) and not usage.is_denied),
+            captures=captures,
+            records=rendered.records if rendered and not usage.is_denied else (),
             links=links,
             next=free,
             is_revisit=item.was_archived,
@@ -254,6 +262,14 @@ class UrlVisitor:
         """Tell whether a URL that redirects to itself is asked again: it would get other cookies."""
         is_other = self._cookie_redirects.is_other_session(item.url, request.fields)
         return is_other and item.attempts < self._retry_policy(item).attempts
+
+    def _read_usage(self, fetched: FetchedResponse, item: ClaimedUrl, robots: RobotsCheck) -> UsageReading:
+        """Return what the site says of the use of an answer; a file of the site is remembered."""
+        assert robots.verdict
+        if item.priority in SITEMAPS:
+            self._usage.learn(item.url, fetched)
+        is_page = fetched.head.status == 200 and is_html(content_type_of(fetched), fetched.payload)
+        return self._usage.read(item.url, fetched, robots.verdict, is_page=is_page)
 
     def _decide(self, item: ClaimedUrl, fetched: FetchedResponse) -> tuple[RetryDecision | None, float]:
         """Return what to do about a response, and how long the server wants to be left alone."""
@@ -298,54 +314,6 @@ class UrlVisitor:
             return links
         return self._order.arrange(links, page.known, domain=turn.domain, rank=turn.rank, depth=item.depth + 1)
 
-    def _describe_visit(
-        self, item: ClaimedUrl, request: RequestResult, fetched: FetchedResponse, page: PageReading
-    ) -> tuple[LastVisit, float | None]:
-        """Return the visit as the frontier keeps it, and when to visit again."""
-        status, lists_pages = fetched.head.status, page.lists_pages
-        if item.last and page.kind == "not_modified":
-            lists_pages = item.last.lists_pages
-        gone = is_gone(status, item.last)
-        interval = self._revisit_interval(fetched, item, lists_pages=lists_pages)
-        visit = LastVisit(
-            url=item.url,
-            time=request.sent,
-            status=status,
-            depth=item.depth,
-            **reached_by(item),
-            interval=interval or 0.0,
-            lists_pages=lists_pages,
-            gone=gone,
-            error=self._redirect_error(item, fetched, page) or cut_error(fetched),
-        )
-        if item.last and (page.kind == "not_modified" or is_server_error(status)):
-            visit = msgspec.structs.replace(visit, **archived_fields(item.last))
-        if page.kind == "not_modified" or is_whole_page(fetched):
-            visit = msgspec.structs.replace(visit, **next_validators(fetched, visit))
-        return visit, None if interval is None else request.sent + interval
-
-    def _redirect_error(self, item: ClaimedUrl, fetched: FetchedResponse, page: PageReading) -> str:
-        """Return that and where a URL is redirected to itself or out of the scope: a seed may give no page for that."""
-        if page.kind != "redirect":
-            return ""
-        target = redirect_target(item.url, fetched.head)
-        if target == item.url:
-            return "redirect_loop: it redirects to itself, whatever cookies it is sent"
-        return f"redirect_out_of_scope: {target}"[:500] if page.refused["out_of_scope"] else ""
-
-    def _revisit_interval(self, fetched: FetchedResponse, item: ClaimedUrl, *, lists_pages: bool) -> float | None:
-        last, status, schedule = item.last, fetched.head.status, self._options.revisits
-        previous = last.interval if last else 0.0
-        if status in GONE:
-            is_seed = item.depth == 0 and item.priority == SEED
-            if is_seed and schedule.watches:
-                return schedule.first
-            return interval_after_gone(previous, was_gone=bool(last and last.status in GONE), schedule=schedule)
-        if is_server_error(status):
-            return interval_after_error(previous, schedule=schedule)
-        next_ = interval_of_list if lists_pages else next_interval
-        return next_(previous, changed=is_changed(fetched, last), schedule=schedule)
-
     def handle_crash(self, turn: DomainTurn, item: ClaimedUrl, error: Exception) -> VisitResult:
         """Return the outcome of a visit that failed by our own fault: it is tried again as if the server had failed."""
         self._errors["internal"] += 1
@@ -363,6 +331,11 @@ class UrlVisitor:
         if robots.fetched and robots.verdict and self._options.rules.sitemaps:
             sitemaps = self._reader.allowed_sitemaps(robots.verdict.sitemaps, robots.fetched.origin)
             links = [*(Link(url, 0, priority) for url, priority in with_sitemap_priorities(sitemaps)), *links]
+        if robots.fetched and robots.verdict:
+            files = self._reader.allowed_sitemaps(
+                self._usage.files_of(robots.fetched.origin, robots.verdict), robots.fetched.origin
+            )
+            links = [*(Link(url, 0, SITEMAP) for url in files), *links]
         fields = {"captures": robots.captures, "robots": robots.fetched, **fields}
         return VisitResult(token=turn.token, links=links, **fields)
 
@@ -390,8 +363,3 @@ def is_new_page(item: ClaimedUrl, page: PageReading) -> bool:
 
 def is_resource(item: ClaimedUrl) -> bool:
     return item.priority == PAGE_RESOURCE
-
-
-def is_server_error(status: int) -> bool:
-    """Tell whether a response says nothing of the page: the server could not, or would not, answer."""
-    return status >= 400 and status not in GONE

@@ -8,6 +8,7 @@ from urllib.parse import urljoin
 import msgspec
 
 from webmill.formats.http import end_of_head
+from webmill.formats.preferences.notes import PREFERENCE, read_notes, summary_of
 from webmill.formats.timestamps import from_warc_date
 from webmill.formats.warc import digest
 from webmill.formats.warc.scan import ScannedRecord
@@ -81,13 +82,17 @@ class _Languages(msgspec.Struct):
     languages: list[_Language] = []
 
 
+_PREFERENCE = PREFERENCE.encode()
 _languages = msgspec.json.Decoder(_Languages)
 
 
 def parse_description(block: bytes) -> dict[str, str]:
     found: dict[str, str] = {}
+    noted: list[tuple[str, str]] = []
     for line in block.split(b"\n"):
         name, _, value = line.partition(b":")
+        if name == _PREFERENCE:
+            noted.append((PREFERENCE, decode_header(value.strip())))
         if name == b"charset-detected":
             found["charset"] = decode_header(value.strip())
         elif name == b"languages-cld2":
@@ -96,4 +101,6 @@ def parse_description(block: bytes) -> dict[str, str]:
             except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
                 continue
             found["languages"] = ",".join(language.code for language in decoded.languages if language.code)
+    if noted:
+        found["usage"] = summary_of(read_notes(noted))
     return found

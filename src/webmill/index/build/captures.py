@@ -30,7 +30,7 @@ from webmill.model import Damage
 
 FIELDS = (
     *("url", "mime", "mime-detected", "status", "digest", "length", "offset", "filename"),
-    *("charset", "languages", "truncated", "redirect", "method", "requestBody", "metadata"),
+    *("charset", "languages", "truncated", "redirect", "method", "requestBody", "metadata", "usage"),
 )
 PROFILES = {
     "commoncrawl": FIELDS,  # in Common Crawl's order
@@ -109,7 +109,7 @@ class CaptureIndexer:
     def __init__(self, *, filename: str, options: CaptureOptions) -> None:
         self._filename = without_surrogates(filename)
         self._options = options
-        self._described = not {"charset", "languages"}.isdisjoint(options.fields)
+        self._described = not {"charset", "languages", "usage"}.isdisjoint(options.fields)
         self._held: _Capture | None = None
         self._request: _Request | None = None
         self._shared = -1  # offset of the last gzip member that holds several records

@@ -16,6 +16,7 @@ from webmill.extract.ignored_elements import IgnoredElements, SelectorRules
 from webmill.extract.kinds import ContentKind
 from webmill.extract.outcomes import failed_document, unread_document
 from webmill.extract.recipe import CaptureInput, ExtractResult, Recipe, capture_input
+from webmill.formats.preferences.notes import statements_of_summary
 from webmill.formats.warc.single_record import read_record_at
 from webmill.formats.warc.typed_records import FileType
 from webmill.infra.sandbox import Sandbox
@@ -68,7 +69,9 @@ class DocumentRowMaker:
         said = item.metadata
         languages = tuple(filter(None, said.get("languages", "").split(",")))
         mime = said.get("mime-detected") or said.get("mime", "")
-        return self._made(CaptureInput(ref=item.capture, recipe=self._recipe, mime=mime, languages=languages), stored)
+        usage = statements_of_summary(said.get("usage", ""))
+        given = CaptureInput(ref=item.capture, recipe=self._recipe, mime=mime, languages=languages, usage=usage)
+        return self._made(given, stored)
 
     def of_unread(self, item: BatchItem, error: BadInput | NotFound) -> MadeRow:
         return MadeRow(failed_document(item.capture, error))

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from webmill.errors import BadInput
+from webmill.formats.preferences.statements import SEARCH, TDM, TRAIN_AI
 from webmill.formats.url.domains import registered_domain
 from webmill.formats.url.normalise import host_of, normalise
 from webmill.model import CAPTURE_COLUMNS, Document, capture_columns, columns
@@ -27,7 +28,8 @@ SOURCE = "documents"
 CONTENT = tuple(column.name for column in columns() if column.content)
 FACETS = (*(column.name for column in columns() if column.facet), "domain")
 FIRST_SEEN = ("date", *CAPTURE_COLUMNS)  # of the capture that the content was first seen in
-READ = frozenset({*HEADS, *CONTENT, *FACETS})
+USAGES = {"usage_search": SEARCH, "usage_train_ai": TRAIN_AI, "usage_tdm": TDM}
+READ = frozenset({*HEADS, *CONTENT, *FACETS, *USAGES, "license"})
 WRITERS = 8  # blobs on their way at once
 GROUP_DOCUMENTS, GROUP_CHARACTERS = 16, 1 << 18  # pages, characters of text that one writer takes at once
 TITLE_CHARACTERS = 300  # characters of a title in the index; the whole is in the content
@@ -178,10 +180,20 @@ def make_item(document: Document, hash_: str, *, facets: tuple[str, ...]) -> Pub
     metadata: dict[str, Scalar] = {"title": (document.title or "")[:TITLE_CHARACTERS], "url": document.url}
     if date := document.date:
         metadata["date"] = msgspec.to_builtins(date.astimezone(UTC).replace(microsecond=0))
+    if usage := usage_of(document):
+        metadata["usage"] = usage
+    if document.license:
+        metadata["license"] = document.license
     metadata |= capture_columns({name: getattr(document, name) for name in CAPTURE_COLUMNS})
     return PublishedItem(
         urlkey_of(document), SOURCE, hash_, facets=document_facets(document, facets), metadata=metadata
     )
+
+
+def usage_of(document: Document) -> str:
+    """Return what the site of a page says of its use: `train-ai=n,search=y`; nothing for most."""
+    said = ((usage, getattr(document, name)) for name, usage in USAGES.items())
+    return ",".join(f"{usage}={'y' if allowed else 'n'}" for usage, allowed in said if allowed is not None)
 
 
 def document_facets(document: Document, facets: tuple[str, ...]) -> dict[str, str]:

@@ -53,7 +53,7 @@ def update_index(
         if not index_folder(place):  # a folder knows itself who writes to it
             stack.enter_context(exclusive(root, "search-rebuild", doing="writing to a search server"))
         engine = stack.enter_context(closing(open_search(place)))
-        fed = work(versions, engine, progress=progress)
+        fed = work(versions, engine, progress=progress, wants=wanted_items(settings))
         return SearchUpdate(fed, engine.count())
 
 
@@ -68,7 +68,8 @@ def rebuild_index(
         replacing_search(place) as fresh,
         closing(open_search(fresh)) as engine,
     ):
-        return SearchUpdate(feed.update(versions, engine, progress=progress), engine.count())
+        fed = feed.update(versions, engine, progress=progress, wants=wanted_items(settings))
+        return SearchUpdate(fed, engine.count())
 
 
 def update_existing_index(
@@ -80,7 +81,13 @@ def update_existing_index(
     if folder and not folder.is_dir():
         return None
     with closing(open_search(place, create=False)) as engine:
-        return feed.update(open_published(root, storage), engine, progress=progress)
+        versions = open_published(root, storage)
+        return feed.update(versions, engine, progress=progress, wants=wanted_items(settings))
+
+
+def wanted_items(settings: SearchSettings) -> feed.WantItem:
+    """Return which items are searched: all, or those whose sites do not mind."""
+    return feed.any_item if settings.noindex == "keep" else feed.is_searchable
 
 
 def search_collection(root: Path, request: SearchRequest, settings: SearchSettings) -> SearchResult:

@@ -12,12 +12,13 @@ from zlib import crc32
 import msgspec
 from msgspec.structs import replace
 
+from webmill.columns import DocumentColumn
 from webmill.errors import BadInput
 from webmill.formats.timestamps import to_datetime
 from webmill.index.lookup.indexes import CaptureIndex
 from webmill.index.lookup.newest import newest_captures
 from webmill.infra.storage.base import Readable
-from webmill.model import DocumentColumn, capture_columns, columns
+from webmill.model import capture_columns, columns
 from webmill.publish.blobs import read_blob
 from webmill.publish.types import PublishedItem
 from webmill.search.base import IndexedDocument, SearchAnswer, revision_of

@@ -11,11 +11,13 @@ that the cursor names is gone, the index is compared with the live version, item
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import msgspec
 
 from webmill.errors import BadInput, NotFound
+from webmill.formats.preferences.notes import read_summary
+from webmill.formats.preferences.statements import SEARCH
 from webmill.infra.storage.base import Storage
 from webmill.pipeline.progress import ProgressReporter
 from webmill.pipeline.search.documents import item_mark, to_indexed
@@ -33,6 +35,19 @@ BATCH = 2_000  # documents
 BATCH_TEXT = 32 << 20  # characters of text in memory at once
 
 
+WantItem = Callable[[PublishedItem], bool]
+
+
+def is_searchable(item: PublishedItem) -> bool:
+    """Tell whether the site of a page lets search find it, as far as it says."""
+    usage = item.metadata.get("usage")
+    return not isinstance(usage, str) or read_summary(usage).get(SEARCH) is not False
+
+
+def any_item(_: PublishedItem) -> bool:
+    return True
+
+
 class _VersionGone(Exception):
     """A version between the two was deleted. What an engine does not find is another error."""
 
@@ -45,31 +60,43 @@ class FeedReport(msgspec.Struct, kw_only=True):
     compared: bool = False  # with all of the version, since the one before it is gone
 
 
-def update(storage: Storage, engine: SearchEngine, *, progress: ProgressReporter) -> FeedReport:
-    """Update the index to the live version. Raise `NotFound` if nothing has been published."""
+def update(
+    storage: Storage, engine: SearchEngine, *, progress: ProgressReporter, wants: WantItem = is_searchable
+) -> FeedReport:
+    """Update the index to the live version. Raise `NotFound` if nothing has been published. Items that are not wanted
+    are not in it."""
     live = history.live_version(storage)
     fed = FeedReport(version=live.version)
     here, _, way = (engine.cursor() or "").partition(">")
     try:
         if way:
-            _move_to(storage, engine, here, way, fed, progress=progress)
+            _move_to(storage, engine, here, way, fed, progress=progress, wants=wants)
         if (way or here) != live.version:
-            _move_to(storage, engine, way or here, live.version, fed, progress=progress)
+            _move_to(storage, engine, way or here, live.version, fed, progress=progress, wants=wants)
     except _VersionGone:  # what is in the index is known by looking only
-        _compare_all(storage, engine, live, fed, progress=progress)
+        _compare_all(storage, engine, live, fed, progress=progress, wants=wants)
     return fed
 
 
-def reconcile(storage: Storage, engine: SearchEngine, *, progress: ProgressReporter) -> FeedReport:
+def reconcile(
+    storage: Storage, engine: SearchEngine, *, progress: ProgressReporter, wants: WantItem = is_searchable
+) -> FeedReport:
     """Compare with all of the live version: what was lost, doubled or left over on the way is mended."""
     live = history.live_version(storage)
     fed = FeedReport(version=live.version)
-    _compare_all(storage, engine, live, fed, progress=progress)
+    _compare_all(storage, engine, live, fed, progress=progress, wants=wants)
     return fed
 
 
 def _move_to(
-    storage: Storage, engine: SearchEngine, here: str, way: str, fed: FeedReport, *, progress: ProgressReporter
+    storage: Storage,
+    engine: SearchEngine,
+    here: str,
+    way: str,
+    fed: FeedReport,
+    *,
+    progress: ProgressReporter,
+    wants: WantItem,
 ) -> None:
     """Bring the index from one version to another. Raise `_VersionGone` if one of them was deleted."""
     try:
@@ -78,7 +105,8 @@ def _move_to(
     except NotFound as error:
         raise _VersionGone from error
     engine.apply((), (), cursor=f"{here}>{way}")
-    _apply(storage, engine, _changes(storage, old, new), way, fed, progress=progress)
+    changes = ((was, now if now and wants(now) else None) for was, now in _changes(storage, old, new))
+    _apply(storage, engine, (pair for pair in changes if pair != (None, None)), way, fed, progress=progress)
 
 
 def _changes(
@@ -91,28 +119,34 @@ def _changes(
 
 
 def _compare_all(
-    storage: Storage, engine: SearchEngine, live: Version, fed: FeedReport, *, progress: ProgressReporter
+    storage: Storage,
+    engine: SearchEngine,
+    live: Version,
+    fed: FeedReport,
+    *,
+    progress: ProgressReporter,
+    wants: WantItem,
 ) -> None:
     """Compare the index with a whole version. Memory holds the key and mark of everything in the index."""
     fed.compared = True
     engine.apply((), (), cursor=f"{UNKNOWN_VERSION}>{live.version}")
-    _apply(storage, engine, _differences(storage, engine, live), live.version, fed, progress=progress)
+    _apply(storage, engine, _differences(storage, engine, live, wants), live.version, fed, progress=progress)
 
 
 def _differences(
-    storage: Storage, engine: SearchEngine, live: Version
+    storage: Storage, engine: SearchEngine, live: Version, wants: WantItem
 ) -> Iterator[tuple[PublishedItem | None, PublishedItem | None]]:
     there = dict(engine.keys())
     for item in read_items(storage, read_version_index(storage, live)):
-        if there.pop(key_of(item.id), None) != item_mark(item):
+        if wants(item) and there.pop(key_of(item.id), None) != item_mark(item):
             yield None, item
     for key in there:
         yield PublishedItem(key, "", ""), None
 
 
-def differences(storage: Storage, engine: SearchEngine) -> tuple[int, int]:
+def differences(storage: Storage, engine: SearchEngine, *, wants: WantItem = is_searchable) -> tuple[int, int]:
     """Return how many documents `reconcile` would add, and remove."""
-    found = [now is not None for _, now in _differences(storage, engine, history.live_version(storage))]
+    found = [now is not None for _, now in _differences(storage, engine, history.live_version(storage), wants)]
     return sum(found), len(found) - sum(found)
 
 

@@ -13,8 +13,8 @@ from webmill.extract.extractors import default_extractor
 from webmill.extract.recipe import CaptureInput, ExtractResult, Recipe
 from webmill.infra.sandbox import Sandbox
 from webmill.model import CaptureRef, Document
-from webmill.pipeline.capture_reader import open_capture
 from webmill.pipeline.captures import nearest_captures
+from webmill.serve.captures.closed import open_for_client
 from webmill.serve.site import Site
 
 LONGEST = 16 << 20  # bytes of a record
@@ -34,7 +34,7 @@ class CaptureTexts:
         found = next(nearest_captures(index, url, moment=timestamp), None)
         if found is None or found.capture.timestamp != timestamp:
             raise NotFound(f"there is no capture of this address at {timestamp}")
-        opened = open_capture(index, files, found.capture)
+        opened = open_for_client(self._site, index, found.capture)
         opened.close()
         original = opened.original  # of a revisit, the capture that has the body
         if original.length > LONGEST:

@@ -9,9 +9,10 @@ from webmill.errors import BadInput, NotFound
 from webmill.formats.cdx.cdxj import IndexLine
 from webmill.formats.url.normalise import join
 from webmill.formats.url.surt import surt
-from webmill.pipeline.capture_reader import CaptureReader, open_capture
+from webmill.pipeline.capture_reader import CaptureReader
 from webmill.pipeline.captures import nearest_captures
 from webmill.serve.captures.address import CaptureAddress
+from webmill.serve.captures.closed import open_for_client
 from webmill.serve.site import Site
 
 REDIRECTS = (301, 302, 303, 307, 308)
@@ -41,7 +42,7 @@ def open_first(site: Site, address: CaptureAddress, lines: Iterable[IndexLine]) 
     for line in lines:
         if line.status == "304" and not line.is_revisit:  # there may be many in a row
             continue
-        archived = open_capture(site.index(), site.files, line.capture)
+        archived = open_for_client(site, site.index(), line.capture)
         if archived.status != 304 and not _redirects_to_itself(archived, address):
             return archived
         archived.close()
