@@ -24,6 +24,7 @@ FAILED, USAGE, INTERRUPTED = 1, 2, 130
 COMMANDS: dict[str, tuple[str, str]] = {
     "add": ("webmill.cli.add:add", "Add existing WARC, ARC and WACZ files to a collection."),
     "alerts": ("webmill.cli.alerts:alerts", "Test, list and retry messages about changed pages."),
+    "bot": ("webmill.cli.bot:bot", "Let servers know who crawls: keys that sign requests, and a page."),
     "boards": ("webmill.cli.boards:boards", "Find the notice boards of web sites, for `webmill publish run`."),
     "cc": ("webmill.cli.cc:cc", "Select, fetch and extract pages of Common Crawl or another webmill."),
     "cdxj": ("webmill.cli.cdxj:cdxj", "Make, filter, merge, compress and query CDXJ indexes."),

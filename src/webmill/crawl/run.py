@@ -26,6 +26,7 @@ from webmill.crawl.options import (
     UsagePolicy,
 )
 from webmill.crawl.politeness.pace import SHORTEST
+from webmill.crawl.politeness.request_signer import open_signer
 from webmill.crawl.politeness.session import given_cookies
 from webmill.crawl.reload import SettingsReloader
 from webmill.crawl.scheduler.coordinator import Coordinator
@@ -179,6 +180,7 @@ def make_options(crawl: CollectionCrawl, settings: Settings, *, backends: CrawlB
     if chosen.delay == 0 and not chosen.allow_private:
         crawl.watcher.notice("delay is 0: a host is asked again as soon as it has answered; only for your own")
     check_patterns(*chosen.include, *chosen.exclude)
+    open_signer(chosen, crawl.root)  # says now what is wrong with its keys
     check_servers(chosen.dns_servers)
     for sentence in check_sites(chosen, crawl.root):
         crawl.watcher.notice(sentence)

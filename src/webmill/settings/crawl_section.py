@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from webmill.settings.browser_section import BrowserSettings
 from webmill.settings.declaration import setting
+from webmill.settings.purpose_settings import PurposeSettings
 from webmill.settings.sites_section import SiteTables
 from webmill.settings.value_formats import Duration, FixedAddresses, Pace, PatternList, Size, SizeOrZero, TextList
 
-URLS, LIMITS, POLITENESS, USAGE = "Which URLs", "Limits", "Politeness", "Purpose"
+URLS, LIMITS, POLITENESS = "Which URLs", "Limits", "Politeness"
 ARCHIVE, MACHINES, NETWORK = "Archive", "Many machines", "Network"
 
 
-class CrawlSettings(BrowserSettings, frozen=True, kw_only=True):
+class CrawlSettings(PurposeSettings, frozen=True, kw_only=True):
     """What `webmill crawl` and `webmill run` crawl, and how. A crawl remembers the flags it was given."""
 
     seeds: Annotated[
@@ -209,33 +209,6 @@ class CrawlSettings(BrowserSettings, frozen=True, kw_only=True):
     concurrency: Annotated[
         int, setting("Domains to fetch from at the same time, per process.", reach="inside", group=POLITENESS, least=1)
     ] = 500
-
-    purpose: Annotated[
-        Literal["archive", "search", "training", "research", "monitoring"],
-        setting(
-            "What the collection is for. Servers are told; what a site forbids for it is not asked for, or not kept.",
-            reach="inside",
-            group=USAGE,
-        ),
-    ] = "archive"
-    site_files: Annotated[
-        bool | None,
-        setting(
-            "Also ask each site for its tdmrep.json and llms.txt, and for licences that its robots.txt names.",
-            reach="inside",
-            group=USAGE,
-            none="if the purpose is training or research",
-        ),
-    ] = None
-    usage_revision: Annotated[
-        Literal["2026-08", "2025-07", "2025-04"],
-        setting(
-            "Revision of the aipref drafts whose labels count in Content-Usage.",
-            reach="inside",
-            group=USAGE,
-            only="file",
-        ),
-    ] = "2026-08"
 
     tls: Annotated[
         Literal["verify", "archive"],

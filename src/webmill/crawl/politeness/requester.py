@@ -21,10 +21,12 @@ from webmill.crawl.fetch import (
     HttpFetcher,
     SocketAddress,
 )
+from webmill.crawl.fetch.fetcher import parse_target
 from webmill.crawl.fetch.idle_connections import idle_room
 from webmill.crawl.frontier.base import domain_of
 from webmill.crawl.options import CrawlLimits, NetworkAccess, Politeness
 from webmill.crawl.politeness.pace import HostPace
+from webmill.crawl.politeness.request_signer import RequestSigner
 from webmill.crawl.politeness.session import NO_FIELDS, Fields, RequestFields, SiteSession, mask_fields
 from webmill.crawl.progress import CrawlProgress, HostTimings
 from webmill.formats.url.normalise import host_of
@@ -114,11 +116,12 @@ class Requester:
         clock: SteadyClock,
         page_resources: bool = False,
         session: SiteSession | None = None,
+        signer: RequestSigner | None = None,
     ) -> None:
         self._fetcher, self._reservations, self._clock = fetcher, reservations, clock
         self.politeness = politeness
         self._page_resources = page_resources
-        self.session = session
+        self.session, self._signer = session, signer
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()  # of hosts that are asked now
         self._timings = HostTimings()
         self.pace = HostPace(politeness, session.sites if session else None)
@@ -150,9 +153,10 @@ class Requester:
             sent = self._clock()
             fields = self.session.fields(url, browser_cookies=message.cookies) if self.session else NO_FIELDS
             archived = (*mask_fields(headers), *fields.archived) if fields.is_private or message.is_private else None
+            signed = self._signer.fields(parse_target(url).authority) if self._signer else ()
             request = FetchRequest(
                 url=url,
-                headers=(*headers, *fields.sent),
+                headers=(*headers, *fields.sent, *signed),
                 archived=archived,
                 at_least=at_least,
                 method=message.method,

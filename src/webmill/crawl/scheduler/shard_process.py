@@ -26,6 +26,7 @@ from webmill.crawl.fetch import HttpFetcher
 from webmill.crawl.frontier.base import Frontier, FrontierUpdate
 from webmill.crawl.layout import read_seeds
 from webmill.crawl.options import ROBOTS_NAME, CrawlOptions, CrawlRules
+from webmill.crawl.politeness.request_signer import open_signer
 from webmill.crawl.politeness.requester import BatchedReservations, Requester, open_fetcher
 from webmill.crawl.politeness.robots import RobotsPolicy
 from webmill.crawl.politeness.robots_fetcher import RobotsCache, RobotsFetcher
@@ -125,6 +126,7 @@ def make_crawler(
         stored=dict(store.cookies.read()) if store.cookies else {},
         clock=clock,
     )
+    signer = open_signer(options.settings, options.folder.collection.root)
     requester = Requester(
         fetcher,
         politeness,
@@ -132,6 +134,7 @@ def make_crawler(
         clock=clock,
         page_resources=rules.page_resources,
         session=session,
+        signer=signer,
     )
     policy = RobotsPolicy(agent=ROBOTS_NAME, max_delay=politeness.max_crawl_delay, first_retry=limits.retry_wait)
     robots = RobotsFetcher(requester, RobotsCache(store.frontier, policy, clock=clock), policy, clock=clock)

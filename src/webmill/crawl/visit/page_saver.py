@@ -33,6 +33,7 @@ from webmill.crawl.frontier.base import (
 from webmill.crawl.frontier_admin.url_state import UrlState
 from webmill.crawl.options import ROBOTS_NAME, CrawlOptions, CrawlRules
 from webmill.crawl.politeness.pace import HostPace
+from webmill.crawl.politeness.request_signer import open_signer
 from webmill.crawl.politeness.requester import Requester
 from webmill.crawl.politeness.robots import RobotsPolicy
 from webmill.crawl.politeness.robots_fetcher import RobotsCache, RobotsFetcher
@@ -90,7 +91,13 @@ class PageSaver:
         reservations = BackgroundReservations(schedule, thread, clock=clock)
         session = open_session(options.settings, sites, root=options.folder.collection.root, stored={}, clock=clock)
         self._requester = Requester(
-            fetcher, options.politeness, reservations, clock=clock, page_resources=True, session=session
+            fetcher,
+            options.politeness,
+            reservations,
+            clock=clock,
+            page_resources=True,
+            session=session,
+            signer=open_signer(options.settings, options.folder.collection.root),
         )
         policy = RobotsPolicy(agent=ROBOTS_NAME, max_delay=options.politeness.max_crawl_delay, first_retry=RETRY_WAIT)
         cache = RobotsCache(_KnownRobots(find, options.settings.exclude_domains), policy, clock=clock)
