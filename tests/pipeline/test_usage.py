@@ -13,11 +13,14 @@ from click.testing import CliRunner
 from warcio.archiveiterator import ArchiveIterator
 
 import webmill
+from tests.pipeline.corpora import decisions
 from tests.pipeline.crawling import Linked, Setup, archives, crawl_here, visits
 from tests.usage_cases import RSL_TYPE, UsageCase, cases
 from webmill.cli.main import webmill as command
 from webmill.crawl.options import CrawlLimits, CrawlOptions, UsagePolicy
 from webmill.formats.preferences.decision import PURPOSES
+from webmill.model import Document
+from webmill.pipeline.curate.run import open_corpus
 from webmill.pipeline.documents import open_documents
 from webmill.testing import Answer, ExpectedPage, HttpReply, ReceivedRequest, TestWeb
 
@@ -213,3 +216,27 @@ def test_explain_says_which_rule_decides(collection: Path) -> None:
     assert "for training: deny: train-ai=n (header:content-usage 'train-ai=n')" in explained("/header")
     assert json.loads(explained("/ruled", "--json"))["usage"]["outcome"] == "deny"
     (collection / "webmill.toml").unlink()
+
+
+@pytest.mark.parametrize(
+    ("flags", "removed"),
+    [
+        (("--respect", "train-ai"), {"header", "ruled"}),
+        (("--respect", "train-ai,tdm"), {"header", "ruled", "mined"}),
+        (("--respect", "search", "--on-unknown", "drop"), {"free", "hidden", "closed", "licensed", "mined", "ruled"}),
+    ],
+)
+def test_a_corpus_has_exactly_what_sites_allow_and_counts_the_rest(
+    collection: Path, tmp_path: Path, flags: tuple[str, ...], removed: set[str]
+) -> None:
+    (tmp_path / "mine.toml").write_text('[[step]]\nuse = "length"\n')
+    arguments = ["curate", "run", str(collection), "--recipe", str(tmp_path / "mine.toml"), *flags]
+    ended = CliRunner().invoke(command, arguments, catch_exceptions=False)
+    assert ended.exit_code == 0, ended.output
+    decided, files = decisions(collection), open_documents(str(collection))
+    rows = [row for key in files.files() for row in files.read(key) if isinstance(row, Document)]
+    pages = {row.url.rpartition("/")[2]: decided[row.id] for row in rows if row.outcome == "ok"}
+    assert len(pages) == len(MIXED)
+    assert {page for page, (is_kept, step, _) in pages.items() if not is_kept and step == "respect"} == removed
+    assert {page for page, (is_kept, _, _) in pages.items() if is_kept} == pages.keys() - removed
+    assert next(one.removed for one in open_corpus(collection).report().steps if one.step == "respect") == len(removed)

@@ -13,6 +13,7 @@ from webmill.curate.dedup.steps import (
 )
 from webmill.curate.filters.basic import ColumnFilter, LanguageStep, LengthFilter, ScriptFilter
 from webmill.curate.filters.steps import C4Quality, FineWebQuality, GopherQuality, GopherRepetition, LineFilter
+from webmill.curate.filters.usage import UsageFilter
 
 _KINDS = (
     C4Quality,
@@ -29,6 +30,7 @@ _KINDS = (
     RepeatedParagraphs,
     ScriptFilter,
     UrlDuplicates,
+    UsageFilter,
 )
 STEPS = {str(kind.__struct_config__.tag): kind for kind in _KINDS}
 AnyStep = Union[  # noqa: UP007 - a value at run time, too
@@ -46,4 +48,5 @@ AnyStep = Union[  # noqa: UP007 - a value at run time, too
     RepeatedParagraphs,
     ScriptFilter,
     UrlDuplicates,
+    UsageFilter,
 ]

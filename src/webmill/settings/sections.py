@@ -132,6 +132,18 @@ class CurateSettings(msgspec.Struct, frozen=True, kw_only=True):
             metavar="NAME|FILE",
         ),
     ] = "web-archive"
+    respect: Annotated[
+        TextList,
+        setting(
+            "Leave out documents whose site forbids this use: train-ai, tdm, search; separated by commas, or repeated.",
+            reach="inside",
+            metavar="USE",
+        ),
+    ] = ()
+    on_unknown: Annotated[
+        Literal["keep", "drop"],
+        setting("With --respect: what becomes of documents whose site says nothing of the use.", reach="inside"),
+    ] = "keep"
 
 
 class PublishSettings(msgspec.Struct, frozen=True, kw_only=True):

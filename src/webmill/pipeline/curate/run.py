@@ -20,10 +20,12 @@ from webmill.curate.arrow import import_arrow
 from webmill.curate.attributes import AttributeStore, DocumentPart
 from webmill.curate.decisions import CorpusDecisions, is_decision_file, write_decisions
 from webmill.curate.dedup.steps import DuplicateStep
+from webmill.curate.filters.usage import COLUMNS as RESPECTED
+from webmill.curate.filters.usage import UsageFilter
 from webmill.curate.mixing import CorpusMix, EarlierPart
 from webmill.curate.recipe import CurateRecipe, load_recipe
 from webmill.curate.report import CurateReport
-from webmill.errors import Misconfigured, NotFound
+from webmill.errors import Misconfigured, NotFound, WrongUse
 from webmill.infra import atomic, lock, swap
 from webmill.infra.executor.backends import open_executor
 from webmill.infra.executor.base import Executor, TaskDone, TaskFailed
@@ -84,14 +86,26 @@ def curate_collection(
     recipe: CurateRecipe | None = None,
 ) -> CurateResult:
     """Curate the documents of a collection, or those at `origin`, by the recipe of the settings."""
-    chosen = recipe or choose_curate_recipe(root, settings)
+    chosen = respecting(recipe or choose_curate_recipe(root, settings), settings)
     with closing(open_executor(settings.executor.url, workers=settings.executor.jobs)) as executor:
         return curate_documents(root, chosen, executor=executor, progress=progress, documents=origin or str(root))
 
 
+def respecting(recipe: CurateRecipe, settings: Settings) -> CurateRecipe:
+    """Return the recipe with a first step that leaves out what sites forbid, if the settings want it."""
+    chosen = settings.curate
+    if not chosen.respect:
+        return recipe
+    uses = tuple(dict.fromkeys(use.strip() for listed in chosen.respect for use in listed.split(",") if use.strip()))
+    if unknown := [use for use in uses if use not in RESPECTED]:
+        raise WrongUse(f"--respect {unknown[0]}: choose from {', '.join(RESPECTED)}")
+    first = UsageFilter(name="respect", respect=uses, on_unknown=chosen.on_unknown)
+    return msgspec.structs.replace(recipe, steps=(first, *recipe.steps))
+
+
 def plan_curation(root: Path, settings: Settings, *, origin: str | None = None) -> CuratePlan:
     """Return what a run would measure."""
-    recipe = choose_curate_recipe(root, settings)
+    recipe = respecting(choose_curate_recipe(root, settings), settings)
     documents = origin or str(root)
     parts = list_parts(require_documents(documents))
     tasks = find_tasks(recipe, parts, attribute_store(root), documents=documents)
