@@ -71,7 +71,7 @@ def _noting(app: ASGIApp, asked: list[str]) -> ASGIApp:
 @contextmanager
 def serving(root: Path, settings: Settings | None = None, *, in_zone: bool = False) -> Iterator[Origins]:
     """Both applications of a collection on free ports. `in_zone`: each archived origin has an origin of its own."""
-    with _listening() as own, _listening() as replay:
+    with listening() as own, listening() as replay:
         origins = Origins(_address(own), _address(replay))
         zone, view = (
             address.replace("127.0.0.1", name)
@@ -112,7 +112,7 @@ def _run(servers: list[tuple[uvicorn.Server, socket.socket]]) -> None:
 
 
 @contextmanager
-def _listening() -> Iterator[socket.socket]:
+def listening() -> Iterator[socket.socket]:
     """Clients that come before the server wait in the queue."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         yield listener
@@ -177,7 +177,7 @@ class NewTab(Protocol):
 
 @pytest.fixture(scope="module")
 def trap() -> Iterator[Trap]:
-    with _listening() as listener:
+    with listening() as listener:
         listener.setblocking(False)
         yield Trap(listener)
 
