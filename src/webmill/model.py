@@ -334,6 +334,8 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
     published: Annotated[
         datetime | None, column("the date that the page states", searchable=True, shown=True, content=True)
     ] = None
+    modified: Annotated[datetime | None, column("the date of its last change that the page states")] = None
+    author: Annotated[str | None, column("names that the page states, with `; ` between them")] = None
     keywords: Annotated[str | None, column("as the page states")] = None
     canonical: Annotated[str | None, column("the address that the page calls its own")] = None
     icon: Annotated[str | None, column("address of the page's icon")] = None

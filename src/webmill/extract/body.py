@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 
 import msgspec
@@ -22,10 +22,12 @@ from webmill.extract.ignored_elements import remove_elements
 from webmill.extract.kinds import ContentKind
 from webmill.extract.recipe import Recipe
 from webmill.formats.encodings import iana_name
+from webmill.formats.html.author import clean_name, find_author
 from webmill.formats.html.charset import decode_page
-from webmill.formats.html.head import read_head
+from webmill.formats.html.head import HtmlHead, read_head
+from webmill.formats.html.json_ld import Thing, read_json_ld, site_name_of
 from webmill.formats.html.page import HtmlPage, read_html
-from webmill.formats.html.published_date import find_published_date
+from webmill.formats.html.published_date import find_modified_date, find_published_date
 
 PDF_CPU = 60.0  # seconds: a book has a thousand pages
 
@@ -72,20 +74,32 @@ def _read_page(body: CaptureBody, recipe: Recipe) -> ExtractedContent:
         kind="html",
         text=_text(html, parsed, body, recipe) if not body.ignored else _remaining_text(html, body, recipe),
         extractor=None if recipe.extractor == "none" else recipe.extractor,
-        about=PageMetadata(
-            title=clean_text(head.title),
-            description=clean_text(head.meta("description")),
-            published=find_published_date(html, head),
-            keywords=clean_text(head.meta("keywords")),
-            canonical=absolute_url(base, head.related("canonical")),
-            icon=absolute_url(base, head.related("icon", "apple-touch-icon")),
-            site_name=clean_text(head.meta("og:site_name")),
-        ),
+        about=_stated_metadata(html, head, base),
         charset=iana_name(decoded.encoding),
         links=parsed.links if parsed else (),
         base=base,
         source=html,
     )
+
+
+def _stated_metadata(html: str, head: HtmlHead, base: str) -> PageMetadata:
+    things = read_json_ld(html)
+    return PageMetadata(
+        title=clean_text(head.title),
+        description=clean_text(head.meta("description")),
+        published=find_published_date(html, head),
+        modified=find_modified_date(html, head),
+        author=clean_text(find_author(html, head, things)),
+        keywords=clean_text(head.meta("keywords")),
+        canonical=absolute_url(base, head.related("canonical")),
+        icon=absolute_url(base, head.related("icon", "apple-touch-icon")),
+        site_name=clean_text(head.meta("og:site_name") or _stated_site_name(head, things)),
+    )
+
+
+def _stated_site_name(head: HtmlHead, things: Sequence[Thing]) -> str | None:
+    stated = site_name_of(things)
+    return (clean_name(stated) if stated else None) or head.meta("application-name")
 
 
 def _remaining_text(html: str, body: CaptureBody, recipe: Recipe) -> str | None:

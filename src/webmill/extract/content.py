@@ -36,6 +36,8 @@ class PageMetadata(msgspec.Struct, frozen=True, kw_only=True):
     title: str | None = None
     description: str | None = None
     published: datetime | None = None
+    modified: datetime | None = None
+    author: str | None = None
     keywords: str | None = None
     canonical: str | None = None
     icon: str | None = None

@@ -21,7 +21,9 @@ from webmill.model import CaptureRef, Document, DocumentLink, Headers, Record
 ARTICLE = (
     b"<html><head><title> From\n HTML </title><base href='http://c.example/x/'>"
     b"<meta name=Description content='D &amp; E'>"
-    b"<meta property=og:site_name content=Site><meta name=keywords content='a, b'><link rel='shortcut icon' href=i.png>"
+    b"<meta property=og:site_name content=Site><meta name=keywords content='a, b'>"
+    b"<meta name=author content='By Ada'><meta property=article:modified_time content=2024-05-02>"
+    b"<link rel='shortcut icon' href=i.png>"
     b"<link rel=canonical href=y></head><body><nav>Menu</nav><article><p>Some <b>text</b> that is long enough to be an "
     b"article of its own, with commas, and with full stops. And it goes on for a while, as articles do.</p>"
     b"<a href=z>there</a></article></body></html>"
@@ -96,6 +98,8 @@ def test_a_page_with_everything() -> None:
         canonical="http://c.example/x/y",
         icon="http://c.example/x/i.png",
         site_name="Site",
+        author="Ada",
+        modified=datetime(2024, 5, 2, tzinfo=UTC),
         links=(DocumentLink("http://c.example/x/z", "there", None, "A@/href"),),
         warc_filename="a/b.warc.gz",
         warc_offset=100,
