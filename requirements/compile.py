@@ -23,6 +23,9 @@ EXTRAS = (
     "sqs",
     "ray",
     "postgres",
+    "tokens",
+    "fasttext",
+    "sign",
     "alerts",
     "bot",
 )

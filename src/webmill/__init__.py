@@ -15,10 +15,11 @@ from types import ModuleType
 from typing import Any
 
 _API, _SETTINGS = "webmill.pipeline.api", "webmill.settings"
-_STAGES = ("crawl", "index", "extract", "publish", "search")  # rooms whose names are also functions
+_STAGES = ("crawl", "index", "extract", "curate", "publish", "search")  # rooms whose names are also functions
 _HOMES = {
     "open_collection": "webmill.pipeline.collection_reader",
     "documents": "webmill.pipeline.documents",
+    "corpus": "webmill.pipeline.curate.kept",
     "update_search": _API,
     "run": _API,
     "save": _API,
@@ -26,6 +27,7 @@ _HOMES = {
     "CrawlSettings": _SETTINGS,
     "IndexSettings": _SETTINGS,
     "ExtractSettings": _SETTINGS,
+    "CurateSettings": _SETTINGS,
     "PublishSettings": _SETTINGS,
     "SearchSettings": _SETTINGS,
 }

@@ -56,6 +56,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "status": ("webmill.cli.status:status", "Show what a collection holds and what is due."),
     "surt": ("webmill.cli.surt:surt", "Print the index key (SURT) of URLs."),
     "trust": ("webmill.cli.trust:trust", "Trust the settings in a folder, or stop trusting them."),
+    "verify-export": ("webmill.cli.verify_export:verify_export", "Compare a data set with its manifest."),
     "warc": ("webmill.cli.warc:warc", "Check and list WARC and ARC files."),
 }
 

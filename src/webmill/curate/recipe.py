@@ -90,7 +90,7 @@ def make_recipe(raw: Mapping[str, Any], *, source: str = "the recipe", beside: P
         recipe = msgspec.convert({"name": Path(source).stem, **raw}, CurateRecipe)
     except msgspec.ValidationError as error:
         raise Misconfigured(f"{source}: {_explained(str(error))}") from None
-    steps = tuple(located(step, beside) for step in recipe.steps)
+    steps = tuple(step.with_files(beside) for step in recipe.steps)
     if recipe.from_recipe:
         if recipe.from_recipe == source:
             raise Misconfigured(f"{source}: a recipe cannot be made from itself")
@@ -102,20 +102,6 @@ def recipe_of_steps(steps: Iterable[CurateStep | Mapping[str, Any]], *, name: st
     """Return the recipe of a list of steps: structs, or tables as in TOML."""
     tables = [step if isinstance(step, Mapping) else msgspec.to_builtins(step) for step in steps]
     return make_recipe({"name": name, "step": tables}, source=name)
-
-
-def located(step: AnyStep, folder: Path) -> AnyStep:
-    """Return the step with the paths of its files as found from `folder`."""
-    found: dict[str, Any] = {}
-    for name in step.paths:
-        value = getattr(step, name)
-        if isinstance(value, tuple):
-            found[name] = tuple(str(folder / one) for one in value)
-        elif isinstance(value, dict):
-            found[name] = {key: str(folder / one) for key, one in value.items()}
-        elif value:
-            found[name] = str(folder / value)
-    return msgspec.structs.replace(step, **found)
 
 
 def _explained(message: str) -> str:

@@ -12,23 +12,34 @@ from webmill.curate.dedup.steps import (
     UrlDuplicates,
 )
 from webmill.curate.filters.basic import ColumnFilter, LanguageStep, LengthFilter, ScriptFilter
+from webmill.curate.filters.lists import Decontamination, ListedUrls, ListedWords
+from webmill.curate.filters.models import FastTextScore, Perplexity, PythonFilter, TokenCount
+from webmill.curate.filters.pii import PersonalData
 from webmill.curate.filters.steps import C4Quality, FineWebQuality, GopherQuality, GopherRepetition, LineFilter
 from webmill.curate.filters.usage import UsageFilter
 
 _KINDS = (
     C4Quality,
     ColumnFilter,
+    Decontamination,
     ExactDuplicates,
+    FastTextScore,
     FineWebQuality,
     GopherQuality,
     GopherRepetition,
     LanguageStep,
     LengthFilter,
     LineFilter,
+    ListedUrls,
+    ListedWords,
     NearDuplicates,
+    Perplexity,
+    PersonalData,
+    PythonFilter,
     RepeatedLines,
     RepeatedParagraphs,
     ScriptFilter,
+    TokenCount,
     UrlDuplicates,
     UsageFilter,
 )
@@ -36,17 +47,25 @@ STEPS = {str(kind.__struct_config__.tag): kind for kind in _KINDS}
 AnyStep = Union[  # noqa: UP007 - a value at run time, too
     C4Quality,
     ColumnFilter,
+    Decontamination,
     ExactDuplicates,
+    FastTextScore,
     FineWebQuality,
     GopherQuality,
     GopherRepetition,
     LanguageStep,
     LengthFilter,
     LineFilter,
+    ListedUrls,
+    ListedWords,
     NearDuplicates,
+    Perplexity,
+    PersonalData,
+    PythonFilter,
     RepeatedLines,
     RepeatedParagraphs,
     ScriptFilter,
+    TokenCount,
     UrlDuplicates,
     UsageFilter,
 ]

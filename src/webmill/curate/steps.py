@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from pathlib import Path
+from typing import Any, ClassVar, Self
 
 import msgspec
 import numpy as np
@@ -90,6 +91,11 @@ class CurateStep(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     def limits(self) -> list[Limit]:
         return []
 
+    def with_files(self, folder: Path) -> Self:
+        """Return the step with the paths of its files as found from `folder`."""
+        found = {name: _located(getattr(self, name), folder) for name in self.paths}
+        return msgspec.structs.replace(self, **found)
+
     def columns(self) -> tuple[str, ...]:
         """Return the columns of the documents that the measuring needs beside the text."""
         return ()
@@ -110,6 +116,14 @@ def judge(limits: Sequence[Limit], columns: Columns, *, size: int) -> tuple[Arra
             broken[new] = number
             values[new] = column[new]
     return broken, values
+
+
+def _located(value: Any, folder: Path) -> Any:
+    if isinstance(value, dict):
+        return {key: _located(one, folder) for key, one in value.items()}
+    if isinstance(value, tuple):
+        return tuple(_located(one, folder) for one in value)
+    return str(folder / value) if value else value
 
 
 def digest_of(value: object) -> str:

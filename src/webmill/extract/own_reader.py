@@ -20,8 +20,8 @@ from typing import Any, Protocol
 import msgspec
 
 from webmill.errors import Misconfigured
-from webmill.extract.custom import CustomFunction, load_function
 from webmill.extract.error_record import ErrorRecord
+from webmill.infra.custom_function import CustomFunction, load_function
 from webmill.infra.sources.base import SourceMessage
 
 MAX_MESSAGE = 1000  # characters of an error's

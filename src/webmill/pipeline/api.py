@@ -1,4 +1,5 @@
-"""The stages as functions, for programs: what `webmill crawl`, `index`, `extract`, `publish`, `search` and `run` do.
+"""The stages as functions, for programs: what `webmill crawl`, `index`, `extract`, `curate`, `publish`, `search` and
+`run` do.
 
     webmill.crawl("news/", ["https://example.org/"], contact="me@example.org", max_pages=100)
     webmill.run("news/", stages=["index", "extract", "publish", "search"])
@@ -26,8 +27,11 @@ from webmill.crawl.progress import CrawlProgress
 from webmill.crawl.run import CrawlWatcher
 from webmill.crawl.scheduler.coordinator import Coordinator
 from webmill.crawl.seeds import Seeds
+from webmill.curate.recipe import recipe_of_steps
+from webmill.curate.steps import CurateStep
 from webmill.errors import NotFound, WrongUse
 from webmill.pipeline.crawl_archive import CrawlReport, crawl_archive
+from webmill.pipeline.curate.run import CurateResult, curate_collection
 from webmill.pipeline.extract.collection import extract_collection
 from webmill.pipeline.extract.totals import ExtractReport
 from webmill.pipeline.index import IndexReport, index_crawl
@@ -43,6 +47,7 @@ from webmill.settings import (
     SECTIONS,
     STAGES,
     CrawlSettings,
+    CurateSettings,
     ExtractSettings,
     IndexSettings,
     PublishSettings,
@@ -123,6 +128,28 @@ def extract(
     """Make documents of the new archives of the collection at `place`."""
     chosen = settings_sources(place, ("extract", "executor.jobs"), settings, keywords).settings()
     return extract_collection(_existing_root(place), chosen, progress=progress_to(progress))
+
+
+def curate(
+    place: Place,
+    recipe: str | Iterable[CurateStep | Mapping[str, Any]] | None = None,
+    *,
+    origin: str | None = None,
+    settings: CurateSettings | Settings | None = None,
+    progress: ProgressCallback | None = None,
+    **keywords: Any,
+) -> CurateResult:
+    """Decide which documents of the collection at `place` are kept, by a recipe: a name, a file, or a list of steps.
+
+    A step is a table as in TOML, `{"use": "length", "min_chars": 200}`, or a struct of `webmill.curate.registry`.
+    `origin` is where the documents are, when not in the collection. `webmill.corpus` yields what was kept.
+    """
+    if isinstance(recipe, str):
+        keywords["recipe"] = recipe
+    steps = recipe_of_steps(recipe) if recipe is not None and not isinstance(recipe, str) else None
+    chosen = settings_sources(place, ("curate", "executor"), settings, keywords).settings()
+    root = _root(place) if origin else _existing_root(place)
+    return curate_collection(root, chosen, progress=progress_to(progress), origin=origin, recipe=steps)
 
 
 def publish(

@@ -23,6 +23,7 @@ from webmill.serve.guard.access_log import AccessLog
 from webmill.serve.guard.request_guard import RequestGuard
 from webmill.serve.http.responses import DefaultHeaders, exception_handlers, security_headers
 from webmill.serve.pages import (
+    corpus,
     crawl,
     crawl_reports,
     documents,
@@ -96,6 +97,7 @@ def _routes(site: Site) -> list[BaseRoute]:
         *problems.routes(site, page_threads, wrong),
         *quality.routes(site, page_threads),
         *save.routes(site, page_threads),
+        *corpus.routes(site, page_threads),
         *settings.routes(site, page_threads),
         *_content_routes(reader),
         *raw.routes(site, capture_threads),

@@ -22,9 +22,9 @@ from webmill.cli.param_types import ANY_COUNT, AT_LEAST_ONE
 from webmill.collection import STATE_FOLDER
 from webmill.commoncrawl.batch import QUEUE
 from webmill.errors import Conflict
-from webmill.extract.custom import read_function
 from webmill.infra import lock
 from webmill.infra.address import below, scheme_of
+from webmill.infra.custom_function import read_function
 from webmill.infra.executor.backends import open_executor
 from webmill.infra.executor.pool import available_cores
 from webmill.infra.interrupts import StopFile

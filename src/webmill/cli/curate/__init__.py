@@ -10,6 +10,7 @@ COMMANDS = {
     "plan": ("webmill.cli.curate.run:plan", "Show the steps of a recipe, and what a run would measure."),
     "run": ("webmill.cli.curate.run:run", "Measure new documents and decide which are kept."),
     "stats": ("webmill.cli.curate.stats:stats", "Show what each step removed, and why."),
+    "export": ("webmill.cli.curate.export:export", "Write the corpus as a data set that others load in one line."),
     "explain": ("webmill.cli.curate.explain:explain", "Say why a document is in or out, with the numbers."),
 }
 
@@ -21,7 +22,7 @@ COMMANDS = {
 Example: from archives to a data set
   webmill extract news/
   webmill curate run news/ --recipe fineweb
-  webmill curate stats news/""",
+  webmill curate export news/ --hf news-corpus/""",
 )
 def curate() -> None:
     """Make a corpus of documents: quality filters, duplicates, statistics, data sets.

@@ -28,13 +28,13 @@ import msgspec
 from webmill import __version__
 from webmill.collection import STATE_FOLDER
 from webmill.errors import BadInput, Conflict, Misconfigured, NotFound
-from webmill.extract import custom
 from webmill.extract.extractors import default_extractor, require_extractor
 from webmill.extract.own_reader import load_file_reader, load_message_reader
 from webmill.extract.recipe import Recipe
 from webmill.formats.cld2 import can_detect_languages
 from webmill.formats.warc.typed_records import FileType
 from webmill.infra import atomic
+from webmill.infra import custom_function as custom
 from webmill.infra.address import below, scheme_of
 from webmill.pipeline.dataset.config import (
     ComputeSection,

@@ -20,11 +20,11 @@ import msgspec
 
 from webmill.collection import ARCHIVE_ENDINGS, PublishFolders, is_archive_name, list_crawls
 from webmill.errors import BadInput, Misconfigured, NotFound
-from webmill.extract.custom import read_function
 from webmill.formats.warc.typed_records import FileType
 from webmill.index.archives import find_archives
 from webmill.infra import atomic
 from webmill.infra.checksums import seal_json
+from webmill.infra.custom_function import read_function
 from webmill.infra.executor.backends import open_executor
 from webmill.infra.queue.sqlite_reader import view_file
 from webmill.infra.storage.local import LocalStorage

@@ -19,12 +19,12 @@ from typing import Any
 import msgspec
 
 from webmill.errors import BadInput, Conflict, Misconfigured, NotFound
-from webmill.extract.custom import CustomFunction, load_function, result_type
 from webmill.extract.extractors import require_extractor
 from webmill.extract.recipe import Recipe
 from webmill.infra import atomic, lock, waiting
 from webmill.infra.address import scheme_of
 from webmill.infra.checksums import seal_json, unseal_json
+from webmill.infra.custom_function import CustomFunction, load_function, result_type
 from webmill.infra.files import RESERVED
 from webmill.infra.sinks.parquet import pyarrow
 from webmill.infra.storage.backends import open_storage

@@ -7,7 +7,6 @@ from typing import Literal
 import msgspec
 
 from webmill.errors import Misconfigured
-from webmill.extract.custom import CustomFunction
 from webmill.extract.extractors import default_extractor
 from webmill.extract.ignored_elements import IgnoredElements
 from webmill.extract.kinds import ContentKind
@@ -15,6 +14,7 @@ from webmill.extract.outcomes import TEXT
 from webmill.extract.recipe import Recipe
 from webmill.formats.cld2 import can_detect_languages
 from webmill.infra.address import scheme_of
+from webmill.infra.custom_function import CustomFunction
 from webmill.infra.sinks.backends import STREAMS
 from webmill.infra.sinks.json_lines import Compression
 from webmill.infra.storage.backends import STORAGES

@@ -10,7 +10,6 @@ import msgspec
 from webmill.commoncrawl.batch import BatchItem, RejectedItem
 from webmill.commoncrawl.page import Page
 from webmill.errors import BadInput, NotFound
-from webmill.extract import custom
 from webmill.extract.capture import SANDBOX_FUNCTION, SANDBOX_LIMITS
 from webmill.extract.ignored_elements import IgnoredElements, SelectorRules
 from webmill.extract.kinds import ContentKind
@@ -19,6 +18,7 @@ from webmill.extract.recipe import CaptureInput, ExtractResult, Recipe, capture_
 from webmill.formats.preferences.notes import statements_of_summary
 from webmill.formats.warc.single_record import read_record_at
 from webmill.formats.warc.typed_records import FileType
+from webmill.infra import custom_function as custom
 from webmill.infra.sandbox import Sandbox
 from webmill.model import Document
 from webmill.pipeline.extract.plan import ExtractPlan

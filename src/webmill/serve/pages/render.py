@@ -24,6 +24,7 @@ NAVIGATION = (
     ("/search", "Search"),
     ("/documents", "Documents"),
     ("/versions", "Versions"),
+    ("/corpus", "Corpus"),
     ("/history", "Captures"),
     ("/crawl", "Crawl"),
     ("/tasks", "Tasks"),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from webmill.extract.custom import CustomFunction, load_function, result_type
+from webmill.infra.custom_function import CustomFunction, load_function, result_type
 
 
 @pytest.mark.parametrize("future", ["", "from __future__ import annotations\n"])

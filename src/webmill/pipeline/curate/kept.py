@@ -1,0 +1,96 @@
+"""The documents of a corpus: what was kept, with the texts that the recipe's steps have left of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from webmill.curate.arrow import import_arrow
+from webmill.curate.attributes import DocumentPart
+from webmill.curate.decisions import CorpusDecisions
+from webmill.curate.dedup.steps import RepeatedParts
+from webmill.curate.measuring import applied, small_batches, usable_texts
+from webmill.curate.recipe import CurateRecipe
+from webmill.curate.steps import CurateBatch
+from webmill.errors import Conflict
+from webmill.infra.sinks import parquet
+from webmill.model import Document
+from webmill.pipeline.curate.run import open_corpus
+from webmill.pipeline.curate.sources import digest_of_file, read_columns
+from webmill.pipeline.documents import DocumentFiles, open_documents
+
+COLUMNS = tuple(name for name in Document.__struct_fields__ if name not in ("outcome", "error"))
+
+
+def corpus(place: str | Path) -> Iterator[Document]:
+    """Yield the documents that were kept of the collection at `place`, with the texts that its recipe left."""
+    root = Path(place).resolve()
+    for table in kept_tables(open_corpus(root)):
+        for row in table.to_pylist():
+            yield msgspec.convert(row, Document)
+
+
+def kept_tables(decisions: CorpusDecisions) -> Iterator[Any]:
+    """Yield tables of the documents that were kept, in order. `Conflict`: documents have changed since the run."""
+    files = open_documents(decisions.decided.documents)
+    for part in decisions.parts:
+        if part.key not in files.files() or digest_of_file(files, part.key) != part.digest:
+            raise Conflict(f"{part.key} is not what the corpus was made from: run `webmill curate run` again")
+        if decisions.kept(part).any():
+            yield from _kept_of_part(decisions, files, part)
+
+
+def _kept_of_part(decisions: CorpusDecisions, files: DocumentFiles, part: DocumentPart) -> Iterator[Any]:
+    recipe = decisions.recipe
+    table = decisions.table(part)
+    kept = np.asarray(table.column("kept").to_numpy(), bool)
+    removed = {
+        int(name[6:]): table.column(name).to_pylist() for name in table.column_names if name.startswith("parts_")
+    }
+    needed = tuple(dict.fromkeys([*COLUMNS, *(name for step in recipe.steps for name in step.columns())]))
+    first = 0
+    for columns in small_batches(columns for columns, _ in read_columns(files, part.key, needed)):
+        size = len(columns["id"])
+        rows = np.flatnonzero(kept[first : first + size]).tolist()
+        if rows:
+            chosen = {name: [values[row] for row in rows] for name, values in columns.items()}
+            gone = {number: [lists[first + row] for row in rows] for number, lists in removed.items()}
+            yield document_table(chosen, rewritten_texts(recipe, chosen, gone))
+        first += size
+
+
+def rewritten_texts(
+    recipe: CurateRecipe, columns: Mapping[str, Sequence[Any]], gone: Mapping[int, Sequence[Sequence[int]]]
+) -> list[str]:
+    """Return the texts as the steps of a recipe have left them. `gone`: by step, the lines of each text that go."""
+    batch = CurateBatch(usable_texts(columns)[0], columns)
+    for number, step in enumerate(recipe.steps):
+        if isinstance(step, RepeatedParts):
+            pairs = zip(batch.text.texts, gone[number], strict=True)
+            batch = batch.with_texts([step.without_parts(text, parts) if parts else text for text, parts in pairs])
+        elif step.rewrites:
+            batch = batch.with_texts(applied(step.languages, batch, step.rewrite(batch)))
+    return list(batch.text.texts)
+
+
+def document_table(columns: Mapping[str, Sequence[Any]], texts: Sequence[str]) -> Any:
+    """Return documents with these texts as a table: the columns of every data set."""
+    arrow, _ = import_arrow()
+    schema = parquet.schema_of(Document)
+    fields = [schema.field(name) for name in COLUMNS]
+    values = {**columns, "text": texts, "text_chars": [len(text) for text in texts]}
+    arrays = [arrow.array(_plain(values[field.name]), type=field.type) for field in fields]
+    return arrow.Table.from_arrays(arrays, schema=arrow.schema(fields))
+
+
+def _plain(values: Sequence[Any]) -> list[Any]:
+    """Return values as Arrow takes them: no structs."""
+    return [
+        msgspec.to_builtins(value, builtin_types=(bytes, datetime)) if isinstance(value, tuple) else value
+        for value in values
+    ]
