@@ -57,6 +57,12 @@ $(VENV)-watchers/.ready: $(VENV)/.uv benchmarks/rivals/watchers.txt
 	$(BIN)/uv pip install --quiet --python $(VENV)-watchers/bin/python --require-hashes -r benchmarks/rivals/watchers.txt
 	@touch $@
 
+# filters and finders of duplicates, to race against; only `python -m benchmarks curating deduplicating` needs them
+$(VENV)-corpora/.ready: $(VENV)/.uv benchmarks/rivals/corpora.txt
+	test -x $(VENV)-corpora/bin/python || $(PYTHON) -m venv $(VENV)-corpora
+	$(BIN)/uv pip install --quiet --python $(VENV)-corpora/bin/python --require-hashes -r benchmarks/rivals/corpora.txt
+	@touch $@
+
 # whole crawlers, to race against and to kill; only `make bench` and `make crash-rivals` need them
 $(VENV)-rivals/.ready: $(VENV)/.uv requirements/rivals.txt
 	test -x $(VENV)-rivals/bin/python || $(PYTHON) -m venv $(VENV)-rivals
@@ -176,4 +182,4 @@ lock: $(VENV)/.uv    ## compile requirements/*.txt anew (names, versions, hashes
 	$(BIN)/python requirements/advisories.py
 
 clean:               ## remove what make made
-	rm -rf $(VENV) $(VENV)-judges $(VENV)-ministack $(VENV)-rivals $(VENV)-search $(VENV)-fuzz $(VENV)-docs $(VENV)-spark site build dist .cache .coverage* .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache
+	rm -rf $(VENV) $(VENV)-judges $(VENV)-ministack $(VENV)-rivals $(VENV)-search $(VENV)-fuzz $(VENV)-docs $(VENV)-spark $(VENV)-corpora site build dist .cache .coverage* .hypothesis .mypy_cache .pytest_cache .ruff_cache .import_linter_cache

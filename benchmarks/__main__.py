@@ -21,6 +21,7 @@ NOT_RACES = {
     "crawling_webs",
     "ordering_webs",
     "watched_web",
+    "curating_texts",
     "broad_web",
 }
 

@@ -46,6 +46,10 @@ PACKAGES = [
     "boto3",
     "redis",
     "rocksdict",
+    "datatrove",
+    "datasketch",
+    "gaoya",
+    "spacy",
 ]
 
 

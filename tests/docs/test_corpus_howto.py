@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT, SHARED_DATA
+from tests.pipeline.corpora import LOAD, run_python
 from tests.pipeline.crawling import Setup, crawl_here
-from tests.pipeline.test_curate_export import LOAD, run_python
 from webmill.testing import TestWeb
 
 PAGE = ROOT / "docs" / "how-to" / "make-a-corpus.md"

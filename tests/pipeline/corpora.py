@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -103,3 +105,32 @@ def corpus_bytes(root: Path) -> dict[str, bytes]:
         for name, data in found.items()
         if "-lock" not in name and ".webmill-old" not in name
     }
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    return {
+        str(path.relative_to(folder)): path.read_bytes()
+        for path in sorted(folder.rglob("*"))
+        if path.is_file() and "-lock" not in path.name
+    }
+
+
+LOAD = """
+import json, sys
+import datasets
+loaded = datasets.load_dataset(sys.argv[1], split="train", cache_dir=sys.argv[2])
+print(json.dumps({"rows": len(loaded), "first": loaded[0]["id"]}))
+"""
+
+
+def run_python(code: str, *arguments: str) -> str:
+    """Run a program as users would, away from the hub."""
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "HOME": arguments[-1], "PATH": "/usr/bin:/bin"},
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()[-1]

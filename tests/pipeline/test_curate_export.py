@@ -5,8 +5,6 @@ from __future__ import annotations
 import gzip
 import io
 import json
-import subprocess
-import sys
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,7 +18,16 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ed25519
 from pyarrow import parquet
 
-from tests.pipeline.corpora import curate, decisions, document, made_documents, write_documents
+from tests.pipeline.corpora import (
+    LOAD,
+    curate,
+    decisions,
+    document,
+    files_of,
+    made_documents,
+    run_python,
+    write_documents,
+)
 from tests.unit.cli.command import webmill
 from webmill.curate.manifest import find_flaws, read_manifest
 from webmill.errors import Conflict, Misconfigured
@@ -59,27 +66,6 @@ def test_others_load_it_in_one_line(root: Path, tmp_path: Path) -> None:
     assert [row["id"] for row in rows_of(out)] == kept
 
 
-LOAD = """
-import json, sys
-import datasets
-loaded = datasets.load_dataset(sys.argv[1], split="train", cache_dir=sys.argv[2])
-print(json.dumps({"rows": len(loaded), "first": loaded[0]["id"]}))
-"""
-
-
-def run_python(code: str, *arguments: str) -> str:
-    """Run a program as users would, away from the hub."""
-    done = subprocess.run(
-        [sys.executable, "-c", code, *arguments],
-        capture_output=True,
-        text=True,
-        check=False,
-        env={"HF_HUB_OFFLINE": "1", "HF_DATASETS_OFFLINE": "1", "HOME": arguments[-1], "PATH": "/usr/bin:/bin"},
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout.splitlines()[-1]
-
-
 def test_the_texts_are_those_that_the_steps_left(tmp_path: Path) -> None:
     text = "A line that is whole and stays here.\nWe use cookies.\nWrite to me@example.org please, or do not."
     repeated = "This line is in both documents, word for word."
@@ -106,14 +92,6 @@ def test_an_export_is_the_same_bytes_and_a_second_one_changes_nothing(root: Path
     again = export(root, tmp_path / "one", name="x")
     assert (again.new, again.unchanged, again.manifest) == (0, len(one.manifest.data), other.manifest)
     assert files_of(tmp_path / "one") == files_of(tmp_path / "other")
-
-
-def files_of(folder: Path) -> dict[str, bytes]:
-    return {
-        str(path.relative_to(folder)): path.read_bytes()
-        for path in sorted(folder.rglob("*"))
-        if path.is_file() and "-lock" not in path.name
-    }
 
 
 def test_a_new_version_says_what_was_added_changed_and_removed(tmp_path: Path) -> None:

@@ -17,8 +17,7 @@ import pytest
 from tests.faults import needs_killer
 from tests.faults.matrix import seed
 from tests.faults.refusing import Refusing
-from tests.pipeline.corpora import STEPS, corpus_bytes, curate, made_documents, write_documents
-from tests.pipeline.test_curate_export import files_of
+from tests.pipeline.corpora import STEPS, corpus_bytes, curate, files_of, made_documents, write_documents
 from tests.services.ray_cluster import FAULTY, RayCluster
 from webmill.infra.executor.ray import RayExecutor
 

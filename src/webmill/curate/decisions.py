@@ -37,7 +37,7 @@ class DecidedRecipe(msgspec.Struct, frozen=True, kw_only=True):
 
     recipe: CurateRecipe
     parts: tuple[DocumentPart, ...]
-    documents: str  # the place of the documents
+    documents: str = ""  # where they are, if not in the collection
 
 
 def is_decision_file(name: str) -> bool:

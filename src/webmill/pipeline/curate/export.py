@@ -96,7 +96,7 @@ def export_corpus(root: Path, out: Path, options: ExportOptions, *, progress: Pr
     ):
         before = _manifest_before(out)
         atomic.remove_stale_temps(out / DATA)
-        data, new = _write_data(decisions, out, shard_format, options, progress=progress)
+        data, new = _write_data(root, decisions, out, shard_format, options, progress=progress)
         manifest = _write_version(decisions, out, options, data, before)
         removed = _remove_others(out, manifest)
     return CorpusExport(manifest=manifest, new=new, unchanged=len(data) - new, removed=removed)
@@ -145,6 +145,7 @@ class HashedFile:
 
 
 def _write_data(
+    root: Path,
     decisions: CorpusDecisions,
     out: Path,
     shard_format: ShardFormat,
@@ -157,7 +158,7 @@ def _write_data(
     written: list[DataFile] = []
     total = decisions.report().kept
     with progress("Exporting", total=total, unit="documents") as counter:
-        tables = _counted(kept_tables(decisions), counter)
+        tables = _counted(kept_tables(root, decisions), counter)
         groups = row_groups(tables, size=min(GROUP_BYTES, options.shard_bytes))
         first = 0
         while (group := next(groups, None)) is not None:

@@ -17,12 +17,13 @@ from webmill.curate.dedup.steps import RepeatedParts
 from webmill.curate.measuring import applied, small_batches, usable_texts
 from webmill.curate.recipe import CurateRecipe
 from webmill.curate.steps import CurateBatch
-from webmill.errors import Conflict
+from webmill.errors import Conflict, Misconfigured
 from webmill.infra.sinks import parquet
 from webmill.model import Document
 from webmill.pipeline.curate.run import open_corpus
 from webmill.pipeline.curate.sources import digest_of_file, read_columns
 from webmill.pipeline.documents import DocumentFiles, open_documents
+from webmill.pipeline.trust import is_trusted
 
 COLUMNS = tuple(name for name in Document.__struct_fields__ if name not in ("outcome", "error"))
 
@@ -30,19 +31,30 @@ COLUMNS = tuple(name for name in Document.__struct_fields__ if name not in ("out
 def corpus(place: str | Path) -> Iterator[Document]:
     """Yield the documents that were kept of the collection at `place`, with the texts that its recipe left."""
     root = Path(place).resolve()
-    for table in kept_tables(open_corpus(root)):
+    for table in kept_tables(root, open_corpus(root)):
         for row in table.to_pylist():
             yield msgspec.convert(row, Document)
 
 
-def kept_tables(decisions: CorpusDecisions) -> Iterator[Any]:
+def kept_tables(root: Path, decisions: CorpusDecisions) -> Iterator[Any]:
     """Yield tables of the documents that were kept, in order. `Conflict`: documents have changed since the run."""
-    files = open_documents(decisions.decided.documents)
+    files = open_documents(documents_place(root, decisions))
     for part in decisions.parts:
         if part.key not in files.files() or digest_of_file(files, part.key) != part.digest:
             raise Conflict(f"{part.key} is not what the corpus was made from: run `webmill curate run` again")
         if decisions.kept(part).any():
             yield from _kept_of_part(decisions, files, part)
+
+
+def documents_place(root: Path, decisions: CorpusDecisions) -> str:
+    """Return where the documents of a corpus are. `Misconfigured`: elsewhere, as a collection without trust says."""
+    elsewhere = decisions.decided.documents
+    if elsewhere and not is_trusted(root):
+        raise Misconfigured(
+            f"the corpus of {root} was made from {elsewhere}, and you have not said that you trust {root}. If it is "
+            f"yours, run `webmill trust {root}`"
+        )
+    return elsewhere or str(root)
 
 
 def _kept_of_part(decisions: CorpusDecisions, files: DocumentFiles, part: DocumentPart) -> Iterator[Any]:
@@ -62,6 +74,8 @@ def _kept_of_part(decisions: CorpusDecisions, files: DocumentFiles, part: Docume
             gone = {number: [lists[first + row] for row in rows] for number, lists in removed.items()}
             yield document_table(chosen, rewritten_texts(recipe, chosen, gone))
         first += size
+        if first >= len(kept):  # what follows could not be read when it was measured either
+            return
 
 
 def rewritten_texts(

@@ -183,7 +183,7 @@ def mix_corpus(
     ):
         mix = CorpusMix(recipe, attribute_store(root), parts, work=fresh, earlier=earlier)
         mix.run()
-        report = write_decisions(mix, fresh, documents=documents)
+        report = write_decisions(mix, fresh, documents="" if documents == str(root) else documents)
         remove_others(fresh)
         counter.advance()
     return report
