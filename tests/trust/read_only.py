@@ -23,6 +23,7 @@ INDEX = f"{DIR}/cc-index/collections/{NAME}/indexes"
 READING = {
     "alerts list": (DIR, "--json"),
     "changes": (DIR, "--json"),
+    "curate plan": (DIR, "--json"),
     "cdxj verify": (INDEX,),
     "cdxj query": ("*.example", "--index", INDEX),
     "cdxj flatten": (INDEX,),

@@ -19,9 +19,20 @@ from webmill.testing import TestWeb
 
 pytestmark = [pytest.mark.slow]
 # there is nothing that they would write
-IDLE = {"alerts retry", "alerts test", "dead drop", "dead requeue", "dead show", "search update"}
+IDLE = {
+    "alerts retry",
+    "alerts test",
+    "curate explain",
+    "curate stats",
+    "dead drop",
+    "dead requeue",
+    "dead show",
+    "search update",
+}
 OTHERWISE = {  # refused for another reason, before they would write
     "cc seal": "is not an output of `webmill cc`",
+    "curate export": "make one with `webmill curate run`",
+    "verify-export": "is no data set of webmill's",
     "frontier restore": "that is no backup",
     "frontier import-postgres": "PostgreSQL: connection failed",
 }

@@ -19,12 +19,8 @@ def read_table(path: Path, columns: Collection[str] | None = None, *, repair: st
     """Return a Parquet file of ours. `BadInput`: it is damaged, and what to do."""
     arrow, parquet = import_arrow()
     try:
-        return parquet.read_table(
-            path,
-            columns=list(columns) if columns is not None else None,
-            page_checksum_verification=True,
-            partitioning=None,
-        )
+        with parquet.ParquetFile(path, page_checksum_verification=True) as file:
+            return file.read(list(columns) if columns is not None else None, use_threads=False)
     except (arrow.ArrowException, OSError, KeyError) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise as_webmill_error(error, str(path)) from error

@@ -21,6 +21,7 @@ from webmill.curate.steps import Columns, digest_of
 from webmill.infra import atomic
 
 ID = "id"
+_OWN = re.compile(r".*-[0-9a-f]{12}\.parquet")
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 
 
@@ -34,6 +35,11 @@ class DocumentPart(msgspec.Struct, frozen=True):
     def name(self) -> str:
         """Return the name of its attributes: readable, and another one for other bytes."""
         return f"{_UNSAFE.sub('-', self.key)[:80]}-{digest_of([self.key, self.digest])}.parquet"
+
+
+def is_part_name(name: str) -> bool:
+    """Return whether a file of this name is of our own making."""
+    return _OWN.fullmatch(name) is not None
 
 
 class AttributeStore:
@@ -70,7 +76,7 @@ class AttributeStore:
     def remove_others(self, kept: Collection[tuple[str, DocumentPart]]) -> int:
         """Remove attributes that nothing asks for any more; return how many files."""
         wanted = {self.path(key, part) for key, part in kept}
-        others = [path for path in self.folder.glob("*/*.parquet") if path not in wanted]
+        others = [path for path in self.folder.glob("*/*.parquet") if path not in wanted and is_part_name(path.name)]
         for path in others:
             path.unlink(missing_ok=True)
         return len(others)

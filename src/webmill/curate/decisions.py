@@ -18,7 +18,7 @@ import msgspec
 import numpy as np
 
 from webmill.curate.arrow import encode_table, import_arrow, read_table
-from webmill.curate.attributes import DocumentPart
+from webmill.curate.attributes import DocumentPart, is_part_name
 from webmill.curate.characters import Array
 from webmill.curate.dedup.steps import DuplicateStep
 from webmill.curate.measuring import BASE
@@ -41,7 +41,7 @@ class DecidedRecipe(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def is_decision_file(name: str) -> bool:
-    return name.endswith(".parquet") or name in (REPORT, RECIPE)
+    return is_part_name(name) or name in (REPORT, RECIPE)
 
 
 def write_decisions(mix: CorpusMix, folder: Path, *, documents: str) -> CurateReport:

@@ -35,6 +35,7 @@ INPUT_REASONS = ("no_text", "text_too_long")
 DUPLICATE = "duplicate"
 NOBODY = np.iinfo(np.int64).max  # the keeper of a document that repeats none
 MAPPED_PARTS = 1 << 28  # lines of a corpus from which on their marks are in files
+SMALL_BYTES = 256 << 20  # of keys that are kept in memory
 PAIRS_AT_ONCE = 1 << 18  # of signatures to compare
 
 
@@ -200,13 +201,23 @@ class DuplicateSearch:
         own = [self.before + offset for offset in mix.offsets]
         self.offsets = [*accumulate((len(one.kept) for one in earlier), initial=0)][:-1] + own
         self.alive = np.concatenate([np.zeros(0, bool), *(one.kept for one in earlier), mix._alive_for(step)])
+        self._is_small = len(self.alive) * (len(step.key_columns()) + 1) * 8 <= SMALL_BYTES
+        self._kept: dict[int, dict[str, Array]] = {}
         self._leave_out_invalid()
 
     def _column(self, part: int, name: str) -> Array:
+        """Return a column of a part; those of a small corpus are read once."""
+        if not self._is_small:
+            return self._read(part, [name])[name]
+        if part not in self._kept:
+            self._kept[part] = self._read(part, [self.step.valid_column(), *self.step.key_columns()])
+        return self._kept[part][name]
+
+    def _read(self, part: int, names: Sequence[str]) -> dict[str, Array]:
         if part < len(self.earlier):
             one = self.earlier[part]
-            return np.asarray(one.store.read(one.key, one.part, [name])[name])
-        return np.asarray(self.mix.store.read(self.key, self.mix.parts[part - len(self.earlier)], [name])[name])
+            return one.store.read(one.key, one.part, names)
+        return self.mix.store.read(self.key, self.mix.parts[part - len(self.earlier)], names)
 
     def _leave_out_invalid(self) -> None:
         for part, (first, end) in enumerate(zip(self.offsets, self.offsets[1:], strict=False)):
