@@ -37,6 +37,18 @@ def open_for_client(site: Site, index: CaptureIndex, capture: CaptureRef) -> Cap
     return archived
 
 
+def refuse_closed_record(site: Site, index: CaptureIndex, capture: CaptureRef) -> None:
+    """Raise `ReplayClosed` if the record of a capture may not be shown. A revisit that leads nowhere has no content."""
+    if not site.closes_noarchive:
+        return
+    try:
+        open_for_client(site, index, capture).close()
+    except ReplayClosed:
+        raise
+    except NotFound:
+        pass
+
+
 def refuse_closed(site: Site, index: CaptureIndex, archived: CaptureReader) -> None:
     """Raise `ReplayClosed` if the answer or the head of its page forbids copies."""
     page = read_page(head_of(read_head(site, index, archived)), agent=AGENT)

@@ -18,7 +18,7 @@ from webmill.model import CaptureRef
 from webmill.pipeline.capture_reader import PIECE, CaptureReader, open_record
 from webmill.pipeline.captures import nearest_captures
 from webmill.serve.captures.address import CaptureAddress, raw_address, read_address
-from webmill.serve.captures.closed import open_for_client
+from webmill.serve.captures.closed import open_for_client, refuse_closed_record
 from webmill.serve.captures.response import (
     HeaderPairs,
     capture_response,
@@ -72,7 +72,7 @@ def routes(site: Site, threads: BoundedThreads) -> list[BaseRoute]:
             there = raw_address(capture.timestamp, address.url, modifier=address.modifier)
             return RedirectResponse(there, 302, headers=NO_STORE)
         if address.modifier:
-            open_for_client(site, index, capture).close()
+            refuse_closed_record(site, index, capture)
             return _record(site, capture, threads)
         return _payload(site, open_for_client(site, index, capture), address, request, threads)
 
