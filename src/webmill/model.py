@@ -326,7 +326,7 @@ class Document(msgspec.Struct, frozen=True, kw_only=True):
     refers_to: Annotated[str | None, column("of a revisit: the URL whose capture has the content")] = None
     last_modified: Annotated[datetime | None, column("as the server said")] = None
     extractor: Annotated[
-        str | None, column("what made `text`: trafilatura, resiliparse, plain, wet, text, feed, pdf")
+        str | None, column("what made `text`: trafilatura, resiliparse, markdown, plain, wet, text, feed, pdf")
     ] = None
     outcome: Annotated[str, column("ok, or why there is no text")] = "ok"
     error: Annotated[str | None, column("what went wrong, in words")] = None

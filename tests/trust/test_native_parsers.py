@@ -26,6 +26,7 @@ ALLOWED = {
     "fastwarc": set[str](),
     "pypdf": set[str](),  # by its name, in extract/content.py
     "webmill.extract.extractors.extract_text": {"extract/body.py"},
+    "webmill.extract.extractors.extract_union": {"extract/body.py"},
     "webmill.extract.content.read_pdf": {"extract/body.py"},
     "webmill.extract.body.read_body": {"extract/capture.py"},
     "webmill.extract.capture.make_document": set[str](),

@@ -17,7 +17,7 @@ from webmill.extract.content import (
     read_pdf,
     read_plain,
 )
-from webmill.extract.extractors import WITHOUT_HTML, extract_text
+from webmill.extract.extractors import WITHOUT_HTML, extract_text, extract_union
 from webmill.extract.ignored_elements import remove_elements
 from webmill.extract.kinds import ContentKind
 from webmill.extract.recipe import Recipe
@@ -70,10 +70,11 @@ def _read_page(body: CaptureBody, recipe: Recipe) -> ExtractedContent:
     head = read_head(html)
     base = absolute_url(body.url, head.base) or body.url
     parsed = read_html(html) if recipe.links else None
+    text, extractor = _text(html, parsed, body, recipe) if not body.ignored else _remaining_text(html, body, recipe)
     return ExtractedContent(
         kind="html",
-        text=_text(html, parsed, body, recipe) if not body.ignored else _remaining_text(html, body, recipe),
-        extractor=None if recipe.extractor == "none" else recipe.extractor,
+        text=text,
+        extractor=extractor,
         about=_stated_metadata(html, head, base),
         charset=iana_name(decoded.encoding),
         links=parsed.links if parsed else (),
@@ -102,17 +103,21 @@ def _stated_site_name(head: HtmlHead, things: Sequence[Thing]) -> str | None:
     return (clean_name(stated) if stated else None) or head.meta("application-name")
 
 
-def _remaining_text(html: str, body: CaptureBody, recipe: Recipe) -> str | None:
+def _remaining_text(html: str, body: CaptureBody, recipe: Recipe) -> tuple[str | None, str | None]:
     return _text(remove_elements(html, body.ignored), None, body, recipe)
 
 
-def _text(html: str, parsed: HtmlPage | None, body: CaptureBody, recipe: Recipe) -> str | None:
+def _text(html: str, parsed: HtmlPage | None, body: CaptureBody, recipe: Recipe) -> tuple[str | None, str | None]:
+    """Return the text of a page, and the extractor that it comes from."""
     match recipe.extractor:
         case "none":
-            return None
+            return None, None
         case "wet":
-            return clean_text(body.wet_text) or ""
+            return clean_text(body.wet_text) or "", "wet"
         case "plain" if parsed:
-            return clean_text(parsed.text)
+            return clean_text(parsed.text), "plain"
+        case "union":
+            chosen = extract_union(html)
+            return clean_text(chosen.text), chosen.extractor
         case extractor:
-            return clean_text(extract_text(extractor, html))
+            return clean_text(extract_text(extractor, html)), extractor

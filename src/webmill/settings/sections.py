@@ -82,7 +82,7 @@ class ExtractSettings(msgspec.Struct, frozen=True, kw_only=True):
     extractor: Annotated[
         str,
         setting(
-            "Text extractor: trafilatura, resiliparse, plain or none; auto is the best one installed.",
+            "Text extractor: trafilatura, resiliparse, union, markdown, plain or none; auto is the best one installed.",
             reach="inside",
             metavar="NAME",
         ),

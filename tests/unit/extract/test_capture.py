@@ -253,6 +253,15 @@ def test_a_broken_pdf_is_told_in_the_same_words_every_time() -> None:
     assert (document.outcome, document.error) == ("parse_error", "the parser failed on the page")
 
 
+def test_of_a_union_the_document_names_the_extractor_whose_text_it_has(monkeypatch: pytest.MonkeyPatch) -> None:
+    union = Recipe(extractor="union")
+    assert made(response(body=ARTICLE), union).document.extractor == "trafilatura"
+    monkeypatch.setattr("webmill.extract.extractors.by_trafilatura", lambda _: None)
+    document = made(response(body=ARTICLE), union).document
+    assert (document.extractor, document.outcome) == ("resiliparse", "ok")
+    assert "long enough to be an article" in (document.text or "")
+
+
 def test_an_extractor_that_fails_costs_its_page_only(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(kind: type[Exception]) -> object:
         def text_by(*_: object) -> str:

@@ -15,7 +15,15 @@ import pytest
 from tests.conftest import SHARED_DATA
 from webmill.errors import Misconfigured
 from webmill.extract import extractors
-from webmill.extract.extractors import EXTRACTORS, default_extractor, extract_text, install_advice, require_extractor
+from webmill.extract.extractors import (
+    EXTRACTORS,
+    UnionText,
+    default_extractor,
+    extract_text,
+    extract_union,
+    install_advice,
+    require_extractor,
+)
 
 PAGE = """<!doctype html><html><head><title> Bread &amp;
  salt </title></head><body><nav><a href="/">home</a></nav><main><article><h1>Bread</h1>
@@ -42,7 +50,51 @@ def test_texts_of_pictures_and_comments_of_readers_are_no_part_of_an_article() -
     assert "a loaf of bread" not in extract_text("resiliparse", picture)
 
 
-@pytest.mark.parametrize("extractor", ["resiliparse", "trafilatura", "plain"])
+MARKDOWN = """<!doctype html><title>T</title><body><nav><a href="/">home</a></nav><article><h1>Bread</h1>
+<p>Every Thursday the market fills the square with apples, <b>cheese</b> and gossip, and nobody minds the rain.</p>
+<h2>What it needs</h2><ul><li>time</li><li>warmth</li></ul><ol><li>knead</li><li>bake</li></ol>
+<pre><code>x = 1
+y  = 2</code></pre>
+<table><tr><th>flour</th><th>salt</th></tr><tr><td>500</td><td>10</td></tr></table>
+<p>The baker says that good bread needs time, warmth and very little else; the mayor says that it needs salt.</p>
+</article></body>"""
+
+
+def test_markdown_keeps_headings_lists_tables_and_code() -> None:
+    lines = [line.rstrip() for line in extract_text("markdown", MARKDOWN).splitlines()]
+    assert {"# Bread", "## What it needs", "- time", "- warmth", "x = 1", "y  = 2", "| 500 | 10 |"} <= set(lines)
+    assert "```" in lines
+    assert any("**cheese**" in line for line in lines)
+    assert "home" not in "".join(lines)
+
+
+def fails(_: str) -> str:
+    raise ZeroDivisionError
+
+
+def test_a_union_takes_the_article_and_the_wider_text_where_that_is_next_to_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    text = extract_text("trafilatura", PAGE)
+    assert extract_union(PAGE) == UnionText(text, "trafilatura")
+    wide = extract_text("resiliparse", PAGE)
+    monkeypatch.setattr(extractors, "by_trafilatura", lambda _: wide[: len(wide) // 10 - 1])
+    assert extract_union(PAGE) == UnionText(wide, "resiliparse")
+    monkeypatch.setattr(extractors, "by_trafilatura", lambda _: wide[: len(wide) // 10 + 1])
+    assert extract_union(PAGE).extractor == "trafilatura"
+
+
+def test_a_union_needs_one_extractor_that_can_read_the_page(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(extractors, "by_trafilatura", fails)
+    assert extract_union(PAGE) == UnionText(extract_text("resiliparse", PAGE), "resiliparse")
+    monkeypatch.setattr(extractors, "by_resiliparse", fails)
+    with pytest.raises(ZeroDivisionError):
+        extract_union(PAGE)
+    monkeypatch.setattr(extractors, "by_trafilatura", lambda _: "text")
+    assert extract_union(PAGE) == UnionText("text", "trafilatura")
+
+
+@pytest.mark.parametrize("extractor", ["resiliparse", "trafilatura", "union", "markdown", "plain"])
 @pytest.mark.parametrize("page", ["", "\0", "<", "<p>", "&#xD800;"])
 def test_odd_pages_give_text(extractor: str, page: str) -> None:
     assert isinstance(extract_text(extractor, page), str)
@@ -62,12 +114,15 @@ def test_a_missing_extractor_is_told_with_the_repair(monkeypatch: pytest.MonkeyP
     monkeypatch.setitem(sys.modules, "trafilatura", None)
     for name in ("resiliparse", "plain", "wet", "none"):
         require_extractor(name)
-    with pytest.raises(Misconfigured, match=r"pip install 'webmill\[text\]'"):
-        require_extractor("trafilatura")
+    for name in ("trafilatura", "union", "markdown"):
+        with pytest.raises(Misconfigured, match=r"trafilatura is not installed: pip install 'webmill\[text\]'"):
+            require_extractor(name)
 
 
 def test_an_extractor_that_nobody_has_is_told_with_those_that_there_are() -> None:
-    with pytest.raises(Misconfigured, match="unknown extractor best: use trafilatura, resiliparse, plain, wet or none"):
+    with pytest.raises(
+        Misconfigured, match="unknown extractor best: use trafilatura, resiliparse, union, markdown, plain, wet or none"
+    ):
         require_extractor("best")
 
 
@@ -128,7 +183,9 @@ SHINGLE = 4
 
 
 @pytest.mark.skipif(not PAGES.exists(), reason="no pages with known text")
-@pytest.mark.parametrize(("extractor", "least"), [("trafilatura", 0.95), ("resiliparse", 0.905), ("plain", 0.6)])
+@pytest.mark.parametrize(
+    ("extractor", "least"), [("trafilatura", 0.95), ("resiliparse", 0.905), ("union", 0.95), ("plain", 0.6)]
+)
 def test_the_text_of_real_pages_is_as_good_as_we_say(extractor: str, least: float) -> None:
     truth = json.loads((PAGES / "ground-truth.json").read_bytes())
     pages = {name: (PAGES / "html" / f"{name}.html.gz").read_bytes() for name in truth}

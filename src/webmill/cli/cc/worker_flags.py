@@ -67,7 +67,8 @@ worker_options = together(
     click.option(
         "--extractor",
         default="auto",
-        help="Text extractor: trafilatura (best), resiliparse (fast), plain or none  [default: the best installed]",
+        help="Text extractor: trafilatura (best), resiliparse (fast), union (of both), markdown, plain or none  "
+        "[default: the best installed]",
     ),
     click.option(
         "--format",
