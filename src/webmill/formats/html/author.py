@@ -21,8 +21,10 @@ SEPARATOR = "; "
 MAX_AUTHORS = 20
 MAX_NAME = 120  # characters: what is longer is no name
 CONTEXT = 600  # characters behind a mark that are searched
-MAX_MARKS = 20
-_MARKS = re.compile(r"""(?:itemprop|rel)\s?=\s?["']?author\b""", re.IGNORECASE)
+WORD = "author"
+MAX_OCCURRENCES = 200  # of the word that are looked at
+_MARK = re.compile(r"""(?:itemprop|rel)\s?=\s?["']?author\b""", re.IGNORECASE)
+_MARK_START = 12  # characters of a mark before the word, at most
 # Every repetition is bounded: pages are hostile.
 _STATED = (
     re.compile(r"""[^<>]{0,200}?\bcontent\s?=\s?["']([^"'<>]{1,200})"""),
@@ -59,13 +61,21 @@ def _metas(head: HtmlHead) -> Iterable[str]:
 
 def _marked(html: str) -> Iterator[str]:
     """Yield what stands at the first mark that has a name."""
-    for count, mark in enumerate(_MARKS.finditer(html, 0, MAX_HEAD)):
-        part = html[mark.end() : mark.end() + CONTEXT]
+    for end in _marks(html):
+        part = html[end : end + CONTEXT]
         inside = part.partition("</")[0] + "<"
         for pattern in _STATED:
             found = pattern.search(inside) if pattern is _STATED[1] else pattern.match(inside)
             if found and clean_name(found[1]):
                 yield found[1]
                 return
-        if count >= MAX_MARKS:
-            return
+
+
+def _marks(html: str) -> Iterator[int]:
+    """Yield where marks end. Finding the word first is many times as fast as the expression alone."""
+    at, seen = html.find(WORD, 0, MAX_HEAD), 0
+    while at >= 0 and seen < MAX_OCCURRENCES:
+        end = at + len(WORD)
+        if _MARK.search(html, max(0, at - _MARK_START), end + 1):
+            yield end
+        at, seen = html.find(WORD, end, MAX_HEAD), seen + 1
