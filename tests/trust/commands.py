@@ -36,6 +36,12 @@ NOT_HERE = Use()
 
 COMMANDS: dict[str, Use] = {
     "boards": NOT_HERE,
+    "bot": NOT_HERE,  # a folder of keys, outside of collections
+    "bot check": NOT_HERE,
+    "bot init": NOT_HERE,
+    "bot pages": Use(destroys="the pages that it made"),
+    "bot rotate": Use(destroys="keys that are no longer published"),
+    "bot serve": NOT_HERE,
     "boards discover": NOT_HERE,
     "add": on(DIR, "{dir}/extra.warc"),
     "alerts": NOT_HERE,
@@ -164,6 +170,7 @@ COMMANDS: dict[str, Use] = {
     "publish rollback": on(DIR, "1"),
     "publish gc": on(DIR, "--keep", "1", "--grace", "1s", destroys="blobs and snapshots that no version needs"),
     "publish verify": on(DIR, "--repair"),
+    "qa": on(DIR, "--browser-path", "/nowhere/chromium"),  # its browser has tests of its own
     "run": on(DIR),
     "save": on(DIR, "http://127.0.0.1:9/", "--max-wait", "1s"),
     "search": NOT_HERE,
