@@ -152,6 +152,7 @@ COMMANDS: dict[str, Use] = {
     "frontier exclude": on(DIR, "excluded.example"),
     "frontier include": on(DIR, "excluded.example"),
     "frontier compact": on(DIR, destroys="files of a frontier that newer ones replace"),
+    "frontier reshard": on(DIR, "2", destroys="the shards of a frontier, once new ones are complete"),
     "frontier backup": on(DIR, "{out}/backup"),
     "frontier restore": on("{out}/backup", DIR, destroys="the frontier of the crawl"),
     "frontier export": on(DIR),

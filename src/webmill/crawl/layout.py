@@ -26,6 +26,8 @@ class CrawlLayout(msgspec.Struct, frozen=True):
     version: int = 1
     on_nodes: bool = False  # its frontier is in Redis
     files: tuple[str, ...] = ()  # in the frontier's folder: what the crawl cannot go on without
+    resharding: int = 0  # `webmill frontier reshard` is at work, to this many shards
+    is_switching: bool = False  # and `shards` are the new ones, which are complete, but not all in their place
 
 
 def load_or_create_layout(folder: CrawlFolder, processes: int | None) -> int:
@@ -45,7 +47,8 @@ def load_or_create_layout(folder: CrawlFolder, processes: int | None) -> int:
     if processes is not None and processes != layout.shards:
         raise Misconfigured(
             f"this crawl was begun with {layout.shards} processes, and its domains are divided among them: "
-            f"leave --processes out, or give --processes {layout.shards}"
+            f"leave --processes out, or give --processes {layout.shards}; "
+            f"`webmill frontier reshard {folder.collection.root} {processes}` divides them anew"
         )
     return layout.shards
 
@@ -71,6 +74,15 @@ def read_layout(folder: CrawlFolder) -> CrawlLayout:
 
 
 def decode_layout(data: bytes, *, source: str) -> CrawlLayout:
+    """Return the layout of a crawl that is not being divided anew: until that is done, nobody knows its shards."""
+    layout = decode_any_layout(data, source=source)
+    if layout.resharding:
+        command = f"webmill frontier reshard {Path(source).parent.parent} {layout.resharding}"
+        raise Misconfigured(f"the crawl is being divided into {layout.resharding} shards: run `{command}` to its end")
+    return layout
+
+
+def decode_any_layout(data: bytes, *, source: str) -> CrawlLayout:
     return msgspec.json.decode(unseal_json(data, source=source, repair="put the file back as it was"), type=CrawlLayout)
 
 

@@ -16,6 +16,7 @@ COMMANDS = {
     "release": ("webmill.cli.frontier.parked:release", "Fetch the URLs of a parked pattern after all."),
     "why": ("webmill.cli.frontier.why:why", "Show what is known of a URL, and when it is due."),
     "compact": ("webmill.cli.frontier.compact:compact", "Free disk space that the frontier no longer needs."),
+    "reshard": ("webmill.cli.frontier.reshard:reshard", "Divide a crawl into another number of shards."),
     "backup": ("webmill.cli.frontier.backup:backup", "Back up the frontier to a folder or S3."),
     "restore": ("webmill.cli.frontier.backup:restore", "Restore a crawl from a backup."),
     "pause": ("webmill.cli.frontier.pause:pause", "Pause a running crawl."),
@@ -44,6 +45,6 @@ Examples:
 def frontier() -> None:
     """Inspect and change the frontier: the URLs that a crawl will fetch or has visited.
 
-    DIR is the collection that `webmill crawl` writes to. All commands except restore and the imports work while
-    the crawl runs.
+    DIR is the collection that `webmill crawl` writes to. All commands except reshard, restore and the imports work
+    while the crawl runs.
     """

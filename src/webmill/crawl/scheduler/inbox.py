@@ -115,7 +115,11 @@ def decode_message(message: InboxMessage) -> list[Link] | ShardCommand:
 
 def shard_of(url: str, shards: int) -> int:
     """Return the shard that owns the URL's domain: the same on every machine and for every version, for ever."""
-    return int.from_bytes(hashlib.blake2b(domain_of(url).encode(), digest_size=8).digest()) % shards
+    return shard_of_domain(domain_of(url), shards)
+
+
+def shard_of_domain(domain: str, shards: int) -> int:
+    return int.from_bytes(hashlib.blake2b(domain.encode(), digest_size=8).digest()) % shards
 
 
 def group_by_shard(links: Iterable[Link], shards: int) -> dict[int, list[Link]]:
