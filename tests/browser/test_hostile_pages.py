@@ -125,6 +125,20 @@ def test_killed_browsers_and_crawlers_lose_no_page(tmp_path: Path, hard_web: Tes
     wait_for(lambda: not processes_with(str(temporary)))
 
 
+@pytest.mark.parametrize(("mode", "code"), [("auto", 200), ("always", 0)])
+def test_a_browser_that_does_not_start_is_reported(
+    tmp_path: Path, web: TestWeb, settings: dict[str, Any], mode: str, code: int
+) -> None:
+    """What needs no browser for sure is archived as it came, after a second try."""
+    broken = tmp_path / "chromium"
+    broken.write_text("#!/bin/sh\nexit 1\n")
+    broken.chmod(0o755)
+    own = {**settings, "resolve": {HOSTILE: web.resolve[HOSTILE]}, "browser": mode, "browser_path": str(broken)}
+    report = api.save(tmp_path / "c", hostile("/login"), **own)
+    assert report.page.status == code
+    assert code or "browsers failed" in report.page.error
+
+
 def kill_browsers(temporary: str, stop: threading.Event, attempt: int) -> None:
     """Kill one process of a browser every second and a half, a renderer or the browser itself in turns."""
     for number in range(4 if attempt == 2 else 0):

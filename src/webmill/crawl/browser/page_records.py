@@ -30,7 +30,6 @@ class LoadedUrl(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class PageCounts(msgspec.Struct, frozen=True):
-    js_errors: int = msgspec.field(default=0, name="jsErrors")
     requests: int = 0
     failed: int = 0
     bytes: int = 0

@@ -41,12 +41,6 @@ class BrowserPool:
         self._slots, self._starting = asyncio.Semaphore(tabs), asyncio.Lock()
         self._current: SharedBrowser | None = None
         self._open: set[SharedBrowser] = set()
-        self.started = self.died = 0
-
-    @property
-    def pids(self) -> list[int]:
-        """Return the processes that run now, each the leader of its group."""
-        return [browser.process.pid for browser in self._open]
 
     @asynccontextmanager
     async def lease(self) -> AsyncIterator[SharedBrowser]:
@@ -75,7 +69,6 @@ class BrowserPool:
     async def _start(self) -> SharedBrowser:
         browser = SharedBrowser(await BrowserProcess.start(self._program, self._limits))
         self._open.add(browser)
-        self.started += 1
         await browser.tabs.begin()
         log.info("a browser starts", extra={"pid": browser.process.pid, "version": browser.process.version.product})
         return browser
@@ -83,7 +76,6 @@ class BrowserPool:
     async def _settle(self, browser: SharedBrowser) -> None:
         is_dead = not browser.process.is_alive
         if is_dead or (browser.pages >= self._limits.pages and not browser.users):
-            self.died += is_dead and browser in self._open
             await self._end(browser)
 
     async def _end(self, browser: SharedBrowser) -> None:

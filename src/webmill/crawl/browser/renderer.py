@@ -31,6 +31,7 @@ from webmill.crawl.browser.pool import BrowserPool, SharedBrowser
 from webmill.crawl.browser.resource_requests import PoliteResources
 from webmill.crawl.browser.tab import Tab, TabSetup, open_tab
 from webmill.crawl.fetch import FetchedResponse
+from webmill.errors import Unavailable
 from webmill.formats.warc.capture import PageRecord
 from webmill.infra.clock import SteadyClock
 from webmill.model import Headers
@@ -86,10 +87,9 @@ class PageRenderer:
     ) -> None:
         self.pool, self._resources, self._budget = pool, resources, budget
         self._behaviours, self._scripts, self._clock = behaviours, scripts, clock
-        self.pages = self.failed = 0
 
     async def render(self, fetched: FetchedResponse, *, keep: KeepCaptures) -> RenderedPage:
-        """Return the page of an answer. RenderFailed: no browser stays alive. Unavailable: none starts."""
+        """Return the page of an answer. RenderFailed: no browser starts, or none stays alive."""
         deaths = crashes = 0
         while True:
             try:
@@ -98,14 +98,12 @@ class PageRenderer:
                 crashes += 1
                 if crashes >= PAGE_CRASHES:
                     return self._crashed(fetched, str(error))
-            except (BrowserGone, CdpError, TimeoutError) as error:
+            except (BrowserGone, CdpError, TimeoutError, Unavailable) as error:
                 deaths += 1
                 log.warning("a browser failed", extra={"url": fetched.exchange.url, "why": repr(error)})
                 if deaths >= BROWSER_DEATHS:
-                    self.failed += 1
                     raise RenderFailed(f"{deaths} browsers failed: {error!r}") from error
             else:
-                self.pages += 1
                 return page
 
     async def close(self) -> None:
@@ -167,7 +165,6 @@ class PageRenderer:
         )
 
     def _crashed(self, fetched: FetchedResponse, why: str) -> RenderedPage:
-        self.failed += 1
         info = PageInfo(
             pageid=str(uuid.uuid4()),
             url=fetched.exchange.url,

@@ -63,7 +63,6 @@ class TabNotes(msgspec.Struct):
     downloads: list[str] = []
     sockets: list[str] = []
     hidden: list[str] = []  # requests that could not be paused
-    dialogs: int = 0
 
 
 class BrowserTabs:
@@ -218,7 +217,6 @@ class Tab:
                     self._loaders.setdefault(event.loader_id, set()).add(event.name)
                     self._moved.set()
             case "Page.javascriptDialogOpening":
-                self.notes.dialogs += 1
                 self.send("Page.handleJavaScriptDialog", {"accept": True}, session=session)
             case "Inspector.targetCrashed" if session == self.session:
                 self.has_crashed = True

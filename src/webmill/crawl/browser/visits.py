@@ -8,7 +8,7 @@ from webmill.crawl.browser.behaviours import Behaviours, load_behaviours
 from webmill.crawl.browser.need import needs_browser
 from webmill.crawl.browser.options import BrowserOptions, mode_of
 from webmill.crawl.browser.pool import BrowserPool
-from webmill.crawl.browser.renderer import PageRenderer, RenderedPage
+from webmill.crawl.browser.renderer import PageRenderer, RenderedPage, RenderFailed
 from webmill.crawl.browser.resource_requests import FoundRobots, PoliteResources
 from webmill.crawl.fetch import FetchedResponse
 from webmill.crawl.frontier.base import PAGE_RESOURCE, SITEMAPS, ClaimedUrl, DomainTurn
@@ -44,12 +44,11 @@ class BrowserVisits:
             pool, resources, options.budget, behaviours=behaviours, scripts=options.scripts, clock=clock
         )
 
-    @property
-    def pages(self) -> int:
-        return self._renderer.pages
-
-    async def show(self, turn: DomainTurn, item: ClaimedUrl, fetched: FetchedResponse) -> RenderedPage | None:
-        """Return what a page became by its scripts; None where it needs no browser."""
+    async def show(
+        self, turn: DomainTurn, item: ClaimedUrl, fetched: FetchedResponse
+    ) -> RenderedPage | RenderFailed | None:
+        """Return what a page became by its scripts; None where it needs no browser, or (`auto`) where none could show
+        it for the second time: better the page as it came than none."""
         if not self._wants(item, fetched):
             return None
 
@@ -60,7 +59,11 @@ class BrowserVisits:
             )
 
         self._resources.begin_page(item.url)
-        return await self._renderer.render(fetched, keep=keep)
+        try:
+            return await self._renderer.render(fetched, keep=keep)
+        except RenderFailed as error:
+            is_optional = mode_of(item.url, self._mode, self._sites) == "auto" and item.attempts > 1
+            return None if is_optional else error
 
     async def close(self) -> None:
         await self._renderer.close()

@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from webmill.crawl.browser.renderer import RenderedPage
+from webmill.crawl.browser.renderer import RenderedPage, RenderFailed
 from webmill.crawl.browser.visits import BrowserVisits
 from webmill.crawl.fetch import FetchedResponse, FetchFailure
 from webmill.crawl.frontier.base import (
@@ -121,6 +121,8 @@ class UrlVisitor:
         if isinstance(request.answer, FetchFailure):
             return self._handle_failure(turn, item, request, request.answer, robots)
         rendered = await self._browser.show(turn, item, request.answer) if self._browser else None
+        if isinstance(rendered, RenderFailed):
+            return self.handle_crash(turn, item, rendered)
         return await self._handle_answer(turn, item, request, request.answer, robots, rendered)
 
     # --- robots ---
