@@ -116,6 +116,7 @@ class Tab:
         self.target = created.target_id
         async with asyncio.timeout(30):
             await self._ready.wait()
+        await self.evaluate("1")  # the wiring has come back from its process: the next one, of the page, is given it
 
     async def call(self, method: str, params: Params | None = None, **options: object) -> object:
         return await self._connection.call(method, params, session=self.session, **options)  # type: ignore[arg-type]
