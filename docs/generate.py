@@ -21,6 +21,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # of the repository: the tes
 import click
 from dependencies import dependencies_page
 from fields import columns_table, fields_page, outcomes_table
+from mcp_page import mcp_page
 from scale_page import scale_page
 from tests.faults.matrix import read_totals
 from tests.references.claim import table as claims_table
@@ -169,6 +170,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "../../src/webmill/cli/completion.json": completion_table,  # what shells complete
     "fields.md": lambda: MADE + fields_page(),
     "documents.md": documents_page,
+    "mcp.md": lambda: MADE + mcp_page(),
     "dependencies.md": lambda: MADE + dependencies_page(),
     "../design/house.md": house_page,
     "../how-to/a-billion-pages.md": lambda: scale_page(MADE),

@@ -28,6 +28,7 @@ EXTRAS = (
     "sign",
     "alerts",
     "bot",
+    "mcp",
 )
 JUDGES = ("pywb>=2.10", "cdxj-indexer>=1.5", "setuptools<81", 'legacy-cgi; python_version >= "3.13"')
 RIVALS = ("scrapy>=2.13", "crawlee[parsel]>=1.0", "warcio>=1.7")

@@ -45,6 +45,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "index": ("webmill.cli.index:index", "Index the WARC files of a collection that are new or changed."),
     "init": ("webmill.cli.init:init", "Create a collection with a settings file and seeds."),
     "log": ("webmill.cli.log:log", "Show what came of each URL of a crawl."),
+    "mcp": ("webmill.cli.mcp:mcp", "Answer agents about collections (Model Context Protocol)."),
     "problems": ("webmill.cli.problems:problems", "List everything that went wrong in a collection, and what to do."),
     "publish": ("webmill.cli.publish:publish", "Publish versions of a data set from documents or boards."),
     "qa": ("webmill.cli.qa:qa", "Check in a browser how archived pages are replayed."),

@@ -11,7 +11,7 @@ import socket
 import sys
 import threading
 import time
-from contextlib import AbstractContextManager, closing
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, closing
 from dataclasses import replace
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     from webmill.serve.collection_list import ListedCollection
     from webmill.serve.guard.access_log import AccessLog
+    from webmill.serve.mcp.tools import Permission
     from webmill.serve.site import Site
 
 log = logging.getLogger(__name__)
@@ -103,6 +104,25 @@ def serve_list(plan: ServerPlan, listed: list[ListedCollection], own: socket.soc
     serve_apps(site, {own: list_application(site, listed, access=access)}, tls=tls, access=access, parent=parent)
 
 
+def serve_agents(
+    plans: dict[str, ServerPlan], allowed: list[Permission], own: socket.socket, parent: Connection
+) -> None:
+    """Serve collections by the Model Context Protocol until the parent closes its connection."""
+    from webmill.serve.mcp.server import AgentServer
+
+    first = next(iter(plans.values()))
+    interrupts.ignore()
+    configure(verbosity=first.verbosity, form=first.settings.log.format)
+    try:
+        sites = {name: open_planned_site(plan, 0) for name, plan in plans.items()}
+    except WebmillError as error:
+        parent.send(str(error))
+        return
+    site = next(iter(sites.values()))
+    app, running = AgentServer(sites, allowed=allowed).application(site)
+    serve_apps(site, {own: app}, tls=None, access=None, parent=parent, around=running)
+
+
 def open_planned_site(plan: ServerPlan, row: int) -> Site:
     from webmill.serve.open_site import open_site
     from webmill.serve.processes.shared_counters import SharedCounters
@@ -129,6 +149,7 @@ def serve_apps(
     tls: ssl.SSLContext | None,
     access: AccessLog | None,
     parent: Connection,
+    around: AbstractAsyncContextManager[None] | None = None,
 ) -> None:
     from webmill.serve.guard.client_address import TrustedProxies
     from webmill.serve.http.connection_limiter import ConnectionLimiter
@@ -148,7 +169,16 @@ def serve_apps(
             access.flush()
 
     try:
-        serve(apps, limits=site.limits, limiter=limiter, load=site.load, tls=tls, parent=parent, on_tick=on_tick)
+        serve(
+            apps,
+            limits=site.limits,
+            limiter=limiter,
+            load=site.load,
+            tls=tls,
+            parent=parent,
+            on_tick=on_tick,
+            around=around,
+        )
     finally:
         on_tick()
     wait_for_threads()

@@ -43,7 +43,7 @@ from webmill.settings.sections import (
     Settings,
     WatchSettings,
 )
-from webmill.settings.serve_section import ServeSettings
+from webmill.settings.serve_section import McpSettings, ServeSettings
 from webmill.settings.sites_section import SiteSettings
 
 __all__ = [
@@ -66,6 +66,7 @@ __all__ = [
     "IndexSettings",
     "IsTrusted",
     "LogSettings",
+    "McpSettings",
     "MetricsSettings",
     "PublishSettings",
     "QueueSettings",

@@ -11,7 +11,7 @@ from webmill.settings.alerts_section import AlertsSettings
 from webmill.settings.changes_section import ChangesSettings
 from webmill.settings.crawl_section import CrawlSettings
 from webmill.settings.declaration import setting
-from webmill.settings.serve_section import ServeSettings
+from webmill.settings.serve_section import McpSettings, ServeSettings
 from webmill.settings.value_formats import LIST_FORMAT, Duration, TextList
 
 STAGES = ("crawl", "index", "extract", "publish", "search", "alert")
@@ -330,6 +330,7 @@ class Settings(msgspec.Struct, frozen=True):
     search: SearchSettings = SearchSettings()
     alerts: AlertsSettings = AlertsSettings()
     serve: ServeSettings = ServeSettings()
+    mcp: McpSettings = McpSettings()
     queue: QueueSettings = QueueSettings()
     executor: ExecutorSettings = ExecutorSettings()
     commoncrawl: CommonCrawlSettings = CommonCrawlSettings()

@@ -1,4 +1,4 @@
-"""The settings of the server, section [serve]."""
+"""The settings of the servers: sections [serve] and [mcp]."""
 
 from __future__ import annotations
 
@@ -100,4 +100,28 @@ class ServeSettings(msgspec.Struct, frozen=True):
     ] = "others"
     access_log: Annotated[
         str, setting("Write one JSON line per request to this file; - is stderr.", reach="other", metavar="FILE")
+    ] = ""
+
+
+class McpSettings(msgspec.Struct, frozen=True):
+    """Where `webmill mcp --http` listens for agents, and how many requests each may send."""
+
+    host: Annotated[str, setting("Address to listen on, with --http.", reach="other")] = "127.0.0.1"
+    port: Annotated[
+        int, setting("Port to listen on, with --http; 0 picks a free port.", reach="inside", least=0, most=65535)
+    ] = 8090
+    hosts: Annotated[
+        TextList,
+        setting(
+            "Host name that agents may use for this server; repeatable.",
+            reach="other",
+            option="allow-host",
+            metavar="NAME",
+        ),
+    ] = ()
+    rate: Annotated[
+        float, setting("Maximum requests per second from one agent; 0 means no limit.", reach="other", least=0)
+    ] = 50.0
+    token: Annotated[
+        str, setting("Bearer token that every request must send.", reach="inside", metavar="SECRET", secret=True)
     ] = ""

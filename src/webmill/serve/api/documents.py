@@ -104,8 +104,8 @@ def _key_of(facets: dict[str, list[FacetValue]], facet: str) -> str:
     raise NotFound(f"this version has no documents with {facet[:200]}")
 
 
-def find_entry(published: PublishedVersions, id_: str, *, version: str = "") -> DocumentEntry:
-    """Return a document of a version, or raise `NotFound`."""
+def find_entry(published: PublishedVersions, id_: str, *, version: str = "", largest: int = LARGEST) -> DocumentEntry:
+    """Return a document of a version, or raise `NotFound`. Content over `largest` bytes is left out."""
     if len(id_) > LONGEST_ID:
         raise BadInput(f"the id has {len(id_):,} characters; at most {LONGEST_ID:,} are allowed", reason="bad_id")
     chosen = published.find(version)
@@ -116,15 +116,15 @@ def find_entry(published: PublishedVersions, id_: str, *, version: str = "") -> 
     return DocumentEntry(
         version=chosen,
         item=item,
-        content=content_of(published, item),
+        content=content_of(published, item, largest=largest),
         changes=changes_of(published, id_, versions),
         is_cut=len(versions) > MOST_VERSIONS,
     )
 
 
-def content_of(published: PublishedVersions, item: PublishedItem) -> dict[str, Any] | None:
-    """Return the content of an item; None if larger than `LARGEST`. `NotFound`, `BadInput`: blob missing or damaged."""
-    if _size(published, item.hash) > LARGEST:
+def content_of(published: PublishedVersions, item: PublishedItem, *, largest: int = LARGEST) -> dict[str, Any] | None:
+    """Return the content of an item; None if larger than `largest`. `NotFound`, `BadInput`: blob missing or damaged."""
+    if _size(published, item.hash) > largest:
         return None
     try:
         return msgspec.json.decode(read_blob(published.storage, item.hash), type=dict[str, Any])

@@ -112,8 +112,10 @@ def search_reply(found: FoundHits) -> SearchReply:
 
 
 def _capture(capture: CaptureRef | None) -> CaptureReply | None:
-    if capture is None:
-        return None
+    return capture_reply(capture) if capture else None
+
+
+def capture_reply(capture: CaptureRef) -> CaptureReply:
     return CaptureReply(
         **msgspec.structs.asdict(capture),
         replay=web_address(capture.timestamp, capture.url),

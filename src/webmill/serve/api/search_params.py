@@ -140,13 +140,19 @@ def _number(params: QueryParams, name: str, problems: list[str], *, default: int
     return int(text)
 
 
-def _day(text: str, problems: list[str]) -> str:
-    if not text:
-        return ""
+def read_day(text: str) -> str:
+    """Return a day as 2024-01-31, or nothing if none is given."""
     try:
-        return date.fromisoformat(text).isoformat()
+        return date.fromisoformat(text).isoformat() if text else ""
     except ValueError:
-        problems.append(f"{text[:40]} is not a date; write 2024-01-31")
+        raise BadInput(f"{text[:40]} is not a date; write 2024-01-31", reason="bad_query") from None
+
+
+def _day(text: str, problems: list[str]) -> str:
+    try:
+        return read_day(text)
+    except BadInput as error:
+        problems.append(error.message)
         return ""
 
 

@@ -11,7 +11,7 @@ import socket
 import ssl
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractAsyncContextManager, contextmanager
 from multiprocessing.connection import Connection as Pipe
 from pathlib import Path
 from typing import cast
@@ -55,6 +55,7 @@ class WorkerServer(uvicorn.Server):
         tls: ssl.SSLContext | None,
         parent: Pipe,
         on_tick: Callable[[], None],
+        around: AbstractAsyncContextManager[None],
     ) -> None:
         config = uvicorn.Config(
             app,
@@ -69,13 +70,17 @@ class WorkerServer(uvicorn.Server):
         )
         super().__init__(config)
         self._limits, self._limiter, self._load = limits, limiter, load
-        self._tls, self._parent, self._on_tick = tls, parent, on_tick
+        self._tls, self._parent, self._on_tick, self._around = tls, parent, on_tick, around
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         """Stop on SIGTERM as on a message of the parent."""
         signal.signal(signal.SIGTERM, lambda *_: self.stop())
         yield
+
+    async def serve(self, sockets: list[socket.socket] | None = None) -> None:
+        async with self._around:
+            await super().serve(sockets)
 
     def stop(self) -> None:
         self.should_exit = True
@@ -124,15 +129,25 @@ def serve(
     tls: ssl.SSLContext | None,
     parent: Pipe,
     on_tick: Callable[[], None],
+    around: AbstractAsyncContextManager[None] | None = None,
 ) -> None:
     """Serve until the parent closes the pipe, then finish running responses within `GRACE`. `on_tick` is called twice a
-    second.
+    second; `around` is entered in the event loop meanwhile.
     """
     _allow_files(limits.connections)
     sys.setswitchinterval(SWITCH_INTERVAL)
     logging.getLogger("uvicorn").setLevel(logging.CRITICAL)  # it logs every client error
     app = OriginRouter({one.getsockname()[1]: app for one, app in sockets.items()})
-    server = WorkerServer(app, limits=limits, limiter=limiter, load=load, tls=tls, parent=parent, on_tick=on_tick)
+    server = WorkerServer(
+        app,
+        limits=limits,
+        limiter=limiter,
+        load=load,
+        tls=tls,
+        parent=parent,
+        on_tick=on_tick,
+        around=around or contextlib.nullcontext(),
+    )
     server.run(sockets=list(sockets))
 
 
