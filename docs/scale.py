@@ -31,8 +31,6 @@ PART = 8 << 20  # bytes of an upload and of a download
 CORES, MEMORY, DISK = 16, 128, 3_750  # of a machine; GB
 USED = 0.7  # share of a core that a plan may count on
 
-# Ours, measured on the sample of real pages (143 KB in the mean) over TLS, one process, languages included
-REAL_PAGE_MS = 5.0
 # Redirects, errors and robots.txt for each page: Common Crawl, CC-MAIN-2026-30 (9.3 % and 6.8 % beside 76.6 %)
 OTHER_REQUESTS = (9.3 + 6.8) / 76.6 + 1 / PAGES_PER_HOST
 FILE_BYTES = 4096  # of the disk, at least, for the file of a domain's URLs
@@ -42,6 +40,7 @@ DELAY = 70.0  # seconds between two pages of a domain while hundreds of domains 
 class Figures(NamedTuple):
     """What was measured here."""
 
+    real_page_ms: float  # CPU of a real page over TLS, one process, languages included
     small_page_ms: float  # CPU of a small page, two processes
     link_us: float  # CPU of a new link in the frontier
     request_ms: float  # CPU of a request in the simulated crawl: all but the network, TLS and the archive
@@ -77,6 +76,9 @@ def read_figures(text: str) -> Figures:
     assert real
     assert new
     return Figures(
+        real_page_ms=number(
+            found(parts["crawling"], r"### Real pages: TLS.*?\| webmill, defaults[^|]*\|[^|]*\| ([\d.]+)")
+        ),
         small_page_ms=number(found(parts["crawling"], r"\| two processes \|.*?\|.*?\|.*?\| ([\d.]+)")),
         link_us=1e6 / number(new[1]),
         request_ms=last[4],
@@ -146,7 +148,7 @@ def make_plan(pages: int, figures: Figures) -> Plan:
     hosts, waiting = pages / PAGES_PER_HOST, known - pages
     domains = hosts / HOSTS_PER_DOMAIN
     rate = pages / (days * 86400)
-    crawl_hours = pages * (REAL_PAGE_MS + OTHER_REQUESTS * figures.request_ms) / 3.6e6
+    crawl_hours = pages * (figures.real_page_ms + OTHER_REQUESTS * figures.request_ms) / 3.6e6
     extract_hours = pages / figures.extracted / 3600
     cores = crawl_hours / (24 * days * USED)
     disk = domains * (figures.domain_bytes + FILE_BYTES)

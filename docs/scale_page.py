@@ -18,7 +18,6 @@ from scale import (
     PAGES_PER_HOST,
     PART,
     PUT_1000,
-    REAL_PAGE_MS,
     RESULTS,
     SIZES,
     STORAGE_GB_MONTH,
@@ -242,7 +241,7 @@ def figures_table(one: Figures) -> str:
     disk = f"{one.queue_bytes:.0f}, {one.hash_bytes:.0f}, {one.visit_bytes:.0f} bytes"
     redis = f"{one.redis_filter:.1f}, {one.redis_waiting:.1f}, {one.redis_visit:.0f} bytes"
     rows = {
-        "CPU of a real page over TLS, with languages": [f"{REAL_PAGE_MS:.1f} ms", "1,137 pages of 143 KB, one process"],
+        "CPU of a real page over TLS, with languages": [f"{one.real_page_ms:.2f} ms", "`crawling`, real pages"],
         "other requests for each page": [f"{OTHER_REQUESTS:.2f}", "Common Crawl, CC-MAIN-2026-30"],
         "CPU of a small page": [f"{one.small_page_ms:.2f} ms", "`crawling`, two processes"],
         "CPU of a request without network and archive": [f"{one.request_ms:.2f} ms", simulated],
