@@ -22,6 +22,7 @@ from webmill.crawl.frontier.base import domain_of
 from webmill.crawl.frontier.division import (
     FrontierContent,
     Owner,
+    RowSum,
     complete,
     divide,
     read_counts,
@@ -43,7 +44,7 @@ from webmill.crawl.layout import (
     write_layout,
 )
 from webmill.crawl.scheduler.inbox import shard_of_domain
-from webmill.errors import BadInput, Misconfigured, NotFound
+from webmill.errors import BadInput, Misconfigured, NotFound, Unavailable
 from webmill.infra import atomic
 from webmill.infra.files import RESERVED, os_errors
 
@@ -157,11 +158,11 @@ def make_shards(crawl: CrawlFrontier, before: int, shards: int) -> tuple[Frontie
     expected, made = sum_shards(paths, before, paths.path), sum_shards(paths, shards, new)
     if made != expected:
         raise BadInput("the new shards are not what the old ones were", reason="corrupt", source=str(paths.path))
-    if sum(1 for number in range(before) for _ in crawl.backend.read_messages(paths.inbox(number))) != messages:
-        raise Misconfigured("URLs were added meanwhile: run this again")
+    if sum_messages(crawl, before) != messages:
+        raise Unavailable("URLs were added or commands given meanwhile: run this again")
     with os_errors(str(new)):
         sync_tree(new)
-    return made, messages
+    return made, messages.count
 
 
 def sum_shards(paths: CrawlFolder, shards: int, folder: Path) -> FrontierContent:
@@ -185,20 +186,27 @@ def divide_counts(sources: list[Path], shards: int) -> list[dict[str, int]]:
     return [tokens | (sums if not shard else {}) for shard in range(shards)]
 
 
-def divide_messages(crawl: CrawlFrontier, folder: Path, before: int, shards: int, *, owner: Owner) -> int:
-    """Put the messages of the old inboxes into new ones, and return how many there were."""
-    count = 0
+def divide_messages(crawl: CrawlFrontier, folder: Path, before: int, shards: int, *, owner: Owner) -> RowSum:
+    """Put the messages of the old inboxes into new ones, and return how many there were, with their sum."""
+    found = RowSum()
     inboxes = [crawl.backends.open_inbox(folder / crawl.paths.inbox(shard).name) for shard in range(shards)]
     try:
         for number in range(before):
             for body in crawl.backend.read_messages(crawl.paths.inbox(number)):
                 for shard, part in divide_message(body, shards, owner=owner):
                     inboxes[shard].publish([part])
-                count += 1
+                found.add((number, body))
     finally:
         for inbox in inboxes:
             inbox.close()
-    return count
+    return found
+
+
+def sum_messages(crawl: CrawlFrontier, shards: int) -> RowSum:
+    found = RowSum()
+    for number in range(shards):
+        found.add_rows((number, body) for body in crawl.backend.read_messages(crawl.paths.inbox(number)))
+    return found
 
 
 # --- the switch ---------------------------------------------------------------------------------------------------
