@@ -13,7 +13,7 @@ import pytest
 
 from tests.faults import Stage, needs_killer
 from tests.faults.matrix import record
-from tests.pipeline.crawling import counts, crawl_here, crawl_until, seen_by, smallest_gaps, visits
+from tests.pipeline.crawling import captures, counts, crawl_here, crawl_until, seen_by, smallest_gaps, visits
 from tests.pipeline.reshard_checker import CrawlFound
 from tests.pipeline.test_frontier_backup import DELAY, PAGES, tree, url_of
 from tests.unit.cli.command import webmill
@@ -245,18 +245,20 @@ def test_until_it_is_done_the_crawl_is_refused(base: Path) -> None:
     assert place.shards() == 2
 
 
-def test_a_crawl_goes_on_after_it_asks_each_remaining_page_once_and_keeps_delays(base: Path) -> None:
+@pytest.mark.parametrize("shards", [1, 3])
+def test_a_crawl_that_goes_on_asks_each_remaining_page_once_and_keeps_delays(base: Path, shards: int) -> None:
     root = base / "crawl"
     with tree() as (web, setup):
         crawl_until(root, setup, lambda progress: progress.pages >= 60)
         place = crawl_frontier(root, crawl_backends(), frontier_backend(), name="TEST-2024")
         before = {url for url, visit in visits(root).items() if visit.status == 200}
         assert 0 < len(before) < PAGES
-        reshard(place, 3)
+        reshard(place, shards)
         assert {url for url, visit in visits(root).items() if visit.status == 200} == before
-        assert crawl_here(root, msgspec.structs.replace(setup, processes=3)).end == "finished"
+        assert crawl_here(root, msgspec.structs.replace(setup, processes=shards)).end == "finished"
         web.log.settle()
         seen = [one for one in seen_by(web.log.visits()) if not one.is_robots]
     assert set(counts(seen)) == {url_of(number) for number in range(PAGES)}
     assert set(counts(seen).values()) == {1}
+    assert {url for _, url, _ in captures(root)} >= {url_of(number) for number in range(PAGES)}
     assert min(smallest_gaps(seen, by="domain").values()) >= DELAY * 0.9
