@@ -27,7 +27,6 @@ EXTRAS = (
     "fasttext",
     "sign",
     "alerts",
-    "bot",
     "mcp",
 )
 JUDGES = ("pywb>=2.10", "cdxj-indexer>=1.5", "setuptools<81", 'legacy-cgi; python_version >= "3.13"')

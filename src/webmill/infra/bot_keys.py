@@ -26,7 +26,7 @@ from webmill.infra import atomic
 from webmill.infra.files import os_errors
 
 FILE, KEYS = "bot.json", "keys"
-INSTALL = "signing needs the cryptography package: pip install 'webmill[bot]'"
+INSTALL = "signing needs the cryptography package: pip install 'webmill[sign]'"
 MAX_FILE = 1 << 20
 
 
