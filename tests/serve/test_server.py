@@ -235,7 +235,10 @@ def test_what_stops_it_from_starting_is_a_sentence(sample_root: Path, tmp_path: 
             (("--origin", "null"), "null is not an origin"),
             (("--allow-host", "a.example:8080"), "is not a host name"),
             (("--allow-host", "https://a.example"), "is not a host name"),
-            (("--port", "0", "--address", "https://a.example"), "give both --address and --replay-address"),
+            (
+                ("--port", "0", "--address", "https://a.example"),
+                "give --address and --replay-zone, or --replay-address",
+            ),
             (
                 ("--port", "0", "--address", "https://a.example", "--replay-address", "https://a.example/"),
                 "must differ",

@@ -173,7 +173,14 @@ def test_a_file_of_a_site_gives_cookies_of_that_site_only(tmp_path: Path) -> Non
 
 @pytest.mark.parametrize(
     ("data", "repair"),
-    [(None, "Netscape"), (b"", "logged in"), (b"{}", "line 1"), (b"\0" * (5 << 20), "larger than 4 MB")],
+    [
+        (None, "Netscape"),
+        (b"", "logged in"),
+        (b"{}", "has no cookies"),
+        (b"{", "no storage state"),
+        (b"<html>", "line 1"),
+        (b"\0" * (5 << 20), "larger than 4 MB"),
+    ],
 )
 def test_a_file_of_something_else_is_refused_with_a_repair(tmp_path: Path, data: bytes | None, repair: str) -> None:
     if data is not None:

@@ -95,14 +95,16 @@ def load_cookie_file(path: Path) -> list[Cookie]:
         raise Misconfigured(f"{path}: {error.strerror}: {repair}") from error
     if len(data) > MAX_FILE:
         raise Misconfigured(f"{path} is larger than {MAX_FILE >> 20} MB: export only the cookies of the sites")
+    has_storage = False
     try:
         if is_storage_state(data):
-            cookies = read_storage_state(data, source=str(path)).own_cookies()
+            state = read_storage_state(data, source=str(path))
+            cookies, has_storage = state.own_cookies(), bool(state.origins)
         else:
             cookies = list(read_cookie_file(data.decode("latin-1"), source=str(path)))
     except BadInput as error:
         raise Misconfigured(f"{path}: {error.message}: export it again as cookies.txt") from error
-    if not cookies and not is_storage_state(data):  # which may have local storage alone
+    if not cookies and not has_storage:
         raise Misconfigured(f"{path} has no cookies: export it again as cookies.txt, while you are logged in")
     return [msgspec.structs.replace(one, created=changed, changed=changed) for one in cookies]
 
