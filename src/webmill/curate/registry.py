@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Union
+from typing import Union, get_args
 
 from webmill.curate.dedup.steps import (
     ExactDuplicates,
@@ -18,32 +18,6 @@ from webmill.curate.filters.pii import PersonalData
 from webmill.curate.filters.steps import C4Quality, FineWebQuality, GopherQuality, GopherRepetition, LineFilter
 from webmill.curate.filters.usage import UsageFilter
 
-_KINDS = (
-    C4Quality,
-    ColumnFilter,
-    Decontamination,
-    ExactDuplicates,
-    FastTextScore,
-    FineWebQuality,
-    GopherQuality,
-    GopherRepetition,
-    LanguageStep,
-    LengthFilter,
-    LineFilter,
-    ListedUrls,
-    ListedWords,
-    NearDuplicates,
-    Perplexity,
-    PersonalData,
-    PythonFilter,
-    RepeatedLines,
-    RepeatedParagraphs,
-    ScriptFilter,
-    TokenCount,
-    UrlDuplicates,
-    UsageFilter,
-)
-STEPS = {str(kind.__struct_config__.tag): kind for kind in _KINDS}
 AnyStep = Union[  # noqa: UP007 - a value at run time, too
     C4Quality,
     ColumnFilter,
@@ -69,3 +43,4 @@ AnyStep = Union[  # noqa: UP007 - a value at run time, too
     UrlDuplicates,
     UsageFilter,
 ]
+STEPS = {str(kind.__struct_config__.tag): kind for kind in get_args(AnyStep)}
