@@ -48,6 +48,7 @@ MIX: dict[str, tuple[int, Choice]] = {
     "blob": (15, lambda r, t: f"/blobs/sha256/{r.choice(t.blobs)}.json"),
     "latest.json": (4, lambda _r, _t: "/latest.json"),
 }
+STATUS = {"replay frame": 302}  # to the banner in the zone; of all others 200
 KINDS, WEIGHTS = list(MIX), [weight for weight, _ in MIX.values()]
 
 
@@ -101,7 +102,7 @@ class Reader:
         began = time.monotonic()
         try:
             reply = yield from self._fetch(port, path.removeprefix("replay:"), began + DEADLINE)
-            why = "" if reply.status == 200 else str(reply.status)
+            why = "" if reply.status == STATUS.get(kind, 200) else str(reply.status)
         except TimedOut:
             why = "no answer in time"
         except OSError as error:

@@ -30,7 +30,7 @@ def row(batch: int, number: int) -> Document:
     return Document(id=f"{batch}#{number}", url=url, text=f"{batch} {number} " * 20, text_chars=20, extractor="none")
 
 
-def output_at(folder: Path, *, size: int = 2000, form: str = "jsonl") -> ExtractOutput:
+def output_at(folder: Path, *, size: int = 2600, form: str = "jsonl") -> ExtractOutput:
     shape = OutputShape(recipe=Recipe(extractor="none"), format=form, file_size=size)  # type: ignore[arg-type]
     return ExtractOutput(str(folder), f"{folder}/.webmill", shape=shape)
 

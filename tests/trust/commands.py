@@ -160,6 +160,7 @@ COMMANDS: dict[str, Use] = {
     "frontier import-postgres": on(DIR, "--url", "postgresql://127.0.0.1:1/none"),
     "index": on(DIR, "--from-scratch", destroys="the index of the collection"),
     "init": on(DIR),
+    "mcp": NOT_HERE,  # speaks on stdin until that ends: tests/serve/test_mcp.py
     "problems": on(DIR),
     "publish": NOT_HERE,
     "publish run": NOT_HERE,

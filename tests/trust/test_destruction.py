@@ -112,5 +112,6 @@ def test_every_command_that_destroys_is_used_by_a_test() -> None:
     """On a collection above, or a filter that writes the file of -o alone, or one of these."""
     tested = {"cdxj zipnum", "cdxj parquet", "dropin flat-cdxj-to-zipnum"}
     elsewhere = {"cdxj paths redis", "dropin letsdata datasets delete"}  # tests/services; as `dataset delete`
+    elsewhere |= {"bot pages", "bot rotate"}  # tests/unit/bot
     filters = {name for name in NAMED if COMMANDS[name].destroys.startswith("the file named")}
     assert tested | elsewhere | filters >= NAMED

@@ -35,6 +35,7 @@ OTHERWISE = {  # refused for another reason, before they would write
     "verify-export": "is no data set of webmill's",
     "frontier restore": "that is no backup",
     "frontier import-postgres": "PostgreSQL: connection failed",
+    "qa": "no browser at",
 }
 
 

@@ -167,5 +167,6 @@ def test_every_setting_says_how_far_it_reaches() -> None:
         "crawl.name",
         "extract.extractor",
         "http.contact",
+        "mcp.token",
         "serve.token",
     }, "a text may be a path or an address: if it is neither, enter it here"
