@@ -36,7 +36,7 @@ folder_argument = click.argument("folder", metavar="DIR", type=click.Path(path_t
     commands_at=COMMANDS,
     epilog="""\b
 Examples:
-  webmill bot init ~/bot --url https://bot.example.org --contact me@example.org
+  webmill bot init ~/bot --url https://bot.example --contact me@example.org
   webmill bot serve ~/bot --port 8090
   webmill bot check ~/bot --online
   webmill crawl news/ https://example.com/ --bot ~/bot""",
@@ -107,7 +107,7 @@ def pages(folder: Path) -> None:
 @click.command(epilog="Example: webmill bot serve ~/bot --host 127.0.0.1 --port 8090")
 @folder_argument
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
-@click.option("--port", default=8090, show_default=True, type=click.IntRange(0, 65535), help="Port to listen on.")
+@click.option("--port", default=8090, show_default=True, type=click.IntRange(0, 65535), metavar="PORT", help="Port to listen on.")
 def serve(folder: Path, *, host: str, port: int) -> None:
     """Serve the pages, with the directory of keys signed. Put a web server with TLS before it."""
     import uvicorn

@@ -27,7 +27,7 @@ from webmill.settings import McpSettings, ServeSettings, Settings, Sources
 @click.command(
     epilog="""\b
 Examples:
-  webmill mcp news/                        # what a client starts, at stdin and stdout
+  webmill mcp news/                        # started by a client, over stdio
   webmill mcp news/ sports/ --http         # http://127.0.0.1:8090/mcp
   webmill mcp news/ --allow save           # agents may have pages saved
 

@@ -15,7 +15,7 @@ from webmill.pipeline.curate.explain import ExplainedNumber, Explanation, explai
     epilog="""\b
 Examples:
   webmill curate explain news/ https://example.org/
-  webmill curate explain news/ '<urn:uuid:…>' --json"""
+  webmill curate explain news/ https://example.org/ --json"""
 )
 @click.argument("root", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.argument("named", metavar="URL|ID")

@@ -21,11 +21,10 @@ _file = click.Path(exists=True, dir_okay=False, path_type=Path)
     epilog="""\b
 Examples:
   webmill curate export news/ --hf news-corpus/
-  webmill curate export news/ --hf news-corpus/ --license cc-by-4.0 --sign key.pem
+  webmill curate export news/ --hf corpus/ --license cc-by-4.0 --sign key.pem
   webmill curate export news/ --tokens ids/ --tokenizer tokenizer.json
 Then, in Python: datasets.load_dataset("news-corpus/")
 
-\b
 If it is interrupted, run it again. Into a folder with an earlier version only shards that differ are new."""
 )
 @click.argument("root", metavar="DIR", type=click.Path(exists=True, file_okay=False, path_type=Path))
