@@ -55,6 +55,8 @@ def plain(line: str) -> bool:
         return False
     if any(unicodedata.category(char) in ("Cf", "So", "Sk", "Cn", "Co", "Cc") for char in line) or "\u200d" in line:
         return False  # emoji and their joiners have rules of their own there
+    if re.search(r"(?<!\w)['’]\w", line):
+        return False  # `regex` joins a quotation mark and the vowel behind it, which no rule of UAX 29 does
     return not re.search(r"([^\w\s])\1", line)
 
 
