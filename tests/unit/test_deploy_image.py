@@ -212,9 +212,9 @@ def test_nginx_finds_the_server() -> None:
     words = " ".join(compose()["services"]["nginx"]["command"])
     assert r"s/127\.0\.0\.1:808/server:808/" in words
     assert "/srv/webmill/news" in conf
-    for name in ("archive", "replay"):
-        assert f"server_name {name}.example.org" in conf
-    assert [example()["ADDRESS"], example()["REPLAY_ADDRESS"]] == [
+    assert "server_name archive.example.org" in conf
+    assert "server_name replay.example.net *.replay.example.net" in conf
+    assert [example()["ADDRESS"], example()["REPLAY_ZONE"]] == [
         "http://archive.example.org",
-        "http://replay.example.org",
+        "http://replay.example.net",
     ]
