@@ -1,4 +1,4 @@
-"""Puts the world of a simulation under the modules `time`, `select`, `os`, `fcntl`, `secrets` and `random`.
+"""Puts the world of a simulation under the modules `time`, `waiting`, `os`, `fcntl`, `secrets` and `random`.
 
 `install` comes before the product is imported, so that a default such as `clock=time.time` is the simulated one, too.
 A caller that is not a process of a simulation gets the real function.
@@ -11,10 +11,11 @@ import fcntl
 import os
 import random
 import secrets
-import select
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
+
+from webmill.infra import waiting
 
 if TYPE_CHECKING:
     from tests.simulation.world import Process
@@ -47,7 +48,7 @@ def _install_clock() -> None:
     time.monotonic = _either(time.monotonic, lambda me: me.machine.since_boot())
     time.clock_gettime = _either(time.clock_gettime, lambda me, _: me.machine.since_boot())
     time.sleep = _either(time.sleep, lambda me, seconds: me.sleep(seconds))
-    select.select = _either(select.select, lambda me, _, __, ___, seconds: me.sleep(seconds))
+    waiting.sleep = _either(waiting.sleep, lambda me, seconds: me.sleep(seconds))
 
 
 def _install_randomness() -> None:

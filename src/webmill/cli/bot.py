@@ -107,7 +107,14 @@ def pages(folder: Path) -> None:
 @click.command(epilog="Example: webmill bot serve ~/bot --host 127.0.0.1 --port 8090")
 @folder_argument
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
-@click.option("--port", default=8090, show_default=True, type=click.IntRange(0, 65535), metavar="PORT", help="Port to listen on.")
+@click.option(
+    "--port",
+    default=8090,
+    show_default=True,
+    type=click.IntRange(0, 65535),
+    metavar="PORT",
+    help="Port to listen on.",
+)
 def serve(folder: Path, *, host: str, port: int) -> None:
     """Serve the pages, with the directory of keys signed. Put a web server with TLS before it."""
     import uvicorn

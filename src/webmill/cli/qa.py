@@ -42,7 +42,14 @@ results are in DIR/.webmill/qa/, and on the page /qa of `webmill serve DIR`."""
 @click.option("--url", "urls", multiple=True, metavar="URL", help="Check the newest capture of this page; repeatable.")
 @click.option("--sample", type=AT_LEAST_ONE, default=20, show_default=True, help="Number of pages, when none is named.")
 @click.option("--again", is_flag=True, help="Check pages anew that have a result.")
-@click.option("--fail-under", type=click.IntRange(0, 100), default=0, show_default=True, metavar="SCORE", help="Lowest score that is good enough.")
+@click.option(
+    "--fail-under",
+    type=click.IntRange(0, 100),
+    default=0,
+    show_default=True,
+    metavar="SCORE",
+    help="Lowest score that is good enough.",
+)
 @click.option("--browser-path", default="", metavar="FILE", help="Chromium to use  [default: the best one on PATH]")
 @click.option("--json", "as_json", is_flag=True, help="Print the results as JSON lines on stdout.")
 @pass_context

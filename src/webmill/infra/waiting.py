@@ -8,8 +8,14 @@ wait for a lock with a time limit lasts for ever, in any program in Python. So i
 from __future__ import annotations
 
 import select
+import time
+
+MOST = 1.0  # seconds in one call: a signal that comes just before the system's call is seen only behind it
 
 
 def sleep(seconds: float) -> None:
-    """Return after so many seconds, whatever somebody does to the clock. A signal's handler may raise out of it."""
-    select.select((), (), (), seconds)
+    """Return after so many seconds, whatever somebody does to the wall clock. A signal may end it by its handler."""
+    end = time.monotonic() + seconds
+    while (left := end - time.monotonic()) > MOST:
+        select.select((), (), (), MOST)
+    select.select((), (), (), max(0.0, left))
