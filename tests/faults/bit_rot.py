@@ -338,8 +338,11 @@ class Answers:
                     if not is_named(mutation, str(error)):
                         yield f"{mutation}: {name} does not name the file: {error}"
                 else:
-                    if answer != self.whole[name] and not lacks_parts(name, mutation, answer):
-                        yield f"{mutation}: {name} answers otherwise"
+                    if answer == self.whole[name] or lacks_parts(name, mutation, answer):
+                        continue
+                    if reads_heads_alone(name, mutation) and is_named(mutation, examine(self.root)):
+                        continue
+                    yield f"{mutation}: {name} answers otherwise"
             if hinders and len(self.whole) == len(READERS) and not is_named(mutation, examine(self.root)):
                 yield f"{mutation}: the doctor does not name it"
 
@@ -355,6 +358,11 @@ def is_named(mutation: Mutation, message: str) -> bool:
     path = Path(mutation.path)
     folder = mutation.kind == "delete" and path.parent.as_posix() in message
     return folder or path.name in message or (path.name == "tasks.sqlite" and "no queue in" in message)
+
+
+def reads_heads_alone(reader: str, mutation: Mutation) -> bool:
+    """Return whether a reader does not compare checksums there: the index reads heads of records, and is fast by it."""
+    return reader == "index" and mutation.kind == "flip" and mutation.path.startswith("crawl-data/")
 
 
 def lacks_parts(reader: str, mutation: Mutation, answer: str) -> bool:
