@@ -87,14 +87,7 @@ def make_private(path: Path) -> None:
 
 def load_cookie_file(path: Path) -> list[Cookie]:
     """Return the cookies of a file that a user gave. Misconfigured: there are none, or it is no such file."""
-    try:
-        with path.open("rb") as file:
-            data, changed = file.read(MAX_FILE + 1), os.fstat(file.fileno()).st_mtime
-    except OSError as error:
-        repair = "give --cookies the path of a file in Netscape format, `session` or `off`"
-        raise Misconfigured(f"{path}: {error.strerror}: {repair}") from error
-    if len(data) > MAX_FILE:
-        raise Misconfigured(f"{path} is larger than {MAX_FILE >> 20} MB: export only the cookies of the sites")
+    data, changed = _read_given_file(path)
     has_storage = False
     try:
         if is_storage_state(data):
@@ -112,13 +105,21 @@ def load_cookie_file(path: Path) -> list[Cookie]:
 def load_storage_state(path: Path) -> StorageState:
     """Return the state of a browser that a file holds; an empty one for a file of cookies alone. Misconfigured: it
     cannot be read."""
+    data, _ = _read_given_file(path)
     try:
-        with path.open("rb") as file:
-            data = file.read(MAX_FILE + 1)
         return read_storage_state(data, source=str(path)) if is_storage_state(data) else StorageState()
-    except OSError as error:
-        raise Misconfigured(
-            f"{path}: {error.strerror}: give --cookies the path of a file, `session` or `off`"
-        ) from error
     except BadInput as error:
         raise Misconfigured(f"{path}: {error.message}: export it again") from error
+
+
+def _read_given_file(path: Path) -> tuple[bytes, float]:
+    """Return what a file of the user holds, and when it was written. Misconfigured: it cannot be read, or is large."""
+    try:
+        with path.open("rb") as file:
+            data, changed = file.read(MAX_FILE + 1), os.fstat(file.fileno()).st_mtime
+    except OSError as error:
+        repair = "give --cookies the path of a file in Netscape format, `session` or `off`"
+        raise Misconfigured(f"{path}: {error.strerror}: {repair}") from error
+    if len(data) > MAX_FILE:
+        raise Misconfigured(f"{path} is larger than {MAX_FILE >> 20} MB: export only the cookies of the sites")
+    return data, changed
