@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from base64 import b64encode
+from collections.abc import Iterable
 
 from webmill.crawl.browser.messages import PausedHttpRequest
 from webmill.crawl.fetch import FetchedResponse
@@ -41,7 +42,7 @@ _ACCEPTED = {
     "Image": "image/avif,image/webp,image/apng,image/svg+xml,image/*,*/*;q=0.8",
     "Stylesheet": "text/css,*/*;q=0.1",
 }
-_DESTINATIONS = {
+DESTINATIONS = {  # Sec-Fetch-Dest, by the type of the resource
     "Document": "iframe",
     "Stylesheet": "style",
     "Image": "image",
@@ -66,7 +67,7 @@ def sent_fields(request: PausedHttpRequest, kind: str, *, page: str) -> Fields:
     mode = "navigate" if kind == "Document" else "cors" if is_cors else "no-cors"
     return (
         *fields,
-        ("Sec-Fetch-Dest", _DESTINATIONS.get(kind, "empty")),
+        ("Sec-Fetch-Dest", DESTINATIONS.get(kind, "empty")),
         ("Sec-Fetch-Mode", mode),
         ("Sec-Fetch-Site", relation(request.url, page)),
     )
@@ -93,6 +94,11 @@ def fulfilment(request_id: str, fetched: FetchedResponse, *, range_field: str = 
         status, body = 206, body[start:end]
         fields = [(name, value) for name, value in fields if name.lower() not in ("content-range", "accept-ranges")]
         fields += [("Content-Range", f"bytes {start}-{end - 1}/{len(fetched.payload)}"), ("Accept-Ranges", "bytes")]
+    return fulfilled(request_id, status=status, fields=fields, body=body)
+
+
+def fulfilled(request_id: str, *, status: int, fields: Iterable[tuple[str, str]], body: bytes) -> dict[str, object]:
+    """Return the parameters of Fetch.fulfillRequest, in which nothing is that the browser refuses."""
     given: dict[str, object] = {
         "requestId": request_id,
         "responseCode": status if 100 <= status <= 599 else 502,

@@ -4,33 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import time
-from base64 import b64decode, b64encode
+from base64 import b64decode
 from contextlib import suppress
 
 import msgspec
 
 from webmill.crawl.browser.cdp import BrowserGone, CdpError
+from webmill.crawl.browser.fulfilment import DESTINATIONS, fulfilled
 from webmill.crawl.browser.messages import PausedRequest, Screenshot
 from webmill.crawl.browser.pool import SharedBrowser
 from webmill.crawl.browser.tab import Tab, TabSetup, open_tab
-from webmill.serve.qa.answers import Answerer, AskedRequest, GivenAnswer
+from webmill.serve.qa.answers import Answerer, AskedRequest
 
 QUIET = 0.5  # seconds without a request
 POLL_INTERVAL = 0.05
 LONGEST = 30.0  # seconds for one view of a page
 LOAD_TIME = 10.0  # of those for its document: one that leaves at once is looked at where it has gone
 WIDTH, HEIGHT, SCALE = 1280, 1024, 0.25
-DESTINATIONS = {
-    "Document": "iframe",
-    "Stylesheet": "style",
-    "Image": "image",
-    "Media": "video",
-    "Font": "font",
-    "Script": "script",
-    "Manifest": "manifest",
-    "TextTrack": "track",
-    "Other": "worker",  # the browser has no word for the script of a worker
-}
 # Runs before the scripts of a page, and remembers those that fail.
 NOTE_ERRORS = """(() => {
   const errors = [];
@@ -119,7 +109,8 @@ class PageViewer:
         if not request.url.startswith(("http://", "https://")):
             return {"requestId": paused.request_id, "errorReason": "AddressUnreachable"}
         self.view.asked.add(request.url)
-        destination = DESTINATIONS.get(paused.resource_type, "empty")
+        is_worker = paused.resource_type == "Other"  # the browser has no word for the script of a worker
+        destination = "worker" if is_worker else DESTINATIONS.get(paused.resource_type, "empty")
         is_cors = paused.resource_type in ("XHR", "Fetch", "Font") or bool(request.header("origin"))
         answer = await self._answers(
             AskedRequest(
@@ -136,16 +127,4 @@ class PageViewer:
         if answer.leak:
             self.view.leaks.add(answer.leak)
             return {"requestId": paused.request_id, "errorReason": "AddressUnreachable"}
-        return fulfilment_of(paused.request_id, answer)
-
-
-def fulfilment_of(request_id: str, answer: GivenAnswer) -> dict[str, object]:
-    """Return the parameters of Fetch.fulfillRequest."""
-    given: dict[str, object] = {
-        "requestId": request_id,
-        "responseCode": answer.status if 100 <= answer.status <= 599 else 502,
-        "responseHeaders": [{"name": name, "value": value} for name, value in answer.headers],
-    }
-    if answer.body and answer.status not in (204, 205, 304):
-        given["body"] = b64encode(answer.body).decode()
-    return given
+        return fulfilled(paused.request_id, status=answer.status, fields=answer.headers, body=answer.body)
