@@ -1,38 +1,67 @@
-"""The query string of a search: strict for programs, lenient for people."""
+"""The query string of a search: strict for programs, lenient for people.
+
+`DocumentQuery` declares the parameters; what is refused and what `/openapi.json` says of them comes from it.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from datetime import UTC, date, datetime, time
-from typing import Literal, TypeAlias, get_args
+from typing import Annotated, Literal, TypeAlias, get_args
 
 import msgspec
+from msgspec import Meta
 from starlette.datastructures import QueryParams
 
 from webmill.errors import BadInput
 from webmill.search.base import DEFAULT_LIMIT, MAX_HITS, MAX_OFFSET, SearchFilters, SearchRequest
 from webmill.search.query import MAX_QUERY, parse
 from webmill.serve.api.links import with_query
+from webmill.serve.api.query import Day, read_leniently
 
 MOST_VALUES = 20  # per filter
 LONGEST_VALUE = 300
+LONGEST_WORDS = 32_000  # characters that are taken; MAX_QUERY are used
 
 Sort: TypeAlias = Literal["relevance", "newest", "oldest"]
 SORTS: tuple[Sort, ...] = get_args(Sort)
+FilterValue: TypeAlias = Annotated[str, Meta(max_length=LONGEST_VALUE)]
+FacetFilter: TypeAlias = Annotated[str, Meta(max_length=LONGEST_VALUE, pattern="^[^=]+=", title="NAME=VALUE")]
 
 
-class SearchParams(msgspec.Struct, frozen=True, kw_only=True):
-    """The parameters of a search. `problems`: what was ignored because it could not be understood."""
+class DocumentQuery(
+    msgspec.Struct, frozen=True, kw_only=True, rename={"languages": "language", "sites": "site", "facets": "facet"}
+):
+    """The parameters of a search for documents."""
 
-    q: str = ""
-    languages: tuple[str, ...] = ()
-    sites: tuple[str, ...] = ()
-    facets: tuple[str, ...] = ()  # NAME=VALUE
-    since: str = ""  # 2024-01-31
-    until: str = ""  # older than this day
+    q: Annotated[
+        str,
+        Meta(
+            max_length=LONGEST_WORDS,
+            description=f"Words, in the query language; without it, everything matches. The first {MAX_QUERY:,} "
+            "characters and 64 terms are used.",
+        ),
+    ] = ""
+    languages: Annotated[
+        tuple[FilterValue, ...], Meta(max_length=MOST_VALUES, description="Only these, by ISO 639-3 code: eng, deu.")
+    ] = ()
+    sites: Annotated[
+        tuple[FilterValue, ...], Meta(max_length=MOST_VALUES, description="Only these hosts, or domains with theirs.")
+    ] = ()
+    facets: Annotated[
+        tuple[FacetFilter, ...], Meta(max_length=MOST_VALUES, description="NAME=VALUE: only documents with this facet.")
+    ] = ()
+    since: Annotated[Day, Meta(description="Dated this day or later.")] = ""
+    until: Annotated[Day, Meta(description="Dated before this day.")] = ""
     sort: Sort = "relevance"
-    offset: int = 0
-    limit: int = DEFAULT_LIMIT
+    offset: Annotated[int, Meta(ge=0, le=MAX_OFFSET, description="Hits to leave out.")] = 0
+    limit: Annotated[int, Meta(ge=1, le=MAX_HITS, description="Hits in one answer.")] = DEFAULT_LIMIT
+    page: Annotated[int, Meta(ge=1, le=MAX_OFFSET, description="Instead of `offset`: pages of `limit` hits.")] = 1
+
+
+class SearchParams(DocumentQuery, frozen=True, kw_only=True):
+    """The parameters of a search as they are used. `problems`: what was ignored because it could not be understood."""
+
     problems: tuple[str, ...] = ()
 
     def request(self, *, count: tuple[str, ...]) -> SearchRequest:
@@ -79,24 +108,16 @@ class SearchParams(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_search_params(params: QueryParams) -> SearchParams:
-    problems: list[str] = []
-    since, until = (_day(params.get(name, ""), problems) for name in ("since", "until"))
-    limit = _number(params, "limit", problems, default=DEFAULT_LIMIT, low=1, high=MAX_HITS)
-    last = max(1, MAX_OFFSET // limit)
-    page = _number(params, "page", problems, default=1, low=1, high=last)
-    offset = _number(params, "offset", problems, default=0, low=0, high=MAX_OFFSET) or (page - 1) * limit
-    return SearchParams(
-        q=params.get("q", "")[: MAX_QUERY + 1],
-        languages=_values(params, "language", problems),
-        sites=_values(params, "site", problems),
-        facets=tuple(value for value in _values(params, "facet", problems) if _is_named(value, problems)),
-        since=since,
-        until=until,
-        sort=_sort(params.get("sort", ""), problems),
-        offset=offset,
-        limit=limit,
-        problems=tuple(problems),
-    )
+    """Return the parameters; `offset` says where the page begins that was asked for."""
+    found, problems = read_leniently(params, DocumentQuery)
+    found = found or DocumentQuery()
+    offset, last = found.offset, max(1, MAX_OFFSET // found.limit)
+    if found.page > last:
+        problems.append(f"page must be a number from 1 to {last:,}")
+    elif not offset:
+        offset = (found.page - 1) * found.limit
+    read = {**msgspec.structs.asdict(found), "q": found.q[: MAX_QUERY + 1], "offset": offset, "page": 1}
+    return SearchParams(**read, problems=tuple(problems))
 
 
 def require_valid(params: SearchParams) -> SearchParams:
@@ -104,56 +125,6 @@ def require_valid(params: SearchParams) -> SearchParams:
     if params.problems:
         raise BadInput("; ".join(params.problems), reason="bad_query")
     return params
-
-
-def _values(params: QueryParams, name: str, problems: list[str]) -> tuple[str, ...]:
-    found = dict.fromkeys(value for value in params.getlist(name) if value)
-    if len(found) > MOST_VALUES or any(len(value) > LONGEST_VALUE for value in found):
-        problems.append(f"{name}: at most {MOST_VALUES} values of up to {LONGEST_VALUE} characters")
-        return ()
-    return tuple(found)
-
-
-def _is_named(value: str, problems: list[str]) -> bool:
-    name, equals, _ = value.partition("=")
-    if not (name and equals):
-        problems.append("facet must be NAME=VALUE")
-    return bool(name and equals)
-
-
-def _sort(text: str, problems: list[str]) -> Sort:
-    for known in SORTS:
-        if text == known:
-            return known
-    if text:
-        problems.append(f"sort must be one of {', '.join(SORTS)}")
-    return "relevance"
-
-
-def _number(params: QueryParams, name: str, problems: list[str], *, default: int, low: int, high: int) -> int:
-    text = params.get(name, "")
-    if not text:
-        return default
-    if not (text.isascii() and text.isdigit()) or len(text) > 9 or not low <= int(text) <= high:
-        problems.append(f"{name} must be a number from {low:,} to {high:,}")
-        return default
-    return int(text)
-
-
-def read_day(text: str) -> str:
-    """Return a day as 2024-01-31, or nothing if none is given."""
-    try:
-        return date.fromisoformat(text).isoformat() if text else ""
-    except ValueError:
-        raise BadInput(f"{text[:40]} is not a date; write 2024-01-31", reason="bad_query") from None
-
-
-def _day(text: str, problems: list[str]) -> str:
-    try:
-        return read_day(text)
-    except BadInput as error:
-        problems.append(error.message)
-        return ""
 
 
 def _seconds(day: str) -> int | None:

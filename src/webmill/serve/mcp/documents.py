@@ -7,8 +7,9 @@ import msgspec
 from webmill.errors import BadInput, NotFound, WrongUse
 from webmill.search.base import MAX_OFFSET, Hit
 from webmill.serve.api.documents import find_entry
+from webmill.serve.api.query import read_day
 from webmill.serve.api.search import FoundHits
-from webmill.serve.api.search_params import SearchParams, read_day
+from webmill.serve.api.search_params import SearchParams
 from webmill.serve.mcp.arguments import ReadArguments, SearchArguments
 from webmill.serve.mcp.citations import cite_content, cite_item, id_of
 from webmill.serve.mcp.cursors import fitting, make_cursor, read_cursor
