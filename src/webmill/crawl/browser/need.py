@@ -13,21 +13,27 @@ from __future__ import annotations
 
 import re
 
+from webmill.crawl.page.tags import any_case
+
 ENOUGH_TEXT, LITTLE_TEXT, FEW_LINKS = 1000, 200, 3
 MOST_BYTES = 1 << 20  # of a page that are looked at
 
-# What is no text, what is an opening tag, what is text: in the order of a page.
+# What is no text, what is an opening tag, what is text: in the order of a page. What is no text is skipped to its end.
+# Most of a page says nothing: white space, end tags, and tags by whose first letters they are of no interest.
 _TOKEN = re.compile(
-    rb"""<!--.*?(?:-->|\Z)
-    | <(?P<skip>script|style|template|svg|textarea|title)\b(?P<attributes>[^<>]*)>.*?(?:</(?P=skip)\s*>|\Z)
-    | <noscript\b[^<>]*>(?P<noscript>.*?)(?:</noscript\s*>|\Z)
+    rb"""(?:\s++ | </[^<>]*+> | <[b-mo-ru-z][^<>]*+> | <s(?:pan|trong|ection)(?=[\s>])[^<>]*+>)*+
+    (?: (?P<text>[^<]+)
+    | <(?P<comment>!--)
+    | <(?P<skip>script|style|template|svg|textarea|title|noscript)\b(?P<attributes>[^<>]*)>
     | <(?P<tag>[a-zA-Z][a-zA-Z0-9-]*)(?P<fields>[^<>]*)>
     | <[^<>]*>
-    | (?P<text>[^<]+)
     | <
-    """,
-    re.VERBOSE | re.DOTALL | re.IGNORECASE,
+    )""",
+    re.VERBOSE | re.IGNORECASE,
 )
+_SKIPPED = ("script", "style", "template", "svg", "textarea", "title", "noscript")
+_ENDS = {name.encode(): re.compile(rf"</{any_case(name)}\s*>".encode()) for name in _SKIPPED}
+_COMMENT_END = re.compile(rb"-->")
 _ROOT_NAMES = (
     rb"root|app|__next|__nuxt|___gatsby|app-root|react-root|react-app|mount|main-app|svelte|q-app|ember-app|"
     rb"application|app-container|app-mount|app_root|__docusaurus|vue-app|ng-app|page-root|single-spa[\w-]*"
@@ -47,19 +53,31 @@ def needs_browser(page: bytes) -> bool:
     page = page[:MOST_BYTES]
     if b"<script" not in page and b"<SCRIPT" not in page:
         return False
-    text = links = 0
+    text = links = at = 0
     runs = speaks = False
-    for found in _TOKEN.finditer(page):
-        if words := found["text"]:
-            text += len(b" ".join(words.split()))
+    while found := _TOKEN.match(page, at):
+        at, kind = found.end(), found.lastgroup
+        if kind == "text":
+            text += len(b" ".join(found["text"].split()))
             if text >= ENOUGH_TEXT:
-                break
-        elif found["skip"]:
-            runs = runs or (found["skip"].lower() == b"script" and not _RUNS.search(found["attributes"]))
-        elif found["noscript"]:
-            speaks = speaks or bool(_SPEAKS.search(found["noscript"]))
-        elif found["tag"] in (b"a", b"A") and _HREF.search(found["fields"]):
-            links += 1
-    if not runs or text >= ENOUGH_TEXT:
+                return False
+        elif kind == "fields":
+            links += found["tag"] in (b"a", b"A") and bool(_HREF.search(found["fields"]))
+        elif kind == "attributes":
+            name, inner = found["skip"].lower(), at
+            end, at = _end_of(_ENDS[name], page, at)
+            if name == b"script":
+                runs = runs or not _RUNS.search(found["attributes"])
+            elif name == b"noscript":
+                speaks = speaks or bool(_SPEAKS.search(page, inner, end))
+        elif kind == "comment":
+            _, at = _end_of(_COMMENT_END, page, at)
+    if not runs:
         return False
     return speaks or (text < LITTLE_TEXT and links < FEW_LINKS) or bool(_EMPTY_ROOT.search(page))
+
+
+def _end_of(end: re.Pattern[bytes], page: bytes, at: int) -> tuple[int, int]:
+    """Return where what begins before `at` ends, and where the page goes on behind it."""
+    found = end.search(page, at)
+    return found.span() if found else (len(page), len(page))

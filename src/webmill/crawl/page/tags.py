@@ -32,7 +32,7 @@ _ATTRIBUTES = rf"""(?: [a-zA-Z:_-]++="[^"]*+")*+(?:[{_S}/]++(?:{_ANY_ATTRIBUTE})
 _COMMENT = r"!--(?:-?>|(?:[^-]++|-(?!-!?>))*+(?:--!?>)?+)"  # one without an end takes all
 
 
-def _any_case(name: str) -> str:
+def any_case(name: str) -> str:
     """Quicker than (?i:…), which would be asked at every tag of the page."""
     return "".join(f"[{letter}{letter.upper()}]" for letter in name)
 
@@ -41,7 +41,7 @@ def _any_case(name: str) -> str:
 RAW = ("iframe", "noembed", "noframes", "plaintext", "script", "style", "textarea", "title", "xmp")
 # Pictures (SVG) and XHTML close these at once: `<title/>`. Elsewhere a browser takes the whole page for a title then.
 _DRAWN = frozenset({"style", "title"})
-_WANTED = "|".join(map(_any_case, ("a", "area", "base", "frame", "link", "meta", *RAW)))
+_WANTED = "|".join(map(any_case, ("a", "area", "base", "frame", "link", "meta", *RAW)))
 # Frequent tags of no interest, each with its end at once: a shortcut for what the last line below does as well.
 _FREQUENT = "div|span|li|p|ul|td|tr|img|i|b|path|svg|br|h1|h2|h3|h4|em|strong|input|button|section|option|time"
 _SKIPPED = "|".join(
@@ -66,14 +66,14 @@ _EVERY = re.compile(
     rf"|(?:<(?![a-zA-Z/!?]))++|<(?![a-zA-Z])(?:/[a-zA-Z][^{_S}/>]*+{_ATTRIBUTES}>?|{_COMMENT}|[!?/][^>]*+>?))*+"
     rf"(?:<([a-zA-Z][^{_S}/>]*+)({_ATTRIBUTES})(>)?)?"
 )
-_RAW_ENDS = {name: re.compile(rf"</{_any_case(name)}(?=[{_S}/>])") for name in RAW}
-_IN_SCRIPT = re.compile(rf"<!--(?!-?>)|-->|<(/?){_any_case('script')}(?=[{_S}/>])")
+_RAW_ENDS = {name: re.compile(rf"</{any_case(name)}(?=[{_S}/>])") for name in RAW}
+_IN_SCRIPT = re.compile(rf"<!--(?!-?>)|-->|<(/?){any_case('script')}(?=[{_S}/>])")
 _ATTRIBUTE = re.compile(rf"({_NAME})(?:[{_S}]*+=[{_S}]*+({_VALUE})?+)?+")
 # The value of the first attribute href, without making a table of all; again with a quick way for what is common.
 _HREF = re.compile(
-    rf"""(?: (?!{_any_case("href")}=)[a-zA-Z:_-]++="[^"]*+")*+"""
-    rf"(?:[{_S}/]++|(?!{_any_case('href')}(?:[{_S}/>=]|\Z)){_ANY_ATTRIBUTE})*+"
-    rf"""{_any_case("href")}(?:[{_S}]*+=[{_S}]*+(?:"([^"]*+)"|({_VALUE}))?+)?+"""
+    rf"""(?: (?!{any_case("href")}=)[a-zA-Z:_-]++="[^"]*+")*+"""
+    rf"(?:[{_S}/]++|(?!{any_case('href')}(?:[{_S}/>=]|\Z)){_ANY_ATTRIBUTE})*+"
+    rf"""{any_case("href")}(?:[{_S}]*+=[{_S}]*+(?:"([^"]*+)"|({_VALUE}))?+)?+"""
 )
 
 
