@@ -20,21 +20,30 @@ class Headers(Mapping[str, str]):
     are decoded as UTF-8 with `surrogateescape`, HTTP fields as Latin-1.
     """
 
-    __slots__ = ("pairs",)
+    __slots__ = ("_first", "pairs")
 
     def __init__(self, pairs: Iterable[tuple[str, str]] = ()) -> None:
         self.pairs: tuple[tuple[str, str], ...] = tuple(pairs)
+        self._first: dict[str, str] | None = None  # values by name in lower case; made when it is first asked for
 
     def get(self, name: str, default: str | None = None) -> str | None:  # type: ignore[override]
         """Return the first value of `name`."""
-        wanted = name.lower()
-        for key, value in self.pairs:
-            if key.lower() == wanted:
-                return value
-        return default
+        first = self._first
+        return (self._index() if first is None else first).get(name.lower(), default)
 
     def get_all(self, name: str) -> list[str]:
-        return [value for key, value in self.pairs if key.lower() == name.lower()]
+        wanted = name.lower()
+        if wanted not in self:
+            return []
+        return [value for key, value in self.pairs if key.lower() == wanted]
+
+    def _index(self) -> dict[str, str]:
+        """Return the first value of each name: a response is asked for twenty fields, of which it has a few."""
+        first = {name.lower(): value for name, value in self.pairs}
+        if len(first) < len(self.pairs):
+            first.update((name.lower(), value) for name, value in reversed(self.pairs))
+        self._first = first
+        return first
 
     def with_added(self, *pairs: tuple[str, str]) -> Headers:
         return Headers((*self.pairs, *pairs))
@@ -50,11 +59,14 @@ class Headers(Mapping[str, str]):
             raise KeyError(name)
         return found
 
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str) and name.lower() in (self._index() if self._first is None else self._first)
+
     def __iter__(self) -> Iterator[str]:
-        return iter(dict.fromkeys(name.lower() for name, _ in self.pairs))
+        return iter(self._index() if self._first is None else self._first)
 
     def __len__(self) -> int:
-        return sum(1 for _ in self)
+        return len(self._index() if self._first is None else self._first)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Headers) and self.pairs == other.pairs

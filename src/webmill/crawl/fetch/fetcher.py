@@ -252,8 +252,10 @@ class HttpFetcher:
     def _encode_request(
         self, target: RequestTarget, request: FetchRequest, headers: tuple[tuple[str, str], ...]
     ) -> bytes:
-        own = {name.lower() for name, _ in headers}
-        default = (field for field in self._default_headers if field[0].lower() not in own)
+        default: tuple[tuple[str, str], ...] = self._default_headers
+        if headers:
+            own = {name.lower() for name, _ in headers}
+            default = tuple(field for field in default if field[0].lower() not in own)
         length = (("Content-Length", str(len(request.body))),) if request.body or not request.is_repeatable else ()
         fields = Headers((("Host", target.authority), *default, *headers, *length))
         return encode_request_head(fields, method=request.method, target=target.path) + request.body

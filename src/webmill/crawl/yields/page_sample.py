@@ -45,7 +45,11 @@ def sample_page(payload: bytes, *, url: str, canonical: str | None = None) -> Pa
         found = [piece for piece in found if not any(echo in piece for echo in echoes)]
     joined = b"\0".join(found)
     pieces = joined.translate(None, _DIGITS).split(b"\0")
-    weighed = {crc32(piece): min(len(piece), MOST_WEIGHT) for piece in pieces if len(piece) >= SHORTEST}
+    weighed = {
+        crc32(piece): size if size < MOST_WEIGHT else MOST_WEIGHT  # noqa: FURB136 - twice as fast as min()
+        for piece in pieces
+        if (size := len(piece)) >= SHORTEST
+    }
     if len(pieces) - len(weighed) >= MANY_NUMBERS:
         weighed.update(_numbers(found, pieces))
     weighed.update([(crc32(picture), PICTURE) for picture in _pictures(shown)])

@@ -27,6 +27,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 
 import msgspec
 
@@ -45,6 +46,7 @@ _STATUS_LINE = re.compile(
 )
 _VERSION = re.compile(r"HTTP/[0-9](?:\.[0-9])?", re.IGNORECASE)
 _TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
+_MOST_KEPT = 64  # characters of a name that is remembered to be a token
 
 
 class ResponseHead(msgspec.Struct, frozen=True, kw_only=True):
@@ -137,14 +139,16 @@ def _parse(raw: bytes) -> tuple[str, Headers, list[str]]:
     if len(lines) > MAX_HEAD_LINES + 2:
         raise BadInput(f"the head has {len(lines) - 2} lines; the limit is {MAX_HEAD_LINES}", reason="header_limit")
     cleaned = [line.removesuffix("\r") for line in lines[:-2]]
-    if any(line.endswith("\r") for line in cleaned):
+    ends = text.count("\r\n")
+    has_odd_cr = text.count("\r") != ends  # in hardly any head
+    if has_odd_cr and any(line.endswith("\r") for line in cleaned):
         cleaned = [line.removesuffix("\r") for line in cleaned]
         flaws.append("double_cr")
-    if text.count("\r\n") != len(lines) - 1:
+    if ends != len(lines) - 1:
         flaws.append("lf_only")
     if "\0" in text:
         flaws.append("nul")
-    if any("\r" in line for line in cleaned):
+    if has_odd_cr and any("\r" in line for line in cleaned):
         flaws.append("bare_cr")
     return cleaned[0], Headers(_fields(cleaned[1:], flaws)), flaws
 
@@ -162,10 +166,19 @@ def _fields(lines: Iterable[str], flaws: list[str]) -> list[tuple[str, str]]:
         if not colon or not clean:
             flaws.append("bad_line")
             continue
-        if not _TOKEN.fullmatch(name):
+        if not _is_token(name):
             flaws.append("odd_name")
         pairs.append((clean, value.strip(OWS)))
     return pairs
+
+
+def _is_token(name: str) -> bool:
+    return _is_short_token(name) if len(name) <= _MOST_KEPT else _TOKEN.fullmatch(name) is not None
+
+
+@lru_cache(maxsize=1024)  # the same few in nearly all heads
+def _is_short_token(name: str) -> bool:
+    return _TOKEN.fullmatch(name) is not None
 
 
 def _note_version(version: str, flaws: list[str]) -> None:
@@ -181,7 +194,7 @@ def _encode(start_line: str, headers: Headers) -> bytes:
     """Encode a head. White space around a value is not part of it (RFC 9110, 5.5) and not written."""
     lines = [start_line]
     for name, value in headers.pairs:
-        if not _TOKEN.fullmatch(name):
+        if not _is_token(name):
             raise BadInput(f"not a field name: {name[:60]!r}", reason="header_injection")
         lines.append(f"{name}: {_checked(value).strip(OWS)}")
     try:

@@ -55,8 +55,11 @@ def head_of(payload: bytes) -> str:
     browsers take for pages, but for UTF-16."""
     if payload[:2] in (b"\xff\xfe", b"\xfe\xff"):
         payload = payload[: 2 * MAX_HEAD].decode("utf-16", "replace").encode()
-    ends = [at for at in (payload.find(mark, 0, MAX_HEAD) for mark in (b"<body", b"<BODY")) if at >= 0]
-    start = payload[: min(ends, default=MAX_HEAD)].lower()
+    end = MAX_HEAD
+    for mark in (b"<body", b"<BODY"):
+        found = payload.find(mark, 0, end)
+        end = found if found >= 0 else end
+    start = payload[:end].lower()
     return payload[: len(start)].decode("utf-8", "replace") if has_clues(start) else ""
 
 
