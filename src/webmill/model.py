@@ -33,8 +33,11 @@ class Headers(Mapping[str, str]):
 
     def get_all(self, name: str) -> list[str]:
         wanted = name.lower()
-        if wanted not in self:
+        first = self._index() if self._first is None else self._first
+        if wanted not in first:
             return []
+        if len(first) == len(self.pairs):
+            return [first[wanted]]
         return [value for key, value in self.pairs if key.lower() == wanted]
 
     def _index(self) -> dict[str, str]:

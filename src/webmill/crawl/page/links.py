@@ -70,7 +70,7 @@ def read_links(payload: bytes, *, url: str, content_type: str | None, link_field
     encoding = find_encoding(page, content_type=content_type)
     for tag, attributes, inner in read_encoded_tags(page[encoding.mark :], encoding.name):
         if tag == "a":  # nearly all of them
-            reading.add_anchor(attributes)
+            reading.add_anchor(attributes, inner)
         else:
             reading.take(tag, attributes, inner)
     if len(payload) > MAX_PAGE:
@@ -92,7 +92,7 @@ class LinkReading:
 
     def take(self, tag: str, raw: str, inner: str) -> None:
         if tag == "a":
-            self.add_anchor(raw)
+            self.add_anchor(raw, inner)
         elif tag in _READ:
             _READ[tag](self, raw, inner)
 
@@ -115,8 +115,9 @@ class LinkReading:
             flaws=tuple(dict.fromkeys(self.flaws)),
         )
 
-    def add_anchor(self, raw: str) -> None:
-        href = href_of(raw)
+    def add_anchor(self, raw: str, address: str = "") -> None:
+        """Add the link of an <a>. `address`: where it leads, if that is known already."""
+        href = address or href_of(raw)
         if href is None:
             return
         if "follow" in raw.lower() and "nofollow" in attributes_of(raw).get("rel", "").lower().split():

@@ -1,7 +1,7 @@
 """The tags of a page that may point elsewhere, in one pass and in time linear to its length, whatever it holds.
 
     for name, attributes, text in read_tags(page):
-        if name == "a": href = attributes_of(attributes).get("href")
+        if name == "a": href = text or attributes_of(attributes).get("href")
 
 This is the tokenizer of the HTML standard (https://html.spec.whatwg.org/multipage/parsing.html#tokenization) without
 the tree: what stands in comments, scripts, styles and in attributes of other tags is no tag. Browser-grade parsers
@@ -54,8 +54,13 @@ _SKIPPED = "|".join(
         rf"<(?!(?:{_WANTED})[{_S}/>])(?:/?[a-zA-Z][^{_S}/>]*+{_ATTRIBUTES}>?|/[^>]*+>?)?+",
     )
 )
+# An anchor as nearly all are written: attributes, among them an address without references, which need not be decoded.
+_PLAIN_ANCHOR = (
+    rf"""<[aA](?= )((?: (?!{any_case("href")}=)[a-zA-Z:_-]++="[^"]*+")*+ href="([^"&]*+)\""""
+    rf"""(?: [a-zA-Z:_-]++="[^"]*+")*+)>"""
+)
 # All that is skipped, then a wanted tag: name, attributes, `>`. A tag that the page's end cuts is none.
-_NEXT = re.compile(rf"(?:{_SKIPPED})*+(?:<([a-zA-Z]++)({_ATTRIBUTES})(>)?)?")
+_NEXT = re.compile(rf"(?:{_SKIPPED})*+(?:{_PLAIN_ANCHOR}|<([a-zA-Z]++)({_ATTRIBUTES})(>)?)?")
 # Frequent tags in which no address can stand: without attributes, or with none but these. Again a shortcut.
 _HARMLESS = "class|id|title|role|lang|dir|width|height|d|for|value|data-[a-z0-9-]++|aria-[a-z]++"
 _BLANK = (
@@ -64,7 +69,7 @@ _BLANK = (
 _EVERY = re.compile(
     rf"""(?:[^<]++|</[a-zA-Z0-9]++>|<(?:{_BLANK})(?: (?:{_HARMLESS})="[^"]*+")*+ ?+/?+>"""
     rf"|(?:<(?![a-zA-Z/!?]))++|<(?![a-zA-Z])(?:/[a-zA-Z][^{_S}/>]*+{_ATTRIBUTES}>?|{_COMMENT}|[!?/][^>]*+>?))*+"
-    rf"(?:<([a-zA-Z][^{_S}/>]*+)({_ATTRIBUTES})(>)?)?"
+    rf"(?:{_PLAIN_ANCHOR}|<([a-zA-Z][^{_S}/>]*+)({_ATTRIBUTES})(>)?)?"
 )
 _RAW_ENDS = {name: re.compile(rf"</{any_case(name)}(?=[{_S}/>])") for name in RAW}
 _IN_SCRIPT = re.compile(rf"<!--(?!-?>)|-->|<(/?){any_case('script')}(?=[{_S}/>])")
@@ -78,7 +83,8 @@ _HREF = re.compile(
 
 
 def read_tags(page: str) -> Iterator[tuple[str, str, str]]:
-    """Yield each tag: name in lower case, raw attributes, and the raw text of <title> (empty for all others)."""
+    """Yield each tag: name in lower case, raw attributes, and a text: that of <title>, or the address of an <a> that is
+    written plainly (empty for all others)."""
     return _read(page, _NEXT, texts=("title",))
 
 
@@ -86,17 +92,12 @@ def read_encoded_tags(page: bytes, encoding: str) -> Iterator[tuple[str, str, st
     """Yield what `read_tags` yields of the decoded page. Mostly only attributes and titles are decoded, which are a
     small part of it; the expressions are quicker on characters of one byte, too."""
     if b"\0" in page or not keeps_ascii(encoding):
-        yield from read_tags(decode_as(page, encoding))
-        return
-    for name, attributes, text in _read(page.decode("latin-1"), _NEXT, texts=("title",)):
-        if attributes.isascii() and not text:
-            yield name, attributes, text
-        else:
-            yield name, _decode(attributes, encoding), _decode(text, encoding)
+        return read_tags(decode_as(page, encoding))
+    return _read(page.decode("latin-1"), _NEXT, texts=("title",), encoding=encoding)
 
 
 def _decode(part: str, encoding: str) -> str:
-    return decode_as(part.encode("latin-1"), encoding)
+    return part if part.isascii() else decode_as(part.encode("latin-1"), encoding)
 
 
 def read_all_tags(page: str) -> Iterator[tuple[str, str, str]]:
@@ -104,26 +105,33 @@ def read_all_tags(page: str) -> Iterator[tuple[str, str, str]]:
     return _read(page, _EVERY, texts=("title", "style", "script"))
 
 
-def _read(page: str, expression: re.Pattern[str], *, texts: tuple[str, ...]) -> Iterator[tuple[str, str, str]]:
+def _read(
+    page: str, expression: re.Pattern[str], *, texts: tuple[str, ...], encoding: str = ""
+) -> Iterator[tuple[str, str, str]]:
+    """Yield tags. `encoding`: the page's characters are its bytes, in that encoding."""
     if "\0" in page:  # which browsers read as U+FFFD in names and values
         page = page.replace("\0", "\ufffd")
     following, at, end, left = expression.match, 0, len(page), MAX_TAGS
     while at < end:
         found = following(page, at)
         assert found  # it matches nothing, too
-        name, attributes, closed = found.groups()
+        plain, text, name, attributes, closed = found.groups()
         at = found.end()
-        if not closed:
+        if plain is not None:
+            name, attributes = "a", plain
+        elif not closed:
             return  # nothing but the page's end stops the expression elsewhere
+        else:
+            name, text = name.lower(), ""
+            if name in _RAW_ENDS and not (name in _DRAWN and attributes.endswith("/")):
+                start, at = at, end_of_raw(page, name, at)
+                text = page[start:at] if name in texts else ""
         left -= 1
         if left < 0:
             yield "", "", ""
             return
-        name = name.lower()
-        text = ""
-        if name in _RAW_ENDS and not (name in _DRAWN and attributes.endswith("/")):
-            start, at = at, end_of_raw(page, name, at)
-            text = page[start:at] if name in texts else ""
+        if encoding and not (attributes.isascii() and text.isascii()):
+            attributes, text = _decode(attributes, encoding), _decode(text, encoding)
         yield name, attributes, text
 
 

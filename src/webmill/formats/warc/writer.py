@@ -26,6 +26,7 @@ _END = b"\r\n\r\n"
 _TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
 _BREAKS = re.compile(r"[\r\n\0]")
 _FAST_LEVEL = 1
+_LENGTH, _LENGTH_SIZE = "content-length", len("content-length")
 
 
 def compress_fast(data: bytes) -> bytes:
@@ -112,7 +113,7 @@ def _check_breaks(text: str, lines: list[str]) -> None:
 
 
 def _stated_length(headers: Headers) -> int:
-    values = headers.get_all("Content-Length")
+    values = [value for name, value in headers.pairs if len(name) == _LENGTH_SIZE and name.lower() == _LENGTH]
     if len(values) != 1 or not (values[0].isascii() and values[0].isdigit()):
         raise BadInput(f"exactly one numeric Content-Length is needed, not {values}", reason="bad_length")
     return int(values[0])
