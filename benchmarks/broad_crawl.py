@@ -92,19 +92,22 @@ class SimulatedLoop(asyncio.SelectorEventLoop):
 
     def __init__(self) -> None:
         self.selector = SimulatedSelector()
+        self.storing = 0.0  # seconds of CPU that batches took
         super().__init__(self.selector)
 
     def time(self) -> float:
         return self.selector.now
 
     def run_in_executor(self, _: Any, func: Callable[..., Any], *args: Any) -> Any:
-        done, takes = self.create_future(), BATCH_SECONDS if getattr(func, "__name__", "") == "process_batch" else 0.0
+        is_batch = getattr(func, "__name__", "") == "process_batch"
+        done, takes, before = self.create_future(), BATCH_SECONDS if is_batch else 0.0, time.process_time()
         try:
             result = func(*args)
         except Exception as error:  # noqa: BLE001 - whoever waits gets it
             done.set_exception(error)
         else:
             self.call_later(takes, lambda: done.cancelled() or done.set_result(result))
+        self.storing += (time.process_time() - before) * is_batch
         return done
 
 
@@ -299,13 +302,18 @@ class BroadCrawl:
             "domains": progress.domains,
             "requests": requests,
             "CPU, ms each": 1000 * cpu / max(1, requests),
+            "a visit": 1000 * cpu / max(1, progress.visited),
+            "storing it": 1000 * self.loop.storing / max(1, progress.visited),
             "requests/s, simulated": requests / max(1.0, simulated),
             "memory, MiB": (memory() - self.memory_before - len(self.judge.addresses) * 140) / (1 << 20),
         }
 
 
-DIGITS = {"CPU, ms each": 2, "memory, MiB": 1}
-COLUMNS = ("URLs known", "visited", "domains", "requests", "CPU, ms each", "requests/s, simulated", "memory, MiB")
+DIGITS = {"CPU, ms each": 2, "a visit": 2, "storing it": 2, "memory, MiB": 1}
+COLUMNS = (
+    *("URLs known", "visited", "domains", "requests", "CPU, ms each", "a visit", "storing it"),
+    *("requests/s, simulated", "memory, MiB"),
+)
 
 
 def memory() -> int:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 
 import msgspec
+import re2
 
 from webmill.formats.html.entities import decode_attribute
 from webmill.formats.html.tokens import ATTRIBUTES, COMMENT, SPACE, parse_attributes
@@ -21,7 +22,11 @@ from webmill.formats.url.normalise import MAX_URL
 MAX_PAGE = 4 << 20  # characters that are looked at
 MAX_HEAD = 128 << 10  # bytes, where only the head is
 MAX_TAGS = 200  # of each kind, of which a page has one or two
+# In most heads is none of them, whatever their case.
 _CLUES = (b"robots", b"tdm-", b"license", b"noai", b"rsl+xml", b"noarchive", b"noindex", b"nosnippet")
+_BODY = (b"<body", b"<BODY")
+# RE2 looks for all of them at once.
+_CLUE_OR_BODY = re2.compile(b"|".join((*_BODY, *(b"(?i:%b)" % re2.escape(clue) for clue in _CLUES))))
 _SCRIPT = rf"script\b({ATTRIBUTES})[{SPACE}]*+>([^<]*+(?:<(?!/script)[^<]*+)*+)"
 _STYLE = rf"style\b{ATTRIBUTES}[{SPACE}]*+>(?:[^<]++|<(?!/style))*+"
 _TAGS = re.compile(rf"<(?:(meta|link|a)(?=[{SPACE}/])({ATTRIBUTES})|{_SCRIPT}|{_STYLE}|{COMMENT})", re.IGNORECASE)
@@ -45,22 +50,19 @@ class PagePreferences(msgspec.Struct, frozen=True, kw_only=True):
 NOTHING_STATED = PagePreferences()
 
 
-def has_clues(page: bytes) -> bool:
-    """Tell whether anything in this page, in lower case, may be of interest: most pages say nothing."""
-    return any(clue in page for clue in _CLUES)
-
-
 def head_of(payload: bytes) -> str:
     """Return the head of a page as text if there is something of interest in it: markup is ASCII in all charsets that
     browsers take for pages, but for UTF-16."""
     if payload[:2] in (b"\xff\xfe", b"\xfe\xff"):
         payload = payload[: 2 * MAX_HEAD].decode("utf-16", "replace").encode()
-    end = MAX_HEAD
-    for mark in (b"<body", b"<BODY"):
-        found = payload.find(mark, 0, end)
+    first = _CLUE_OR_BODY.search(payload, 0, MAX_HEAD)
+    if first is None or first[0] in _BODY:
+        return ""
+    end = min(MAX_HEAD, len(payload))
+    for mark in _BODY:
+        found = payload.find(mark, first.end(), end)
         end = found if found >= 0 else end
-    start = payload[:end].lower()
-    return payload[: len(start)].decode("utf-8", "replace") if has_clues(start) else ""
+    return payload[:end].decode("utf-8", "replace")
 
 
 def read_page(text: str, *, agent: str) -> PagePreferences:
