@@ -91,6 +91,7 @@ def parse_target(url: str) -> RequestTarget:
     return RequestTarget(url, scheme, host, int(port) if port else None, authority, path)
 
 
+@lru_cache(maxsize=4096)  # of what passes: a host has many URLs
 def check_name(host: str) -> None:
     """Raise BadInput `bad_name` for what DNS cannot hold, before any library is asked. One dot may end the name."""
     name = host.removesuffix(".")

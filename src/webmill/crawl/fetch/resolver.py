@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Coroutine, Mapping
+from functools import lru_cache
 from ipaddress import ip_address
 
 from msgspec import Struct
@@ -224,6 +225,7 @@ class LookupTurns:
                 self._turns.release()
 
 
+@lru_cache(maxsize=4096)
 def _is_address(host: str) -> bool:
     """Tell whether a normalised host is an address: only those have a colon or end in a label of digits."""
     if ":" not in host and not host[-1:].isdigit():

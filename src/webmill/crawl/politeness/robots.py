@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import re
 from collections import OrderedDict
-from hashlib import blake2b
 from typing import Literal, TypeAlias
 
 import msgspec
@@ -94,13 +93,13 @@ class ParsedFiles:
         self._files: OrderedDict[tuple[str, str], tuple[bytes, int, Parsed]] = OrderedDict()
 
     def get(self, entry: RobotsEntry, agent: str) -> Parsed:
-        key, digest = (entry.origin, agent), blake2b(entry.body, digest_size=16).digest()
+        key = (entry.origin, agent)
         kept = self._files.pop(key, None)
-        if kept and kept[0] == digest:
+        if kept and kept[0] == entry.body:  # mostly the same object
             self._files[key] = kept
             return kept[2]
         self._bytes -= kept[1] if kept else 0
-        made = (digest, len(entry.body) + 1024, _parse(entry.body, agent))
+        made = (entry.body, len(entry.body) + 1024, _parse(entry.body, agent))
         self._files[key] = made
         self._bytes += made[1]
         while self._bytes > self._most:
@@ -154,6 +153,8 @@ def expires_after(
 
 def left_alone_until(entry: RobotsEntry, *, policy: RobotsPolicy = DEFAULT_POLICY) -> float:
     """Return when a server's Retry-After is over; 0 when it did not ask for more than we would wait by ourselves."""
+    if not _is_failure(entry.status):  # nearly all
+        return 0.0
     ours = expires_after(entry.status, Headers(), failing_for=entry.fetched - entry.failing_since, policy=policy)
     return entry.expires if entry.expires > entry.fetched + ours else 0.0
 

@@ -228,14 +228,16 @@ class PageReader:
         if self._politeness.obey_nofollow and self._is_nofollow(fetched.head.headers, page.meta_robots):
             return PageReading("page", [], Counter(nofollow=len(page.links)))
         links = page.links
-        refused = Counter(flaw for flaw in page.flaws if flaw in CUT)
+        refused = Counter[str](flaw for flaw in page.flaws if flaw in CUT) if page.flaws else Counter[str]()
         if self._politeness.obey_nofollow and page.nofollow:
             links = [url for url in links if url not in page.nofollow]
             refused["nofollow"] = len(page.links) - len(links)
         if self._rules.fold:
             links = list(dict.fromkeys(map(fold_url, links)))
         found = self._links_in_scope("page", links, item.depth + 1, LINKED)
-        return PageReading("page", found.links, found.refused + refused, known=found.known)
+        return PageReading(
+            "page", found.links, found.refused + refused if refused else found.refused, known=found.known
+        )
 
     def _is_nofollow(self, headers: Headers, meta_robots: str = "") -> bool:
         return robots_directives(headers, meta_robots, agent=ROBOTS_NAME).nofollow
@@ -261,8 +263,9 @@ class PageReader:
                 refused[reason] += 1
                 if reason == "extension":
                     endings[extension_of(url)] += 1
-        with self._lock:
-            self.skipped_endings.update(endings)
+        if endings:
+            with self._lock:
+                self.skipped_endings.update(endings)
         known = [url for url in urls if url in self._recent] if self._rules.order == "best" else ()
         return PageReading(kind, links, refused, known=known)
 

@@ -230,7 +230,8 @@ class UrlVisitor:
             return self._result(turn, robots, outcome=later, captures=captures, next=free)
         page, rest = await self._answers.read(fetched, item, rendered)
         usage = self._read_usage(fetched, item, robots)
-        self.refused.update(page.refused)
+        if page.refused:
+            self.refused.update(page.refused)
         visit, again = describe_visit(item, request.sent, fetched, page, schedule=self._options.revisits)
         if rendered:  # that its document is the same says nothing of what its scripts would show
             visit = msgspec.structs.replace(visit, etag="", modified="")
