@@ -66,8 +66,10 @@ class Figures(NamedTuple):
 def read_figures(text: str) -> Figures:
     parts = dict(re.findall(r"^<!-- (\w+) -->\n(.*?)(?=^<!-- \w+ -->\n|\Z)", text, re.MULTILINE | re.DOTALL))
     frontier, redis, broad = parts["frontier"], parts["frontier_redis"].rpartition("BF.*:")[2], parts["broad_crawl"]
-    lines = re.findall(r"^\| [0-9].*$", broad.rpartition("### Broad crawl")[2], re.MULTILINE)  # of the largest
-    rows = [[number(cell) for cell in line.strip("| ").split("|")] for line in lines]
+    largest = broad.rpartition("### Broad crawl")[2]
+    columns = [name.strip() for name in found(largest, r"^(\| URLs known .*?)$").strip("| ").split("|")]
+    lines = re.findall(r"^\| [0-9][^a-z\n]*$", largest, re.MULTILINE)
+    rows = [dict(zip(columns, map(number, line.strip("| ").split("|")), strict=True)) for line in lines]
     first, last = rows[max(0, len(rows) // 2 - 1)], rows[-1]
     pattern = r"### Indexing real pages, (\d+) MB.*?\| webmill \| ([\d,]+) \| ([\d,]+)"
     real = re.search(pattern, parts["indexing"], re.DOTALL)
@@ -81,12 +83,12 @@ def read_figures(text: str) -> Figures:
         ),
         small_page_ms=number(found(parts["crawling"], r"\| two processes \|.*?\|.*?\|.*?\| ([\d.]+)")),
         link_us=1e6 / number(new[1]),
-        request_ms=last[4],
-        requests_per_visit=last[3] / last[1],
-        process_mib=last[6],
-        growth_mib=(last[6] - first[6]) / (last[0] - first[0]) * 1e6,
-        simulated_urls=int(last[0]),
-        simulated_domains=int(last[2]),
+        request_ms=last["CPU, ms each"],
+        requests_per_visit=last["requests"] / last["visited"],
+        process_mib=last["memory, MiB"],
+        growth_mib=(last["memory, MiB"] - first["memory, MiB"]) / (last["URLs known"] - first["URLs known"]) * 1e6,
+        simulated_urls=int(last["URLs known"]),
+        simulated_domains=int(last["domains"]),
         queue_bytes=number(found(frontier, r"\| files of domains \| ([\d.]+)")) * (1 << 20) / waiting,
         hash_bytes=number(found(frontier, r"hashes of known URLs \| [\d.]+ \| ([\d.]+)")),
         visit_bytes=number(found(frontier, r"rows of visits \| [\d.]+ \| ([\d.]+)")),
@@ -103,7 +105,7 @@ def read_figures(text: str) -> Figures:
 
 
 def found(text: str, pattern: str) -> str:
-    match = re.search(pattern, text, re.DOTALL)
+    match = re.search(pattern, text, re.DOTALL | re.MULTILINE)
     if match is None:
         raise SystemExit(f"benchmarks/RESULTS.md has no {pattern}: docs/scale.py must follow it")
     return match[1]
