@@ -31,11 +31,16 @@ MOST_PIPELINED = 16
 SLICE = 8 << 10  # bytes parsed before the limits are checked again
 LINGER = 2.0  # seconds to keep reading after a refusal; an immediate close would discard the answer
 LINGER_BYTES = 256 << 10
+# Of a large head, all that a browser can send: 180 cookies of 4 KiB for a site. It reads no answer before it has sent
+# them, and asks for nothing else of this site until they are gone, so the answer has to come through.
+LARGE_HEAD_LINGER = 15.0
+LARGE_HEAD_BYTES = 1 << 20
+FORGET_COOKIES = 'Clear-Site-Data: "cookies"\r\n'
 REASONS = {
     400: "this is not an HTTP request",
     408: "the request took too long to arrive",
     413: "the request body is too large",
-    431: "the request line and headers are too large",
+    431: "the request line and headers are too large; cookies of this site are gone now: load the page again",
     503: "too many connections; try again later",
 }
 _ABSOLUTE_TARGET = re.compile(rb"https?://([^/?#@]+)(?:[/?#]|\Z)", re.IGNORECASE)
@@ -68,6 +73,7 @@ class ClientConnection(HttpToolsProtocol):
         self._body = 0
         self._stopped_reading = False
         self._discarded = 0  # bytes, since then
+        self._is_head_large = False
         self._final_status = 0  # to send after the answers that are due before it
         self._is_request_complete = True
         self._since = self.loop.time()  # start of the incomplete request, or of the connection
@@ -106,7 +112,7 @@ class ClientConnection(HttpToolsProtocol):
     def _discard(self, size: int) -> None:
         """Read a little of what a refused client still sends, so that it gets the refusal; then no more."""
         self._discarded += size
-        if self._discarded > LINGER_BYTES:
+        if self._discarded > (LARGE_HEAD_BYTES if self._is_head_large else LINGER_BYTES):
             if self._abort_at is not None:
                 self._abort()
             else:
@@ -290,16 +296,20 @@ class ClientConnection(HttpToolsProtocol):
 
     def _close_with(self, status: int) -> None:
         self.is_closing = self._stopped_reading = True
+        self._is_head_large = status == 431
         text = REASONS[status].encode() + b"\n"
+        more = {431: FORGET_COOKIES, 503: RETRY}.get(status, "")
         self.transport.write(
             f"HTTP/1.1 {status} {PHRASES[status]}\r\nContent-Type: text/plain; charset=utf-8\r\n"
             f"Content-Length: {len(text)}\r\nX-Content-Type-Options: nosniff\r\nCache-Control: no-store\r\n"
-            f"{RETRY if status == 503 else ''}Connection: close\r\n\r\n".encode()
+            f"{more}Connection: close\r\n\r\n".encode()
             + text
         )
         if self.transport.can_write_eof():
-            self._abort_at = self.loop.time() + LINGER
+            self._abort_at = self.loop.time() + (LARGE_HEAD_LINGER if self._is_head_large else LINGER)
             self.transport.write_eof()
+        elif self._is_head_large:  # TLS has no half-closed connections: the client closes it, or we do later
+            self._abort_at = self.loop.time() + LARGE_HEAD_LINGER
         else:
             self._abort_at = self.loop.time() + self._limits.send_seconds
             self.transport.close()
