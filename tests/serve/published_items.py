@@ -54,7 +54,9 @@ class ParsedPage(HTMLParser):
         self.tags.append(tag)
         values = {name: value or "" for name, value in attrs}
         self.links += [values[name] for name in ("href", "action", "formaction") if name in values]
-        if tag in ("iframe", "object", "embed", "style", "img") or (tag == "script" and "src" not in values):
+        is_picture = tag == "img" and values.get("src", "").startswith("/picture/")
+        shows = tag in ("iframe", "object", "embed", "style", "img") and not is_picture
+        if shows or (tag == "script" and "src" not in values):
             self.active.append(tag)
         self.active += [name for name in values if name.startswith("on") or name == "style"]
 

@@ -12,7 +12,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from webmill.serve.api import feeds
 from webmill.serve.api import routes as api
 from webmill.serve.api.content_reader import ContentReader
-from webmill.serve.captures import raw
+from webmill.serve.captures import pictures, raw
 from webmill.serve.captures.memento import Memento
 from webmill.serve.cdx.api import CdxApi
 from webmill.serve.cdx.collinfo import Collinfo
@@ -101,6 +101,7 @@ def _routes(site: Site) -> list[BaseRoute]:
         *settings.routes(site, page_threads),
         *_content_routes(reader),
         *raw.routes(site, capture_threads),
+        *pictures.routes(site, capture_threads),
         *frame.routes(site, capture_threads),
         *download.routes(site, capture_threads),
         *CrawlData(site).routes(),

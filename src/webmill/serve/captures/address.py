@@ -1,4 +1,4 @@
-"""Addresses of captures: `/web/TIMESTAMP/URL` and `/raw/TIMESTAMP/URL`.
+"""Addresses of captures: `/web/TIMESTAMP/URL`, `/raw/TIMESTAMP/URL`, `/picture/TIMESTAMPview_/URL`.
 
 The URL is the rest of the path and the query string exactly as sent: `%2F`, `//` and `?` belong to it.
 """
@@ -16,7 +16,7 @@ from webmill.errors import BadInput
 from webmill.formats.timestamps import earliest
 from webmill.formats.url.normalise import normalise
 
-_ADDRESS = re.compile(rb"/(?:web|raw|wacz)/([0-9]{1,14})([a-z]{1,8}_|~[0-9a-f]{16})?/(.+)", re.DOTALL)
+_ADDRESS = re.compile(rb"/(?:web|raw|wacz|picture)/([0-9]{1,14})([a-z]{1,8}_|~[0-9a-f]{16})?/(.+)", re.DOTALL)
 _SCHEME = re.compile(rb"(https?):/*+", re.IGNORECASE)
 _KEPT = "".join(
     chr(code) for code in range(0x21, 0x7F) if chr(code) not in '"#<>'

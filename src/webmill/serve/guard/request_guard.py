@@ -31,6 +31,7 @@ KIND_OF: dict[str, str] = {
     **dict.fromkeys(("collinfo.json", "cdx", "timemap", "timegate"), "cdx"),
     **dict.fromkeys(("healthz", "readyz", "metrics", "version"), "operations"),
     "raw": "capture",
+    "picture": "capture",
     "web": "replay",
     "search": "search",
     "api": "search",

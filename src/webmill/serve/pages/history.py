@@ -20,6 +20,7 @@ from webmill.serve.api.captures import newest_captures
 from webmill.serve.api.content_reader import ContentReader
 from webmill.serve.api.parameters import read_choice, read_number, read_text
 from webmill.serve.captures.address import raw_address, web_address
+from webmill.serve.captures.pictures import PagePicture, PicturedCapture, pictures_of
 from webmill.serve.pages.history_calendar import calendar_of, empty_months, period_name
 from webmill.serve.pages.paging import make_pager, page_count
 from webmill.serve.pages.render import render
@@ -30,11 +31,12 @@ _PERIOD = re.compile("[0-9]{4}(?:[0-9]{2}(?:[0-9]{2})?)?")
 
 
 class CaptureRow(msgspec.Struct, frozen=True):
-    """A capture with its URLs, which are empty for a damaged line."""
+    """A capture with its URLs, which are empty for a damaged line, and its picture."""
 
     capture: HistoryLine
-    replay: str
-    raw: str
+    replay: str = ""
+    raw: str = ""
+    picture: PagePicture | None = None
 
 
 class AddressRow(msgspec.Struct, frozen=True):
@@ -81,7 +83,7 @@ def _captures(reader: ContentReader, request: Request, index: CaptureIndex, url:
     months = calendar_of(year, found.days, lambda day: address_of(url, period=day) + "#captures") if year else []
     newest = newest_captures(reader.site, [url]).get(url)
 
-    rows = [_row(capture) for capture in found.captures]
+    rows = _rows(index, found.captures)
 
     def page_address(number: int) -> str:
         return address_of(url, period=period, page=number) + "#captures"
@@ -105,6 +107,7 @@ def _captures(reader: ContentReader, request: Request, index: CaptureIndex, url:
         calendar_year=year,
         year=address_of(url, period=year) if len(period) > 4 else "",
         rows=rows,
+        has_pictures=any(row.picture for row in rows),
         chosen=_last_two(rows),
         first=(page - 1) * PAGE + 1,
         pager=make_pager(page, page_count(found.total, PAGE), page_address),
@@ -128,10 +131,19 @@ def _last_two(rows: list[CaptureRow]) -> dict[str, str] | None:
     return {"old": times[-2], "new": times[-1]} if len(times) > 1 else None
 
 
-def _row(capture: HistoryLine) -> CaptureRow:
-    if not capture.url:
-        return CaptureRow(capture, "", "")
-    return CaptureRow(capture, web_address(capture.timestamp, capture.url), raw_address(capture.timestamp, capture.url))
+def _rows(index: CaptureIndex, captures: list[HistoryLine]) -> list[CaptureRow]:
+    pictures = pictures_of(index, (PicturedCapture(one.url, one.timestamp) for one in captures if one.url))
+    return [
+        CaptureRow(
+            one,
+            web_address(one.timestamp, one.url),
+            raw_address(one.timestamp, one.url),
+            pictures.get(PicturedCapture(one.url, one.timestamp)),
+        )
+        if one.url
+        else CaptureRow(one)
+        for one in captures
+    ]
 
 
 # --- many addresses ---

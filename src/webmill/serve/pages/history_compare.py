@@ -14,6 +14,7 @@ from webmill.serve.api.content_reader import ContentReader
 from webmill.serve.api.pair_diff import VIEWS, DiffView, FieldDiff, diff_field
 from webmill.serve.api.parameters import read_choice, read_text
 from webmill.serve.captures.address import web_address
+from webmill.serve.captures.pictures import pictures_at
 from webmill.serve.http.responses import message_of
 from webmill.serve.pages.language import lang_of
 from webmill.serve.pages.render import render
@@ -52,6 +53,7 @@ def routes(reader: ContentReader) -> list[BaseRoute]:
             ways=[DiffTab(VIEW_NAMES[one], _address(url, old, new, one), view == one) for one in VIEWS],
             fields=fields,
             lang=lang,
+            pictures=pictures_at(reader.site, [(url, old), (url, new)]),
             problem=problem,
         )
 

@@ -16,6 +16,7 @@ from webmill.serve.api.content_reader import ContentReader
 from webmill.serve.api.search import FoundHits
 from webmill.serve.api.search_params import SORTS, SearchParams, read_search_params
 from webmill.serve.captures.address import web_address
+from webmill.serve.captures.pictures import PagePicture, PicturedCapture, pictures_of
 from webmill.serve.pages.language import facet_label, lang_of
 from webmill.serve.pages.paging import make_pager, page_count
 from webmill.serve.pages.render import render
@@ -41,6 +42,7 @@ class HitView(msgspec.Struct, frozen=True, kw_only=True):
     history: str
     replay: str
     captured: str
+    picture: PagePicture | None = None
 
 
 class FilterChoice(msgspec.Struct, frozen=True):
@@ -72,7 +74,7 @@ def search(reader: ContentReader, request: Request) -> Response:
         feed=feed_address(params),
         sorts=SORTS,
         fields=QUERY_FIELDS,
-        hits=[view_of(hit, found.capture_of(hit)) for hit in found.answer.hits],
+        hits=_views(reader, found),
         total=found.answer.total,
         reachable=found.reachable,
         suggestion=found.answer.suggestion,
@@ -96,7 +98,17 @@ def feed_address(params: SearchParams) -> str:
     return links.with_query("/feeds/search.atom", [("q", query)]) if query else ""
 
 
-def view_of(hit: Hit, capture: CaptureRef | None) -> HitView:
+def _views(reader: ContentReader, found: FoundHits) -> list[HitView]:
+    captures = [found.capture_of(hit) for hit in found.answer.hits]
+    pages = [PicturedCapture(capture.url, capture.timestamp) if capture else None for capture in captures]
+    pictures = pictures_of(reader.site.index(), filter(None, pages)) if any(pages) else {}
+    return [
+        view_of(hit, capture, picture=pictures.get(page) if page else None)
+        for hit, capture, page in zip(found.answer.hits, captures, pages, strict=True)
+    ]
+
+
+def view_of(hit: Hit, capture: CaptureRef | None, *, picture: PagePicture | None = None) -> HitView:
     url = hit.document.url
     return HitView(
         document=hit.document,
@@ -109,6 +121,7 @@ def view_of(hit: Hit, capture: CaptureRef | None) -> HitView:
         history=links.history(url) if url else "",
         replay=web_address(capture.timestamp, capture.url) if capture else "",
         captured=capture.timestamp if capture else "",
+        picture=picture,
     )
 
 

@@ -18,6 +18,7 @@ TYPES = {  # no other files are served
     "webmill.css": "text/css; charset=utf-8",
     "pages-search.css": "text/css; charset=utf-8",
     "webmill.js": "text/javascript; charset=utf-8",
+    "pictures.js": "text/javascript; charset=utf-8",
     "replay.css": "text/css; charset=utf-8",
     "replay.js": "text/javascript; charset=utf-8",
     "icon.svg": "image/svg+xml",

@@ -28,6 +28,7 @@ from webmill.serve.api.published import PublishedVersions
 from webmill.serve.api.recorded_changes import find_changes, find_summary
 from webmill.serve.api.text_diff import LONGEST
 from webmill.serve.captures.address import web_address
+from webmill.serve.captures.pictures import PagePicture, pictures_at
 from webmill.serve.pages.language import lang_of
 from webmill.serve.pages.render import render
 
@@ -182,6 +183,7 @@ def _render_one(reader: ContentReader, request: Request, where: DiffAddress) -> 
         view=_view_of(comparing.compare(pair), None, before, now, where) if pair else None,
         ways=_view_tabs(where),
         archived=archived,
+        pictures=_pictures(reader, pair) if pair else (None, None),
         document=links.document(where.id, version=where.new),
         all=where.but(id="", moved_to=""),
         names=NAMES,
@@ -198,6 +200,13 @@ def _archived_pages(reader: ContentReader, pair: ItemPair) -> list[tuple[str, st
         for name, _, date in dated
         if date and urls[name] in found
     ]
+
+
+def _pictures(reader: ContentReader, pair: ItemPair) -> tuple[PagePicture | None, ...]:
+    """Return the pictures of the captures that both versions of a document were made of."""
+    dated = [(text_of(item.metadata, "url"), captured_at(item)) for item in (pair.old, pair.new) if item]
+    moments = [(url, from_datetime(date)) for url, date in dated if url and date]
+    return pictures_at(reader.site, moments) if len(moments) == 2 else (None, None)
 
 
 def _view(where: DiffAddress) -> DiffView:
