@@ -25,6 +25,7 @@ MORE = (
     "module",
     "audio-range",
     "shadow",
+    "graphql",
 )
 
 
@@ -33,10 +34,15 @@ def url_of(name: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def archived(tmp_path_factory: pytest.TempPathFactory, settings: dict[str, Any]) -> Archived:
+def root(tmp_path_factory: pytest.TempPathFactory, settings: dict[str, Any]) -> Path:
     root = tmp_path_factory.mktemp("living") / "c"
     report = api.crawl(root, [url_of(name) for name in (*NAMES, *MORE)], depth=0, **settings)
     assert report.total.errors == {}
+    return root
+
+
+@pytest.fixture(scope="module")
+def archived(root: Path) -> Archived:
     return read_archive(root)
 
 
@@ -66,6 +72,14 @@ def test_what_a_page_asks_for_is_archived_with_its_body(archived: Archived) -> N
     assert ("OPTIONS", f"http://{CDN}/data/preflight") in archived.requests
     assert ("GET", f"http://{HOST}/data/page-4") in archived.requests  # of a list that grows while one scrolls
     assert ("GET", f"http://{HOST}/data/more-3") in archived.requests  # behind a button
+
+
+def test_what_was_posted_to_one_url_is_told_apart_in_the_index(root: Path) -> None:
+    api.index(root)
+    lines = [line for file in (root / "cdxj").glob("*.cdxj") for line in file.read_text().splitlines()]
+    keys = [line.split()[0] for line in lines if "/post/graphql" in line]
+    assert keys == [f"localhost,mill,hard)/post/graphql?__wb_method=post&query={query}" for query in ("one", "two")]
+    assert any(line.startswith("localhost,mill,cdn)/data/preflight?__wb_method=options ") for line in lines)
 
 
 def test_a_page_that_asks_for_ever_is_done_all_the_same(archived: Archived) -> None:

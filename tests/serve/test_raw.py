@@ -6,6 +6,7 @@ import gzip
 import io
 import random
 import tracemalloc
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -286,6 +287,19 @@ def test_a_revisit_is_resolved_by_what_it_refers_to_or_by_its_digest(made: TestC
     answer = made.get(f"/raw/2023010{day}000000/{OTHER if day == 3 else f'{SITE}/revisit'}")
     assert (answer.status_code, answer.content) == (200, BODY)
     assert answer.headers["X-Archive-Orig-Status"] == "200 OK"
+
+
+def test_a_revisit_of_what_was_posted_is_resolved_by_its_own_key(tmp_path: Path) -> None:
+    url, early, late = f"{SITE}/ask", "20230101000000", "20230102000000"
+    asked = b"POST /ask HTTP/1.1\r\nContent-Type: text/plain\r\nContent-Length: 7\r\n\r\n" + b'{"q":1}'
+    members = []
+    for answer, when in ((response(url, early, BODY), early), (revisit(url, late, BODY, date=early), late)):
+        kind = "response" if when == early else "revisit"
+        answered = uuid.uuid5(uuid.NAMESPACE_URL, f"{kind} {url} {when}")
+        members += [answer, record("request", url, when, asked, (("WARC-Concurrent-To", f"<urn:uuid:{answered}>"),))]
+    with serve_both_origins(collection(tmp_path / "made", members)) as (own, _):
+        found = own.get(f"/raw/{late}/{url}?__wb_method=POST&q=1")
+        assert (found.status_code, found.content) == (200, BODY)
 
 
 @pytest.mark.parametrize("name", LOST)

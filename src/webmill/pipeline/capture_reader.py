@@ -16,9 +16,10 @@ from webmill.formats.http import ResponseHead, end_of_head, split_response
 from webmill.formats.http.chunked import ChunkedReader
 from webmill.formats.http.head import MAX_HEAD_BYTES
 from webmill.formats.timestamps import from_warc_date
+from webmill.formats.url.surt import surt
 from webmill.formats.warc.single_record import BlockStream, open_block
 from webmill.index.lookup.indexes import CaptureIndex
-from webmill.index.lookup.query import Query, run_query, url_range
+from webmill.index.lookup.query import Query, run_query, surt_range, url_range
 from webmill.infra.storage.base import Readable
 from webmill.model import CaptureRef, Headers, Record, normalise_digest
 from webmill.pipeline.captures import MAX_CANDIDATES, parse_index_lines
@@ -230,7 +231,8 @@ def _open_http_record(capture: CaptureRef, block: BlockStream) -> CaptureReader:
 def _find_originals(index: CaptureIndex, revisit: CaptureReader, searched: set[tuple[str, str]]) -> list[CaptureRef]:
     """Return where the body may be, best first: what the record refers to, captures with its digest, other revisits.
 
-    `searched` holds the URLs and digests that were searched already.
+    The key of a revisit has what was posted, which its URL has not. `searched` holds the keys and digests that were
+    searched already.
     """
     headers = revisit.record.headers
     digest = normalise_digest(revisit.record.payload_digest or "")
@@ -238,10 +240,10 @@ def _find_originals(index: CaptureIndex, revisit: CaptureReader, searched: set[t
     referred = _find_referred(index, uri, headers.get("WARC-Refers-To-Date"), digest)
     found = [line.capture for line in referred if not line.is_revisit]
     if not found and digest:
-        for url in dict.fromkeys((revisit.capture.url, uri)):
-            if (url, digest) not in searched:
-                searched.add((url, digest))
-                found += islice(_find_by_digest(index, url, digest), MAX_CANDIDATES)
+        for key in dict.fromkeys((revisit.capture.urlkey, surt(revisit.capture.url), surt(uri))):
+            if key and (key, digest) not in searched:
+                searched.add((key, digest))
+                found += islice(_find_by_digest(index, key, digest), MAX_CANDIDATES)
     return found + [line.capture for line in referred if line.is_revisit]
 
 
@@ -255,10 +257,10 @@ def _find_referred(index: CaptureIndex, uri: str, date: str | None, digest: str)
     return [line for line in lines if not digest or line.capture.digest == digest]
 
 
-def _find_by_digest(index: CaptureIndex, url: str, digest: str) -> Iterator[CaptureRef]:
-    """Yield captures of `url` with this digest. Raw lines are filtered first, so that few of many are parsed."""
+def _find_by_digest(index: CaptureIndex, urlkey: str, digest: str) -> Iterator[CaptureRef]:
+    """Yield captures of a key with this digest. Raw lines are filtered first, so that few of many are parsed."""
     wanted = digest.rpartition(":")[2].encode("utf-8", "surrogateescape")
-    lines = islice(run_query(index, Query(range=url_range(url, "exact"))), MAX_SEARCHED_LINES)
+    lines = islice(run_query(index, Query(range=surt_range(urlkey))), MAX_SEARCHED_LINES)
     for line in parse_index_lines(line for line in lines if wanted in line and _REVISIT not in line):
         if line.capture.digest == digest:
             yield line.capture

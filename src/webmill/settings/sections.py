@@ -65,9 +65,9 @@ class IndexSettings(msgspec.Struct, frozen=True, kw_only=True):
     drop_revisits_first: Annotated[
         bool, setting("Of a URL that has too many captures, drop revisits first.", reach="inside")
     ] = False
-    post_append: Annotated[bool, setting("Tell POST requests apart by their bodies, as pywb does.", reach="inside")] = (
-        False
-    )
+    post_append: Annotated[
+        bool, setting("Tell POST requests apart by their bodies, as pywb's collections do.", reach="inside")
+    ] = True
     collection_field: Annotated[bool, setting('Add a "collection" field to every line.', reach="inside")] = True
     lines: Annotated[int, setting("Index lines per ZipNum block.", reach="inside", least=1)] = LINES_PER_BLOCK
     shards: Annotated[int | None, setting("Number of ZipNum shards.", reach="inside", least=1, none="by size")] = None

@@ -98,10 +98,10 @@ def _deduplicate(capture: Capture, known: Mapping[str, OriginalCapture]) -> Capt
 
 
 def _can_be_original(capture: Capture) -> bool:
-    """Tell whether a revisit record may refer to this one: it is whole, a page, and in the index."""
+    """Tell whether a revisit record may refer to this one: it is whole, a page, and found in the index by its URL."""
     exchange = capture.exchange
     whole = capture.kind == "response" and capture.subset == "warc" and not exchange.truncated
-    return whole and len(exchange.response) > MIN_PAYLOAD
+    return whole and len(exchange.response) > MIN_PAYLOAD and exchange.request.startswith(b"GET ")
 
 
 def _add_place(
