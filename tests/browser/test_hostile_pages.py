@@ -1,15 +1,8 @@
-"""Pages that loop or eat memory, browsers that are killed, and what a login must not leave in an archive."""
+"""Pages that loop or eat memory, browsers that do not start, and what a login must not leave in an archive."""
 
 from __future__ import annotations
 
 import json
-import os
-import signal
-import subprocess
-import sys
-import threading
-import time
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +10,6 @@ import pytest
 
 import webmill as api
 from tests.browser.archive import read_archive
-from tests.browser.conftest import processes_with
-from tests.browser.hard_web import HOST
 from webmill.testing import Answer, HttpReply, ReceivedRequest, TestWeb
 
 pytestmark = [pytest.mark.server("chromium"), pytest.mark.xdist_group("browser")]
@@ -87,44 +78,6 @@ def test_what_a_login_needs_is_sent_and_not_archived(tmp_path: Path, web: TestWe
     assert b"c00kie" not in archived.raw
 
 
-def test_killed_browsers_and_crawlers_lose_no_page(tmp_path: Path, hard_web: TestWeb, settings: dict[str, Any]) -> None:
-    """Kill a browser or a renderer now and then, and the crawler itself twice; crawl on until all is done."""
-    root, names = tmp_path / "c", ("fetch", "fetch-late", "xhr", "module", "worker", "iframe", "image-lazy", "idle")
-    urls = [f"http://{HOST}/hard/{name}" for name in names]
-    resolve = {host: list(place) for host, place in settings["resolve"].items()}
-    script = (
-        "import json, sys, webmill\n"
-        "if __name__ == '__main__':\n"
-        "    given = json.loads(sys.argv[1])\n"
-        "    given['resolve'] = {host: tuple(place) for host, place in given['resolve'].items()}\n"
-        "    webmill.crawl(sys.argv[2], sys.argv[3:], depth=0, **given)\n"
-    )
-    program = tmp_path / "crawl.py"
-    program.write_text(script)
-    command = [sys.executable, str(program), json.dumps({**settings, "resolve": resolve}), str(root), *urls]
-    temporary = tmp_path / "tmp"
-    temporary.mkdir()
-    kills = 0
-    for attempt in range(3):
-        process = subprocess.Popen(command, env={**os.environ, "TMPDIR": str(temporary)}, start_new_session=True)
-        stop = threading.Event()
-        killer = threading.Thread(target=kill_browsers, args=(str(temporary), stop, attempt))
-        killer.start()
-        if attempt < 2:
-            wait_for(lambda: processes_with(str(temporary)))
-            os.killpg(process.pid, signal.SIGKILL)
-            kills += 1
-        process.wait(timeout=300)
-        stop.set()
-        killer.join()
-    assert process.returncode == 0
-    archived = read_archive(root)
-    for url in urls:
-        assert archived.info(url)["url"] == url
-        assert archived.order.index(("resource", f"urn:pageinfo:{url}")) >= 0
-    wait_for(lambda: not processes_with(str(temporary)))
-
-
 @pytest.mark.parametrize(("mode", "code"), [("auto", 200), ("always", 0)])
 def test_a_browser_that_does_not_start_is_reported(
     tmp_path: Path, web: TestWeb, settings: dict[str, Any], mode: str, code: int
@@ -137,31 +90,3 @@ def test_a_browser_that_does_not_start_is_reported(
     report = api.save(tmp_path / "c", hostile("/login"), **own)
     assert report.page.status == code
     assert code or "browsers failed" in report.page.error
-
-
-def kill_browsers(temporary: str, stop: threading.Event, attempt: int) -> None:
-    """Kill one process of a browser every second and a half, a renderer or the browser itself in turns."""
-    for number in range(4 if attempt == 2 else 0):
-        if stop.wait(1.5):
-            return
-        found = processes_with(temporary)
-        renderers = [pid for pid in processes_with("--type=renderer") if is_below(pid, found)]
-        for pid in (renderers if number % 2 else found)[:1]:
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-
-
-def is_below(pid: int, parents: list[int]) -> bool:
-    with suppress(OSError):
-        while pid > 1:
-            if pid in parents:
-                return True
-            pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
-    return False
-
-
-def wait_for(condition: Any, seconds: float = 120.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
