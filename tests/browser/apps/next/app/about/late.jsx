@@ -1,0 +1,1 @@
+export default function Late() { return <p id="about">About Next, later</p>; }
