@@ -25,6 +25,7 @@ EXTRAS = (
     "postgres",
     "tokens",
     "fasttext",
+    "langid",
     "sign",
     "alerts",
     "mcp",

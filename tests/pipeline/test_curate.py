@@ -5,7 +5,9 @@ from __future__ import annotations
 from contextlib import closing
 from pathlib import Path
 
+import pyarrow as arrow
 import pytest
+from pyarrow import parquet
 
 from tests.pipeline.corpora import (
     STEPS,
@@ -18,10 +20,12 @@ from tests.pipeline.corpora import (
     write_documents,
 )
 from tests.unit.cli.command import webmill
+from webmill.curate.arrow import document_types
 from webmill.curate.recipe import load_recipe, recipe_of_steps, shipped_recipes
 from webmill.errors import Misconfigured, NotFound
 from webmill.infra.executor.pool import PoolExecutor
 from webmill.pipeline.curate.explain import explain_document
+from webmill.pipeline.curate.kept import corpus
 
 LONG = "one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen. "
 
@@ -152,6 +156,39 @@ def test_explain_gives_the_numbers_and_their_limits(tmp_path: Path) -> None:
 def test_a_wrong_recipe_is_refused_with_what_is_wrong(steps: list[dict[str, object]], words: str) -> None:
     with pytest.raises(Misconfigured, match=words):
         recipe_of_steps(steps)
+
+
+def test_recipes_that_are_made_from_one_another_are_refused(tmp_path: Path) -> None:
+    for name, other in (("a", "b"), ("b", "a"), ("c", "c")):
+        (tmp_path / f"{name}.toml").write_text(f'from = "{other}.toml"\n')
+    for name in "ac":
+        with pytest.raises(Misconfigured, match="made from itself"):
+            load_recipe(f"{name}.toml", folder=tmp_path)
+
+
+def test_rows_that_only_say_they_are_ours_are_told_and_left_out(tmp_path: Path) -> None:
+    rows = {"outcome": ["ok"] * 3, "url": ["https://a.example/", None, "https://b.example/"], "text": ["one"] * 3}
+    (tmp_path / "documents").mkdir()
+    for name, ids in (("typed", ["1", "2", "3"]), ("other", [1, 2, 3])):
+        table = arrow.table({"id": ids, **rows})
+        types = document_types()
+        if name == "typed":
+            table = table.cast(arrow.schema([(one, types[one]) for one in table.column_names]))
+        parquet.write_table(table, tmp_path / "documents" / f"{name}.parquet")
+    result = curate(tmp_path, [{"use": "length"}])
+    assert result.unreadable == 1 + 3
+    assert {id_: one[0] for id_, one in decisions(tmp_path).items()} == {"1": True, "3": True}
+
+
+def test_a_file_without_documents_changes_nothing(tmp_path: Path) -> None:
+    write_documents(tmp_path, made_documents(20), files=2)
+    add_part(tmp_path / "documents" / "part-00009.parquet", [])
+    curate(tmp_path)
+    found = decisions(tmp_path)
+    assert len(found) == 20
+    kept = [id_ for id_, one in found.items() if one[0]]
+    assert [one.id for one in corpus(tmp_path)] == kept
+    assert not list(found.keys() - {one.id for id_ in found for one in explain_document(tmp_path, id_)})
 
 
 def test_a_step_for_some_languages_leaves_the_others_alone(tmp_path: Path) -> None:

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from webmill.errors import BadInput, Misconfigured
 from webmill.infra.files import as_webmill_error
+from webmill.infra.sinks import parquet as document_rows
+from webmill.model import Document
 
 ROWS_PER_GROUP = 1 << 20
 
@@ -19,7 +24,8 @@ def read_table(path: Path, columns: Collection[str] | None = None, *, repair: st
     """Return a Parquet file of ours. `BadInput`: it is damaged, and what to do."""
     arrow, parquet = import_arrow()
     try:
-        with parquet.ParquetFile(path, page_checksum_verification=True) as file:
+        # Without a buffer before it: that is a thread's, and costs more than it saves of files that are read whole.
+        with parquet.ParquetFile(path, page_checksum_verification=True, pre_buffer=False) as file:
             return file.read(list(columns) if columns is not None else None, use_threads=False)
     except (arrow.ArrowException, OSError, KeyError) as error:
         if isinstance(error, OSError) and error.errno is not None:
@@ -38,6 +44,24 @@ def encode_table(columns: Mapping[str, Any], *, metadata: Mapping[str, str] | No
         table, out, compression="zstd", row_group_size=ROWS_PER_GROUP, write_page_checksum=True, use_dictionary=False
     )
     return out.getvalue()
+
+
+def column_array(name: str, values: Sequence[Any]) -> Any:
+    """Return a column of documents, of its type also where no row has a value; one that documents do not have, of the
+    type of its values."""
+    arrow, _ = import_arrow()
+    plain = [_plain_value(value) if isinstance(value, tuple) else value for value in values]
+    return arrow.array(plain, type=document_types().get(name))
+
+
+@cache
+def document_types() -> dict[str, Any]:
+    """Return the Arrow type of every column of documents."""
+    return {field.name: field.type for field in document_rows.schema_of(Document)}
+
+
+def _plain_value(value: tuple[Any, ...]) -> Any:
+    return msgspec.to_builtins(value, builtin_types=(bytes, datetime))
 
 
 def as_array(column: Any) -> Any:

@@ -42,7 +42,7 @@ def dataset_card(
             "## How it was made\n",
             *_steps(report),
             "\nThe recipe:\n",
-            f"```json\n{msgspec.json.format(msgspec.json.encode(recipe)).decode().replace('`', '')}\n```\n",
+            f"```json\n{_shown_recipe(recipe, report)}\n```\n",
             "## What is in it\n",
             *_table("Language", report.after.languages),
             *_table("Host", report.after.hosts),
@@ -104,6 +104,15 @@ def _steps(report: CurateReport) -> list[str]:
         why = ", ".join(f"{plain_text(reason)} {one.count:,}" for reason, one in step.reasons.items())
         rows.append(f"| {plain_text(step.step)} | {step.documents:,} | {step.removed:,} | {why} |")
     return rows
+
+
+def _shown_recipe(recipe: CurateRecipe, report: CurateReport) -> str:
+    """Return a recipe as JSON; of limits by language, those of the languages that were there."""
+    shown = msgspec.to_builtins(recipe)
+    for step in shown["step"]:
+        if own := step.get("by_language"):
+            step["by_language"] = {name: own[name] for name in sorted(own.keys() & report.before.languages.keys())}
+    return msgspec.json.format(msgspec.json.encode(shown)).decode().replace("`", "")
 
 
 def _table(title: str, counts: dict[str, int]) -> list[str]:

@@ -24,7 +24,7 @@ from webmill.curate.dedup.steps import DuplicateStep
 from webmill.curate.measuring import BASE
 from webmill.curate.mixing import DUPLICATE, INPUT, INPUT_REASONS, NOBODY, CorpusMix, Verdicts
 from webmill.curate.recipe import CurateRecipe
-from webmill.curate.report import CurateReport, Distributions, ReasonCount, StepCounts
+from webmill.curate.report import CurateReport, Distributions, ReasonCount, StepCounts, part_values
 from webmill.errors import BadInput, NotFound
 
 REPORT, RECIPE = "report.json", "recipe.json"
@@ -47,20 +47,21 @@ def is_decision_file(name: str) -> bool:
 def write_decisions(mix: CorpusMix, folder: Path, *, documents: str) -> CurateReport:
     """Write the decisions of a mix into a folder that nobody reads yet; return the report."""
     before, after = Distributions(), Distributions()
+    alive = mix.verdicts.alive
     counts = _Counts(mix)
     for number, part in enumerate(mix.parts):
         first, size = mix.offsets[number], mix.sizes[number]
         base = mix.store.table(BASE, part)
         columns = decision_columns(mix, first, size, base)
         (folder / part.name).write_bytes(encode_table(columns))
-        kept = mix.verdicts.alive[first : first + size]
-        before.add(base, np.ones(size, bool))
-        after.add(base, kept)
+        values = part_values(base)
+        before.add(values, np.ones(size, bool))
+        after.add(values, alive[first : first + size])
         counts.add(base, first, size)
     report = CurateReport(
         recipe=mix.recipe.name,
         documents=mix.offsets[-1],
-        kept=int(np.count_nonzero(mix.verdicts.alive)),
+        kept=int(np.count_nonzero(alive)),
         steps=counts.steps(),
         before=before.summary(),
         after=after.summary(),
@@ -75,20 +76,24 @@ def decision_columns(mix: CorpusMix, first: int, size: int, base: Any) -> dict[s
     """Return the columns of the documents from number `first` on."""
     arrow, _ = import_arrow()
     verdicts, here = mix.verdicts, slice(first, first + size)
-    steps, reasons = verdicts.steps[here], verdicts.reasons[here]
-    names = [reason_of(mix.recipe, int(step), int(reason)) for step, reason in zip(steps, reasons, strict=True)]
-    limits = [_limit_of(mix.recipe, int(step), int(reason)) for step, reason in zip(steps, reasons, strict=True)]
-    values = verdicts.values[here]
-    keepers = verdicts.keepers[here]
+    steps, values = verdicts.steps[here], verdicts.values[here]
+    languages = base.column("language").combine_chunks().dictionary_encode()
+    codes = languages.indices.fill_null(len(languages.dictionary)).to_numpy().astype(np.int64)
+    names = [*languages.dictionary.to_pylist(), None]
+    numbers = ((steps.astype(np.int64) - Verdicts.KEPT) << 48) + (verdicts.reasons[here].astype(np.int64) << 32) + codes
+    every, which = np.unique(numbers, return_inverse=True)
+    triples = [((one >> 48) + Verdicts.KEPT, (one >> 32) & 0xFFFF, names[one & 0xFFFFFFFF]) for one in every.tolist()]
+    found = [reason_of(mix.recipe, step, reason) for step, reason, _ in triples]
+    limits = [_limit_of(mix.recipe, *triple) for triple in triples]
     return {
         "id": base.column("id").combine_chunks(),
         "url": base.column("url").combine_chunks(),
         "kept": steps == Verdicts.KEPT,
-        "step": arrow.array([step for step, _ in names], arrow.string()),
-        "reason": arrow.array([reason for _, reason in names], arrow.string()),
+        "step": arrow.array([step for step, _ in found], arrow.string()).take(which),
+        "reason": arrow.array([reason for _, reason in found], arrow.string()).take(which),
         "value": arrow.array(values, mask=np.isnan(values)),
-        "limit": arrow.array(limits, arrow.float64()),
-        **_same_columns(mix, keepers),
+        "limit": arrow.array(limits, arrow.float64()).take(which),
+        **_same_columns(mix, verdicts.keepers[here]),
         **_removed_parts(mix, first, size),
     }
 
@@ -103,8 +108,8 @@ def reason_of(recipe: CurateRecipe, step: int, reason: int) -> tuple[str | None,
     return one.title, DUPLICATE if isinstance(one, DuplicateStep) else one.limits()[reason].reason
 
 
-def _limit_of(recipe: CurateRecipe, step: int, reason: int) -> float | None:
-    if step < 0 or not (limits := recipe.steps[step].limits()):
+def _limit_of(recipe: CurateRecipe, step: int, reason: int, language: str | None) -> float | None:
+    if step < 0 or not (limits := recipe.steps[step].limits_for(language)):
         return None
     limit = limits[reason]
     return limit.least if limit.least is not None else limit.most
@@ -115,12 +120,16 @@ def _same_columns(mix: CorpusMix, keepers: Array) -> dict[str, Any]:
     known = (keepers != NOBODY) & (keepers >= 0)
     places = np.where(known, keepers, 0)
     parts = np.searchsorted(mix.offsets, places, side="right") - 1
-    files = [
-        mix.parts[part].key if there else None if keeper == NOBODY else EARLIER
-        for part, there, keeper in zip(parts.tolist(), known.tolist(), keepers.tolist(), strict=True)
-    ]
     rows = places - np.asarray(mix.offsets)[parts]
-    return {"same_file": arrow.array(files, arrow.string()), "same_row": arrow.array(rows, mask=~known)}
+    numbers = np.where(keepers < 0, len(mix.parts), np.where(known, parts, len(mix.parts) + 1))
+    used, which = np.unique(numbers, return_inverse=True)
+    names = [_file_name(mix, number) for number in used.tolist()]
+    files = arrow.array(names, arrow.string()).take(which)
+    return {"same_file": files, "same_row": arrow.array(rows, mask=~known)}
+
+
+def _file_name(mix: CorpusMix, number: int) -> str | None:
+    return mix.parts[number].key if number < len(mix.parts) else EARLIER if number == len(mix.parts) else None
 
 
 def _removed_parts(mix: CorpusMix, first: int, size: int) -> dict[str, Any]:

@@ -6,14 +6,13 @@ import hashlib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
-from urllib.parse import urlsplit
 
 import numpy as np
 
-from webmill.curate.arrow import import_arrow
+from webmill.curate.arrow import column_array, import_arrow
 from webmill.curate.attributes import ID
 from webmill.curate.recipe import CurateRecipe
-from webmill.curate.steps import CurateBatch
+from webmill.curate.steps import CurateBatch, host_of
 
 BASE = "documents-1"  # the key of the attributes that every recipe needs
 BASE_COLUMNS = ("id", "url", "date", "language")
@@ -30,16 +29,17 @@ def needed_columns(recipe: CurateRecipe) -> tuple[str, ...]:
     return tuple(dict.fromkeys(wanted))
 
 
-def measure_batch(recipe: CurateRecipe, columns: Mapping[str, Sequence[Any]], keys: Collection[str]) -> Measured:
-    """Return what the steps whose keys are asked for measure."""
+def measure_batch(
+    recipe: CurateRecipe, columns: Mapping[str, Sequence[Any]], keys: Collection[str], *, known: Sequence[str]
+) -> Measured:
+    """Return what the steps whose keys are asked for measure. `known` are the keys of all steps."""
     texts, flaws = usable_texts(columns)
     measured: Measured = {BASE: base_columns(columns, texts, flaws)} if BASE in keys else {}
     batch = CurateBatch(texts, columns)
-    last = max((number for number in range(len(recipe.steps)) if recipe.key_of(number) in keys), default=-1)
-    for number, step in enumerate(recipe.steps[: last + 1]):
-        key = recipe.key_of(number)
+    last = max((number for number, key in enumerate(known) if key in keys), default=-1)
+    for number, (step, key) in enumerate(zip(recipe.steps[: last + 1], known, strict=False)):
         if key in keys and key not in measured:
-            measured[key] = {ID: columns["id"], **step.measure(batch)}
+            measured[key] = {ID: column_array(ID, columns["id"]), **step.measure(batch)}
         if step.rewrites and number < last:
             batch = batch.with_texts(applied(step.languages, batch, step.rewrite(batch)))
     return measured
@@ -67,22 +67,15 @@ def base_columns(columns: Mapping[str, Sequence[Any]], texts: Sequence[str], fla
     """Return what reports and the choice among duplicates need to know of documents."""
     arrow, _ = import_arrow()
     return {
-        ID: columns["id"],
-        "url": columns["url"],
-        "host": [host_of(url) for url in columns["url"]],
+        ID: column_array(ID, columns["id"]),
+        "url": column_array("url", columns["url"]),
+        "host": arrow.array([host_of(url) for url in columns["url"]], arrow.string()),
         "date": np.array([_microseconds(date) for date in columns["date"]], np.int64),
         "language": arrow.array(columns["language"], arrow.string()),
         "chars": np.fromiter(map(len, texts), np.int64, len(texts)),
         "flaw": np.array(flaws, np.int8),
         "id_hash": np.array([_hash64(id_) for id_ in columns["id"]], np.uint64),
     }
-
-
-def host_of(url: str) -> str:
-    try:
-        return urlsplit(url).hostname or ""
-    except ValueError:
-        return ""
 
 
 def _microseconds(date: datetime | None) -> int:

@@ -6,7 +6,7 @@ It reads attributes, never text. A step sees the documents that all steps before
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ from webmill.curate.dedup.clusters import (
     key_passes,
 )
 from webmill.curate.dedup.minhash import similarity
-from webmill.curate.dedup.steps import DuplicateStep, NearDuplicates, RepeatedParts, marked_repeats
+from webmill.curate.dedup.steps import HOST, DuplicateStep, NearDuplicates, RepeatedParts
 from webmill.curate.measuring import BASE
 from webmill.curate.recipe import CurateRecipe
 from webmill.curate.steps import CurateStep, judge
@@ -86,6 +86,7 @@ class CorpusMix:
         self.sizes = [store.rows(BASE, part) for part in parts]
         self.offsets = [0, *accumulate(self.sizes)]
         self.verdicts = Verdicts(self.offsets[-1])
+        self._read_languages: tuple[int, Any] = (-1, None)  # of the part that was looked at last
         self.removed_parts: dict[int, tuple[Array, Array]] = {}  # by step: marks of lines, offsets of documents
 
     def run(self) -> Verdicts:
@@ -110,28 +111,43 @@ class CorpusMix:
 
     def _apply_limits(self, number: int, step: CurateStep) -> None:
         key, limits = self.recipe.key_of(number), step.limits()
-        wanted = {limit.column for limit in limits if limit.is_active}
+        own_limits = {language: step.limits_for(language) for language in step.own_languages()}
+        every = [*limits, *(limit for own in own_limits.values() for limit in own)]
+        wanted = {limit.column for limit in every if limit.is_active}
         if not wanted:
             return
-        for part, first, size in zip(self.parts, self.offsets, self.sizes, strict=False):
-            columns = numbers_only(self.store.read(key, part, wanted))
-            broken, values = judge(limits, columns, size=size)
-            self._remove_broken(number, step, first + np.arange(size), broken, values, part)
+        for part in range(len(self.parts)):
+            columns = numbers_only(self.store.read(key, self.parts[part], wanted))
+            broken, values = judge(limits, columns, size=self.sizes[part])
+            for language in self._languages_of(part, own_limits):
+                own = np.flatnonzero(self._are_in(part, (language,)))
+                chosen = {name: column[own] for name, column in columns.items()}
+                broken[own], values[own] = judge(own_limits[language], chosen, size=len(own))
+            self._remove_broken(number, step, part, broken, values)
 
-    def _remove_broken(
-        self, number: int, step: CurateStep, places: Array, broken: Array, values: Array, part: DocumentPart
-    ) -> None:
-        hit = (broken >= 0) & self.verdicts.alive[places] & self._concerned(step, part)
-        self.verdicts.remove(places[hit], step=number, reasons=broken[hit], values=values[hit])
+    def _remove_broken(self, number: int, step: CurateStep, part: int, broken: Array, values: Array) -> None:
+        first, size = self.offsets[part], self.sizes[part]
+        hit = np.flatnonzero((broken >= 0) & self._concerned(step, part))
+        hit = hit[self.verdicts.steps[first : first + size][hit] == Verdicts.KEPT]
+        self.verdicts.remove(first + hit, step=number, reasons=broken[hit], values=values[hit])
 
-    def _concerned(self, step: CurateStep, part: DocumentPart) -> Array:
+    def _concerned(self, step: CurateStep, part: int) -> Array:
         """Return which documents of a part a step is for."""
-        if not step.languages:
-            return np.ones(self.store.rows(BASE, part), bool)
-        compute = _arrow_compute()
-        languages = self.store.read(BASE, part, ["language"])["language"]
-        among = compute.is_in(languages, value_set=import_arrow()[0].array(step.languages))
+        return self._are_in(part, step.languages) if step.languages else np.ones(self.sizes[part], bool)
+
+    def _languages_of(self, part: int, wanted: Collection[str]) -> list[str]:
+        """Return which of these languages documents of a part are in."""
+        return [name for name in self._language(part).unique().to_pylist() if name in wanted] if wanted else []
+
+    def _are_in(self, part: int, languages: Sequence[str]) -> Array:
+        """Return which documents of a part are in one of these languages."""
+        among = _arrow_compute().is_in(self._language(part), value_set=import_arrow()[0].array(languages))
         return np.asarray(among.to_numpy(zero_copy_only=False), bool)
+
+    def _language(self, part: int) -> Any:
+        if part != self._read_languages[0]:
+            self._read_languages = part, self.store.read(BASE, self.parts[part], ["language"])["language"]
+        return self._read_languages[1]
 
     # --- steps that look at all documents ---
 
@@ -157,9 +173,16 @@ class CorpusMix:
         for part, (first, size) in enumerate(zip(self.offsets, self.sizes, strict=False)):
             here = np.repeat(documents_alive[first : first + size], per_document[first : first + size])
             alive[offsets[part] : offsets[part + 1]] = here & (hashes_of(part) != 0)
-        marked_repeats(key_passes(hashes_of, offsets, alive), bounds, marks, most=step.max_documents)
+        passes = key_passes(hashes_of, offsets, alive)
+        step.mark(passes, bounds, marks, lambda: self._pages_of_hosts(key, documents_alive))
         self.removed_parts[number] = marks, bounds
         self._limit_repeats(number, step, key, marks, bounds)
+
+    def _pages_of_hosts(self, key: str, alive: Array) -> Array:
+        """Return for each document how many its host has of those that are there."""
+        hosts = [self.store.read(key, part, [HOST])[HOST] for part in self.parts]
+        names, which = np.unique(np.concatenate([np.zeros(0, np.uint64), *hosts]), return_inverse=True)
+        return np.bincount(which[alive], minlength=len(names))[which]
 
     def _flags(self, name: str, size: int) -> Array:
         """Return a flag for each line of the corpus: in memory, or in a file if there are very many."""
@@ -168,7 +191,7 @@ class CorpusMix:
         return np.memmap(self.work / f"{name}.bool", bool, "w+", shape=(size,))
 
     def _alive_for(self, step: CurateStep) -> Array:
-        concerned = [self._concerned(step, part) for part in self.parts]
+        concerned = [self._concerned(step, part) for part in range(len(self.parts))]
         return np.asarray(self.verdicts.alive & np.concatenate([np.zeros(0, bool), *concerned]))
 
     def _part_counts(self, key: str, part: DocumentPart) -> Array:
@@ -177,8 +200,8 @@ class CorpusMix:
         )
 
     def _limit_repeats(self, number: int, step: RepeatedParts, key: str, marks: Array, bounds: Array) -> None:
-        for part, first, size in zip(self.parts, self.offsets, self.sizes, strict=False):
-            lengths = _flat(self.store.read(key, part, ["lengths"])["lengths"]).astype(np.float64)
+        for part, (first, size) in enumerate(zip(self.offsets, self.sizes, strict=False)):
+            lengths = _flat(self.store.read(key, self.parts[part], ["lengths"])["lengths"]).astype(np.float64)
             edges = bounds[first : first + size + 1] - bounds[first]
             marked = marks[bounds[first] : bounds[first + size]]
             gone = np.concatenate(([0.0], np.cumsum(lengths * marked)))
@@ -186,7 +209,7 @@ class CorpusMix:
             whole = every[edges[1:]] - every[edges[:-1]]
             share = np.divide(gone[edges[1:]] - gone[edges[:-1]], whole, out=np.zeros(size), where=whole > 0)
             broken, values = judge(step.limits(), {"removed": share}, size=size)
-            self._remove_broken(number, step, first + np.arange(size), broken, values, part)
+            self._remove_broken(number, step, part, broken, values)
 
 
 class DuplicateSearch:

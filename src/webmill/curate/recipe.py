@@ -47,6 +47,10 @@ class CurateRecipe(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         """Return the steps that have rewritten the text before the step of this number sees it."""
         return [step for step in self.steps[:number] if step.rewrites]
 
+    def keys(self) -> list[str]:
+        """Return the names of what the steps measure."""
+        return [self.key_of(number) for number in range(len(self.steps))]
+
     def key_of(self, number: int) -> str:
         """Return the name of what a step measures: it is the same as long as the same is measured of the same texts."""
         step = self.steps[number]
@@ -60,14 +64,17 @@ def shipped_recipes() -> list[str]:
     return sorted(file.name.removesuffix(".toml") for file in folder.iterdir() if file.name.endswith(".toml"))
 
 
-def load_recipe(named: str, *, folder: Path = Path()) -> CurateRecipe:
-    """Return the recipe of a file, or one that comes with webmill by its name."""
+def load_recipe(named: str, *, folder: Path = Path(), below: tuple[str, ...] = ()) -> CurateRecipe:
+    """Return the recipe of a file, or one that comes with webmill by its name. `below` are those made from it."""
     if named in shipped_recipes():
         file = resources.files("webmill.curate") / "recipes" / f"{named}.toml"
         return decode_recipe(file.read_text(encoding="utf-8"), source=named, beside=Path())
-    path = folder / named
+    path = (folder / named).resolve()
+    if str(path) in below:
+        raise Misconfigured(f"{path}: a recipe cannot be made from itself")
     try:
-        return decode_recipe(path.read_text(encoding="utf-8"), source=str(path), beside=path.parent)
+        text = path.read_text(encoding="utf-8")
+        return decode_recipe(text, source=str(path), beside=path.parent, below=(*below, str(path)))
     except FileNotFoundError:
         known = ", ".join(shipped_recipes())
         raise NotFound(f"no recipe {named}: name a TOML file, or one of {known}") from None
@@ -75,16 +82,18 @@ def load_recipe(named: str, *, folder: Path = Path()) -> CurateRecipe:
         raise Misconfigured(f"{path}: {error}") from None
 
 
-def decode_recipe(text: str, *, source: str, beside: Path) -> CurateRecipe:
+def decode_recipe(text: str, *, source: str, beside: Path, below: tuple[str, ...] = ()) -> CurateRecipe:
     """Return the recipe of a TOML text. `Misconfigured` names the step and what is wrong with it."""
     try:
         raw = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise Misconfigured(f"{source} is not valid TOML: {error}") from None
-    return make_recipe(raw, source=source, beside=beside)
+    return make_recipe(raw, source=source, beside=beside, below=below)
 
 
-def make_recipe(raw: Mapping[str, Any], *, source: str = "the recipe", beside: Path = Path()) -> CurateRecipe:
+def make_recipe(
+    raw: Mapping[str, Any], *, source: str = "the recipe", beside: Path = Path(), below: tuple[str, ...] = ()
+) -> CurateRecipe:
     """Return a recipe from a table, with the steps of the recipe that it is made from before its own."""
     try:
         recipe = msgspec.convert({"name": Path(source).stem, **raw}, CurateRecipe)
@@ -92,9 +101,7 @@ def make_recipe(raw: Mapping[str, Any], *, source: str = "the recipe", beside: P
         raise Misconfigured(f"{source}: {_explained(str(error))}") from None
     steps = tuple(step.with_files(beside) for step in recipe.steps)
     if recipe.from_recipe:
-        if recipe.from_recipe == source:
-            raise Misconfigured(f"{source}: a recipe cannot be made from itself")
-        steps = (*load_recipe(recipe.from_recipe, folder=beside).steps, *steps)
+        steps = (*load_recipe(recipe.from_recipe, folder=beside, below=below).steps, *steps)
     return msgspec.structs.replace(recipe, steps=steps, from_recipe="")
 
 

@@ -9,9 +9,11 @@ from webmill.curate.dedup.steps import (
     NearDuplicates,
     RepeatedLines,
     RepeatedParagraphs,
+    SiteBoilerplate,
     UrlDuplicates,
 )
 from webmill.curate.filters.basic import ColumnFilter, LanguageStep, LengthFilter, ScriptFilter
+from webmill.curate.filters.languages import LanguageOpinion
 from webmill.curate.filters.lists import Decontamination, ListedUrls, ListedWords
 from webmill.curate.filters.models import FastTextScore, Perplexity, PythonFilter, TokenCount
 from webmill.curate.filters.pii import PersonalData
@@ -27,6 +29,7 @@ AnyStep = Union[  # noqa: UP007 - a value at run time, too
     FineWebQuality,
     GopherQuality,
     GopherRepetition,
+    LanguageOpinion,
     LanguageStep,
     LengthFilter,
     LineFilter,
@@ -39,6 +42,7 @@ AnyStep = Union[  # noqa: UP007 - a value at run time, too
     RepeatedLines,
     RepeatedParagraphs,
     ScriptFilter,
+    SiteBoilerplate,
     TokenCount,
     UrlDuplicates,
     UsageFilter,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -57,6 +58,56 @@ class CurateReport(msgspec.Struct, frozen=True, kw_only=True):
     after: DistributionSummary
 
 
+class CodedValues(msgspec.Struct, frozen=True):
+    """The values of a column, each once, and for each document the number of its value; less than 0: none."""
+
+    names: list[Any]
+    codes: Array
+
+    def counts(self, which: Array) -> Counter[Any]:
+        """Return how many of the chosen documents have each value."""
+        codes = self.codes[which]
+        counted = np.bincount(codes[codes >= 0], minlength=len(self.names))
+        found: Counter[Any] = Counter()
+        for code in np.flatnonzero(counted).tolist():
+            found[self.names[code]] += int(counted[code])
+        return found
+
+
+class PartValues(msgspec.Struct, frozen=True):
+    """What reports count of the documents of a part."""
+
+    chars: Array
+    lengths: CodedValues
+    languages: CodedValues
+    hosts: CodedValues
+    months: CodedValues
+
+
+def part_values(base: Any) -> PartValues:
+    """Return what reports count, of the attributes that every recipe needs."""
+    chars = base.column("chars").to_numpy()
+    dates = base.column("date").to_numpy()
+    months = dates.astype("datetime64[us]").astype("datetime64[M]").astype(np.int64)
+    return PartValues(
+        chars=chars,
+        lengths=_coded(np.ceil(np.log2(np.maximum(chars, 1))).astype(np.int64)),
+        languages=_coded_texts(base.column("language")),
+        hosts=_coded_texts(base.column("host")),
+        months=_coded(months, lambda month: str(np.datetime64(month, "M")), known=dates != np.iinfo(np.int64).max),
+    )
+
+
+def _coded(values: Array, name: Callable[[int], Any] = int, *, known: Array | None = None) -> CodedValues:
+    used, codes = np.unique(values, return_inverse=True)
+    return CodedValues([name(value) for value in used.tolist()], codes if known is None else np.where(known, codes, -1))
+
+
+def _coded_texts(column: Any) -> CodedValues:
+    encoded = column.combine_chunks().dictionary_encode(null_encoding="encode")
+    return CodedValues([name or "?" for name in encoded.dictionary.to_pylist()], encoded.indices.to_numpy())
+
+
 class Distributions:
     """Counts documents by what is known of them."""
 
@@ -67,18 +118,16 @@ class Distributions:
         self._hosts: Counter[str] = Counter()
         self._months: Counter[str] = Counter()
 
-    def add(self, base: Any, which: Array) -> None:
+    def add(self, part: PartValues, which: Array) -> None:
         """Count the documents of a part that are chosen."""
-        chars = base.column("chars").to_numpy()[which]
-        self._documents += len(chars)
-        self._chars += int(chars.sum())
-        self._lengths.update(np.ceil(np.log2(np.maximum(chars, 1))).astype(int).tolist())
-        chosen = np.flatnonzero(which)
-        self._languages.update(_values(base.column("language").take(chosen)))
-        self._hosts.update(_values(base.column("host").take(chosen)))
+        self._documents += int(np.count_nonzero(which))
+        self._chars += int(part.chars[which].sum())
+        self._lengths.update(part.lengths.counts(which))
+        self._languages.update(part.languages.counts(which))
+        self._hosts.update(part.hosts.counts(which))
         if len(self._hosts) > MOST_HOSTS:
             self._hosts = Counter(dict(self._hosts.most_common(MOST_HOSTS // 2)))
-        self._months.update(_months(base.column("date").to_numpy()[which]))
+        self._months.update(part.months.counts(which))
 
     def summary(self) -> DistributionSummary:
         return DistributionSummary(
@@ -89,17 +138,6 @@ class Distributions:
             hosts=_most(self._hosts),
             months=dict(sorted(self._months.items())),
         )
-
-
-def _values(column: Any) -> dict[str, int]:
-    counted = column.value_counts()
-    return {one["values"] or "?": one["counts"] for one in counted.to_pylist()}
-
-
-def _months(dates: Array) -> dict[str, int]:
-    known = dates[dates != np.iinfo(np.int64).max]
-    months, counts = np.unique(known.astype("datetime64[us]").astype("datetime64[M]"), return_counts=True)
-    return dict(zip(map(str, months), counts.tolist(), strict=True))
 
 
 def _most(counter: Counter[str]) -> dict[str, int]:

@@ -8,9 +8,10 @@ later steps see; the documents on disk stay as they are, and the export does it 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Self
+from urllib.parse import urlsplit
 
 import msgspec
 import numpy as np
@@ -91,6 +92,14 @@ class CurateStep(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     def limits(self) -> list[Limit]:
         return []
 
+    def own_languages(self) -> Collection[str]:
+        """Return the languages that have limits of their own."""
+        return ()
+
+    def limits_for(self, language: str | None) -> list[Limit]:  # noqa: ARG002 - those that differ look at it
+        """Return the limits for documents of a language: as many as all others have, in the same order."""
+        return self.limits()
+
     def with_files(self, folder: Path) -> Self:
         """Return the step with the paths of its files as found from `folder`."""
         found = {name: _located(getattr(self, name), folder) for name in self.paths}
@@ -124,6 +133,13 @@ def _located(value: Any, folder: Path) -> Any:
     if isinstance(value, tuple):
         return tuple(_located(one, folder) for one in value)
     return str(folder / value) if value else value
+
+
+def host_of(url: str) -> str:
+    try:
+        return urlsplit(url).hostname or ""
+    except ValueError:
+        return ""
 
 
 def digest_of(value: object) -> str:

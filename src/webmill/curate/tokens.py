@@ -3,26 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from webmill.curate.arrow import import_arrow
+from webmill.curate.filters.files import READ_ONCE, FileVersion
 from webmill.curate.shards import LEVEL, ShardFormat
 from webmill.errors import Misconfigured
 
+ROWS_AT_ONCE = 256  # whose tokens are in memory together, with what the library knows of each
 
-@cache
+
 def load_tokenizer(path: Path) -> Any:
     """Return the tokenizer of a file. `Misconfigured`: it is none, or the extra is not installed."""
+    return _loaded(FileVersion.of(str(path)))
+
+
+@lru_cache(READ_ONCE)
+def _loaded(version: FileVersion) -> Any:
     try:
         from tokenizers import Tokenizer
     except ImportError as missing:
         raise Misconfigured("tokens need an extra: pip install 'webmill[tokens]'") from missing
     try:
-        return Tokenizer.from_file(str(path))
+        return Tokenizer.from_file(version.path)
     except Exception as error:  # the library raises no narrower one
-        raise Misconfigured(f"{path} is no tokenizer.json: {error}") from error
+        raise Misconfigured(f"{version.path} is no tokenizer.json: {error}") from error
 
 
 def token_ids(path: Path, texts: Sequence[str]) -> list[list[int]]:
@@ -42,9 +49,14 @@ class TokenShard:
 
     def write(self, table: Any) -> None:
         arrow, _ = import_arrow()
-        ids = token_ids(self._path, [text or "" for text in table.column("text").to_pylist()])
-        columns = [table.column("id"), table.column("url"), arrow.array(ids, self._schema.field("input_ids").type)]
-        self._writer.write_table(arrow.Table.from_arrays(columns, schema=self._schema))
+        pieces = [self._piece(batch) for batch in table.to_batches(max_chunksize=ROWS_AT_ONCE)]
+        self._writer.write_table(arrow.Table.from_batches(pieces, schema=self._schema))
+
+    def _piece(self, batch: Any) -> Any:
+        arrow, _ = import_arrow()
+        ids = token_ids(self._path, [text or "" for text in batch.column("text").to_pylist()])
+        columns = [batch.column("id"), batch.column("url"), arrow.array(ids, self._schema.field("input_ids").type)]
+        return arrow.RecordBatch.from_arrays(columns, schema=self._schema)
 
     def close(self) -> None:
         self._writer.close()

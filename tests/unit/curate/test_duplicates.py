@@ -64,6 +64,32 @@ def pairwise_grams(words: list[str]) -> list[tuple[str, ...]]:
     return [tuple(words[first : first + 5]) for first in range(len(words) - 4)]
 
 
+class CountedSearch(UnionFind):
+    """Counts how often roots are asked for."""
+
+    asked = 0
+
+    def roots(self, members: Array) -> Array:
+        self.asked += 1
+        return super().roots(members)
+
+
+def test_a_document_that_many_others_repeat_costs_no_round_for_each() -> None:
+    sets = CountedSearch(5001)
+    sets.join(np.arange(5000), np.full(5000, 5000))  # the last one is first in nobody's set
+    assert sets.asked < 20
+    assert connected(sets, np.ones(5001, bool))[1].tolist() == [0] * 5001
+
+
+def test_bands_of_few_rows_are_looked_at_in_passes_too() -> None:
+    texts = [f"{number} {number * 7} {number * 13}" for number in range(1000, 1400)]
+    bands, _ = signatures(TextBatch(texts), ngram=1, bands=2, rows=2)
+    alive = np.ones(400, bool)
+    sizes = [len(keys) for keys, _ in key_passes(lambda _: bands[:, 0], [0, 400], alive, at_once=50)]
+    assert len(sizes) == 8
+    assert max(sizes) < 200
+
+
 @given(EDGES)
 @settings(deadline=None, max_examples=examples(200))
 def test_sets_are_those_of_a_plain_search(edges: list[tuple[int, int]]) -> None:

@@ -17,7 +17,7 @@ from webmill.curate.filters.models import FastTextScore, Perplexity, PythonFilte
 from webmill.curate.filters.pii import PersonalData, mask
 from webmill.curate.recipe import recipe_of_steps
 from webmill.curate.steps import CurateBatch, CurateStep, judge
-from webmill.errors import Misconfigured, NotFound
+from webmill.errors import BadInput, Misconfigured, NotFound
 
 
 def kept(step: CurateStep, texts: list[str], **columns: list[Any]) -> list[bool]:
@@ -41,6 +41,10 @@ def kept(step: CurateStep, texts: list[str], **columns: list[Any]) -> list[bool]
         ("card 4111 1111 1111 1111, not 4111 1111 1111 1112", "card <CARD>, not 4111 1111 1111 1112"),
         ("IBAN DE89 3704 0044 0532 0130 00.", "IBAN <IBAN>."),
         ("IBAN DE89 3704 0044 0532 0130 01.", "IBAN DE89 3704 0044 0532 0130 01."),
+        ("card 3782 822463 10005 and 378282246310005", "card <CARD> and <CARD>"),
+        ("电话+8613800138000号，服务器8.8.8.8的", "电话<PHONE>号，服务器<IP>的"),
+        ("전화 +82-10-1234-5678로 4111 1111 1111 1111을", "전화 <PHONE>로 <CARD>을"),
+        ("key A4111111111111111 and 4111111111111111x", "key A4111111111111111 and 4111111111111111x"),
         ("id 0000 0000 0000 0000 000", "id 0000 0000 0000 0000 000"),
     ],
 )
@@ -61,7 +65,9 @@ def test_personal_data_is_counted(tmp_path: Path) -> None:
 def test_listed_domains_stand_for_those_below_them(tmp_path: Path) -> None:
     (tmp_path / "ut1" / "adult").mkdir(parents=True)
     (tmp_path / "ut1" / "adult" / "domains").write_text("bad.example\n# comment\n\nworse.example\n")
-    (tmp_path / "ut1" / "adult" / "urls").write_text("fine.example/bad/page\n")
+    (tmp_path / "ut1" / "adult" / "urls").write_text(
+        "fine.example/bad/page\nhttps://whole.example/page/\nquery.example/page?id=1\n"
+    )
     (tmp_path / "more.txt.gz").write_bytes(gzip.compress(b"third.example\n"))
     step = ListedUrls(domains=("ut1", "more.txt.gz"), urls=("ut1",), words=("casino",)).with_files(tmp_path)
     urls = [
@@ -72,8 +78,12 @@ def test_listed_domains_stand_for_those_below_them(tmp_path: Path) -> None:
         "https://third.example./x",
         "https://fine.example/Casino",
         "https://[broken",
+        "https://whole.example/page/#part",
+        "https://query.example/page?id=1",
+        "https://query.example/page?id=2",
     ]
-    assert kept(step, ["text"] * 7, url=urls) == [False, True, False, True, False, False, True]
+    expected = [False, True, False, True, False, False, True, False, False, True]
+    assert kept(step, ["text"] * 10, url=urls) == expected
 
 
 def test_a_list_with_other_bytes_measures_anew(tmp_path: Path) -> None:
@@ -83,6 +93,39 @@ def test_a_list_with_other_bytes_measures_anew(tmp_path: Path) -> None:
         path.with_name(name).write_text(name)
         keys.append(recipe_of_steps([{"use": "url-list", "domains": [str(path.with_name(name))]}]).key_of(0))
     assert keys[0] != keys[1]
+    as_urls = recipe_of_steps([{"use": "url-list", "urls": [str(tmp_path / "a.example")]}])
+    assert as_urls.key_of(0) != keys[0]
+
+
+def test_a_folder_with_other_names_measures_anew(tmp_path: Path) -> None:
+    keys = []
+    for name in ("domains", "urls"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / name).write_text("a.example\n")
+        keys.append(recipe_of_steps([{"use": "url-list", "domains": [str(tmp_path / name)]}]).key_of(0))
+    assert keys[0] != keys[1]
+
+
+def test_a_list_that_changes_while_the_process_runs_is_read_again(tmp_path: Path) -> None:
+    path = tmp_path / "domains.txt"
+    step = ListedUrls(domains=(str(path),))
+    for name in ("a.example", "b.example"):
+        path.write_text(name)
+        urls = ["https://a.example/", "https://b.example/"]
+        assert kept(step, ["text"] * 2, url=urls) == [name == "b.example", name == "a.example"]
+
+
+@pytest.mark.parametrize(("name", "data"), [("x.txt.gz", b"no gzip"), ("x.txt.gz", gzip.compress(b"a" * 99)[:-9])])
+def test_a_damaged_list_is_told(tmp_path: Path, name: str, data: bytes) -> None:
+    (tmp_path / name).write_bytes(data)
+    with pytest.raises(BadInput, match="not whole"):
+        kept(ListedUrls(domains=(str(tmp_path / name),)), ["text"], url=["https://a.example/"])
+    (tmp_path / "x.parquet").write_bytes(b"PAR1")
+    with pytest.raises(BadInput, match="damaged Parquet"):
+        kept(Decontamination(test_sets=(str(tmp_path / "x.parquet"),)), ["text"])
+
+
+def test_no_list_is_known_by_nothing(tmp_path: Path) -> None:
     with pytest.raises(NotFound):
         recipe_of_steps([{"use": "url-list", "domains": [str(tmp_path / "none")]}]).key_of(0)
 
@@ -142,6 +185,15 @@ def test_a_function_of_the_user_decides_over_arrow_batches(tmp_path: Path) -> No
         PythonFilter(function="none.py:wrong").with_files(tmp_path)
     with pytest.raises(Misconfigured, match="has no function"):
         kept(PythonFilter(function="mine.py:nothing").with_files(tmp_path), ["a"], id=["1"])
+
+
+def test_a_function_gets_columns_of_their_type_also_where_no_row_has_a_value(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(
+        "import pyarrow.compute as pc\n\n"
+        "def untitled(batch):\n    return pc.fill_null(pc.less(pc.utf8_length(batch.column('title')), 2), True)\n"
+    )
+    step = PythonFilter(function="mine.py:untitled", needs=("title",)).with_files(tmp_path)
+    assert kept(step, ["a", "b"], id=["1", "2"], title=[None, None]) == [True, True]
 
 
 def test_tokens_are_counted_by_the_tokenizer_of_the_user(tmp_path: Path) -> None:

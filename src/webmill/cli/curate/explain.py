@@ -34,11 +34,12 @@ def explain(*, root: Path, named: str, as_json: bool) -> None:
 
 def print_explanation(found: Explanation) -> None:
     click.echo(f"{escape_text(found.url)} ({escape_text(found.id)})")
-    click.echo("  kept" if found.kept else f"  removed by {found.step}: {found.reason}")
+    click.echo("  kept" if found.kept else f"  removed by {escape_text(found.step or '')}: {found.reason}")
     if found.same_as:
         click.echo(f"  repeats {escape_text(found.same_as)}")
     for step in found.steps:
-        click.echo(f"  {step.step}" + (" (removed here)" if step.removed_here else ""))
+        mark = " (removed here)" if step.removed_here else "" if step.concerned else " (not for its language)"
+        click.echo(f"  {escape_text(step.step)}{mark}")
         for number in step.numbers:
             click.echo(f"    {describe_number(number)}")
 

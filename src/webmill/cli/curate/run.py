@@ -36,11 +36,14 @@ def plan(*, root: Path, settings: Settings, origin: str | None, as_json: bool) -
     if as_json:
         click.echo(msgspec.json.encode(found))
         return
-    click.echo(f"{found.recipe.name}: {found.recipe.about}")
+    click.echo(f"{escape_text(found.recipe.name)}: {escape_text(found.recipe.about)}")
     for number, step in enumerate(found.recipe.steps, 1):
-        fields = {name: value for name, value in msgspec.to_builtins(step).items() if name not in ("use", "name")}
+        hidden = ("use", "name", "by_language", "code")
+        fields = {name: value for name, value in msgspec.to_builtins(step).items() if name not in hidden}
+        if step.own_languages():
+            fields["by_language"] = format_count(len(step.own_languages()), "language")
         shown = ", ".join(f"{name}={value}" for name, value in fields.items() if value not in (None, "", [], ()))
-        click.echo(f"{number:2}. {step.title}  {shown}")
+        click.echo(f"{number:2}. {escape_text(step.title)}  {escape_text(shown)}")
         if found.lacking[step.title]:
             click.echo(f"    {format_count(found.lacking[step.title], 'file')} to measure")
     click.echo(f"{format_count(found.files, 'file')} of documents, {found.due} to be measured")

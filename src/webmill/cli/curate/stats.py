@@ -29,7 +29,7 @@ def stats(*, root: Path, as_json: bool) -> None:
         click.echo(msgspec.json.encode(report))
         return
     for step in report.steps:
-        click.echo(f"{step.step}: {step.documents:,} in, {step.kept:,} out")
+        click.echo(f"{escape_text(step.step)}: {step.documents:,} in, {step.kept:,} out")
         for reason, removed in step.reasons.items():
             click.echo(f"  {reason}: {removed.count:,}")
             for example in removed.examples:
@@ -51,5 +51,5 @@ def print_curate_report(report: CurateReport) -> None:
     for step in report.steps:
         if step.removed:
             reasons = ", ".join(f"{one.count:,} {reason}" for reason, one in step.reasons.items())
-            note(f"{step.step}: {step.removed:,} of {step.documents:,} removed ({reasons})")
+            note(f"{escape_text(step.step)}: {step.removed:,} of {step.documents:,} removed ({reasons})")
     note(f"{format_count(report.kept, 'document')} of {report.documents:,} kept")

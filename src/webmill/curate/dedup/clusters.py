@@ -16,6 +16,7 @@ from webmill.curate.characters import Array
 
 KEYS_AT_ONCE = 1 << 23  # of a pass: about 400 MB with what sorting needs
 MAPPED = 1 << 25  # documents from which on parents are in a file
+_SPREAD = np.uint64(0x9E3779B97F4A7C15)  # odd: bands of fewer than 8 rows have no high bits of their own
 
 
 class UnionFind:
@@ -36,7 +37,8 @@ class UnionFind:
             first, second = self.roots(ones), self.roots(others)
             apart = first != second
             ones, others = first[apart], second[apart]
-            self.parents[np.maximum(ones, others)] = np.minimum(ones, others)
+            # A root that several others ask for takes the least: whichever came last would be one of them a round.
+            np.minimum.at(self.parents, np.maximum(ones, others), np.minimum(ones, others))
             self._shorten(np.unique(np.concatenate((ones, others))))
 
     def roots(self, members: Array) -> Array:
@@ -60,12 +62,24 @@ class UnionFind:
 
 def equal_pairs(keys: Array, members: Array) -> tuple[Array, Array, Array]:
     """Return pairs of neighbours with the same key, and for each the first member that has it. `members` ascend."""
+    keys, members = _repeated_keys(keys, members)
     order = np.argsort(keys, kind="stable")
     ordered, members = keys[order], members[order]
     same = ordered[1:] == ordered[:-1]
     heads = np.concatenate(([True], ~same)) if len(ordered) else np.zeros(0, bool)
     leaders = members[np.maximum.accumulate(np.where(heads, np.arange(len(ordered)), 0))] if len(ordered) else members
     return members[:-1][same], members[1:][same], leaders[1:][same]
+
+
+def _repeated_keys(keys: Array, members: Array) -> tuple[Array, Array]:
+    """Return the keys that several members have, and these. To sort all keys with their members costs ten times as
+    much as to sort the keys alone, and few of them are repeated."""
+    ordered = np.sort(keys)
+    several = ordered[1:][ordered[1:] == ordered[:-1]]
+    if not len(several):
+        return keys[:0], members[:0]
+    repeated = several[np.minimum(np.searchsorted(several, keys), len(several) - 1)] == keys
+    return keys[repeated], members[repeated]
 
 
 def key_passes(
@@ -85,7 +99,7 @@ def key_passes(
                 continue
             values = read(number)
             if bits:
-                mask = mask & ((values >> np.uint64(64 - bits)) == np.uint64(chosen))
+                mask = mask & ((values * _SPREAD >> np.uint64(64 - bits)) == np.uint64(chosen))
             keys.append(values[mask])
             members.append(np.flatnonzero(mask) + first)
         if keys:

@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
-from typing import Any, ClassVar, Literal
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar, Literal, TypeAlias
 
+import msgspec
 import numpy as np
 
 from webmill.curate.arrow import import_arrow
 from webmill.curate.characters import Array
 from webmill.curate.dedup.minhash import signatures
-from webmill.curate.filters.repetition import paragraphs_of
-from webmill.curate.steps import CurateBatch, CurateStep, Limit
+from webmill.curate.filters.repetition import keys_of, paragraphs_of
+from webmill.curate.steps import CurateBatch, CurateStep, Limit, host_of
 from webmill.curate.text_batch import Spans, TextBatch
 from webmill.errors import Misconfigured
 
 Keep = Literal["longest", "earliest", "first"]
+Passes: TypeAlias = Iterable[tuple[Array, Array]]
+HOST = "host"
 
 
 class DuplicateStep(CurateStep, frozen=True, kw_only=True):
@@ -114,24 +117,39 @@ class RepeatedParts(CurateStep, frozen=True, kw_only=True):
         arrow, _ = import_arrow()
         text = batch.text
         parts = text.stripped(self.parts_of(text))
-        hashes = np.where(parts.lengths >= self.min_chars, text.hashes(parts) | np.uint64(1), np.uint64(0))
+        found = self.part_hashes(text, parts, batch.columns)
+        hashes = np.where(parts.lengths >= self.min_chars, found | np.uint64(1), np.uint64(0))
         offsets = np.concatenate(([0], np.cumsum(text.per_document(parts.documents)))).astype(np.int32)
         return {
             "hashes": arrow.ListArray.from_arrays(offsets, arrow.array(hashes)),
             "lengths": arrow.ListArray.from_arrays(offsets, arrow.array(parts.lengths.astype(np.uint32))),
         }
 
-    def without_parts(self, text: str, removed: Sequence[int]) -> str:
-        """Return a text without its parts of these numbers."""
+    def part_hashes(self, text: TextBatch, parts: Spans, columns: Mapping[str, Sequence[Any]]) -> Array:  # noqa: ARG002
+        """Return by what parts are known to be the same."""
+        return text.hashes(parts)
+
+    def mark(self, passes: Passes, bounds: Array, marks: Array, pages: Callable[[], Array]) -> None:  # noqa: ARG002
+        """Mark the parts that go. `passes` give hashes and numbers of parts; those of document n are `bounds[n]` to
+        `bounds[n + 1]`; `pages()` says how many documents the host of each has."""
+        for group in repeated_groups(passes, bounds):
+            repeated = (group.documents[group.numbers] > self.max_documents) & ~group.is_first
+            marks[group.places[repeated]] = True
+
+    def parts_at(self, text: str, numbers: Sequence[int]) -> set[str]:
+        """Return what the parts of these numbers say."""
+        parts = self._pieces(text)
+        return {parts[number].strip() for number in numbers}
+
+    def without_parts(self, text: str, removed: Collection[str]) -> str:
+        """Return a text without the parts that say this."""
+        return self.separator().join(part for part in self._pieces(text) if part.strip() not in removed)
+
+    def _pieces(self, text: str) -> list[str]:
         batch = TextBatch([text])
         parts = self.parts_of(batch)
-        gone = set(removed)
-        pieces = [
-            batch.joined[start:end]
-            for number, (start, end) in enumerate(zip(parts.starts.tolist(), parts.ends.tolist(), strict=True))
-            if number not in gone
-        ]
-        return self.separator().join(pieces)
+        pairs = zip(parts.starts.tolist(), parts.ends.tolist(), strict=True)
+        return [batch.text_of(start, end) for start, end in pairs]
 
     def separator(self) -> str:
         return "\n"
@@ -157,19 +175,57 @@ class RepeatedParagraphs(RepeatedParts, frozen=True, kw_only=True, tag="repeated
         return "\n\n"
 
 
-def marked_repeats(passes: Iterator[tuple[Array, Array]], bounds: Array, marks: Array, *, most: int) -> None:
-    """Mark the occurrences of what is in more than `most` documents, but not those in the first document.
+class SiteBoilerplate(RepeatedLines, frozen=True, kw_only=True, tag="site-boilerplate"):
+    """Lines that many pages of one host have: menus, notices, footers, which the extractor left in. They go from all of
+    them if they are in at least `min_pages` pages, and in at least `min_share` of those of their host. A document of
+    which more than `max_removed` (of its characters) goes is removed."""
 
-    `passes` give hashes and numbers of occurrences; those of document n are `bounds[n]` to `bounds[n + 1]`.
-    """
+    min_pages: int = 5
+    min_share: float = 0.2
+    min_chars: int = 2
+    max_removed: float | None = 0.95
+
+    def columns(self) -> tuple[str, ...]:
+        return ("url",)
+
+    def measure(self, batch: CurateBatch) -> dict[str, Any]:
+        return {**super().measure(batch), HOST: _host_hashes(batch.columns["url"])}
+
+    def part_hashes(self, text: TextBatch, parts: Spans, columns: Mapping[str, Sequence[Any]]) -> Array:
+        """Return hashes that are equal only on one host."""
+        return keys_of(text.hashes(parts), _host_hashes(columns["url"])[parts.documents])
+
+    def mark(self, passes: Passes, bounds: Array, marks: Array, pages: Callable[[], Array]) -> None:
+        of_host = pages()
+        for group in repeated_groups(passes, bounds):
+            least = np.maximum(self.min_pages, np.ceil(of_host[group.firsts] * self.min_share))
+            marks[group.places[(group.documents >= least)[group.numbers]]] = True
+
+
+def _host_hashes(urls: Sequence[str]) -> Array:
+    return np.array([_hash64(host_of(url).encode("utf-8", "surrogatepass")) for url in urls], np.uint64)
+
+
+class RepeatedGroups(msgspec.Struct, frozen=True):
+    """Occurrences of parts, those of the same hash together: a group. `documents` says how many each group is in,
+    `firsts` the first of them."""
+
+    places: Array  # of each occurrence
+    numbers: Array  # the group of each
+    is_first: Array  # it is in the first document of its group
+    documents: Array
+    firsts: Array
+
+
+def repeated_groups(passes: Passes, bounds: Array) -> Iterator[RepeatedGroups]:
+    """Yield the occurrences of each pass, by what they say. Those of document n are `bounds[n]` to `bounds[n + 1]`."""
     for hashes, places in passes:
         order = np.argsort(hashes, kind="stable")
         ordered, places = hashes[order], places[order]
         owners = np.searchsorted(bounds, places, side="right") - 1
         new_hash = np.concatenate(([True], ordered[1:] != ordered[:-1]))
         new_owner = new_hash | np.concatenate(([True], owners[1:] != owners[:-1]))
-        groups = np.cumsum(new_hash) - 1
-        counts = np.bincount(groups, new_owner)
+        numbers = np.cumsum(new_hash) - 1
         firsts = owners[np.flatnonzero(new_hash)]
-        repeated = (counts[groups] > most) & (owners != firsts[groups])
-        marks[places[repeated]] = True
+        documents = np.bincount(numbers, new_owner)
+        yield RepeatedGroups(places, numbers, owners == firsts[numbers], documents, firsts)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import gzip
-import hashlib
 from collections.abc import Iterator, Sequence
-from functools import cache
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, ClassVar
 from urllib.parse import urlsplit
@@ -17,13 +15,12 @@ from webmill.curate import characters
 from webmill.curate.arrow import import_arrow
 from webmill.curate.characters import Array
 from webmill.curate.dedup.minhash import word_ngrams
+from webmill.curate.filters.files import READ_ONCE, FileVersion, digest_of_file, lines_of
 from webmill.curate.filters.repetition import ratio
 from webmill.curate.steps import CurateBatch, CurateStep, Limit
 from webmill.curate.text_batch import TextBatch
-from webmill.errors import BadInput, Misconfigured
+from webmill.errors import BadInput
 from webmill.infra.files import os_errors
-
-MAX_FILE = 1 << 30  # bytes of a list, decompressed
 
 
 class ListedUrls(CurateStep, frozen=True, kw_only=True, tag="url-list"):
@@ -38,13 +35,15 @@ class ListedUrls(CurateStep, frozen=True, kw_only=True, tag="url-list"):
     max_words: int | None = 0
 
     measured: ClassVar = ("words",)
+    version: ClassVar = 2
     paths: ClassVar = ("domains", "urls")
 
     def columns(self) -> tuple[str, ...]:
         return ("url",)
 
     def measure(self, batch: CurateBatch) -> dict[str, Any]:
-        domains, urls = (_lines_of_all(paths, name) for paths, name in ((self.domains, "domains"), (self.urls, "urls")))
+        pairs = ((self.domains, "domains"), (self.urls, "urls"))
+        domains, urls = (_listed(tuple(map(FileVersion.of, paths)), name) for paths, name in pairs)
         listed = [_is_listed(url or "", domains, urls) for url in batch.columns["url"]]
         words = [sum(word in (url or "").lower() for word in self.words) for url in batch.columns["url"]]
         return {"listed": np.array(listed, np.int8), "words": np.array(words, np.int64)}
@@ -56,7 +55,22 @@ class ListedUrls(CurateStep, frozen=True, kw_only=True, tag="url-list"):
         ]
 
     def parameters(self) -> dict[str, Any]:
-        return super().parameters() | {"lists": [digest_of_file(path) for path in (*self.domains, *self.urls)]}
+        lists = {"domains": self.domains, "urls": self.urls}
+        digests = {name: [digest_of_file(path) for path in paths] for name, paths in lists.items()}
+        return super().parameters() | digests
+
+
+@lru_cache(READ_ONCE)
+def _listed(versions: tuple[FileVersion, ...], name: str) -> frozenset[str]:
+    """Return the lines of files, and of the files `name` below folders."""
+    files = [
+        Path(stat[0])
+        for version in versions
+        for stat in version.stats
+        if stat[0] == version.path or Path(stat[0]).name == name
+    ]
+    lines = (line for file in files for line in lines_of(file))
+    return frozenset(line.lower() if name == "domains" else line.rstrip("/") for line in lines)
 
 
 def _is_listed(url: str, domains: frozenset[str], urls: frozenset[str]) -> bool:
@@ -68,8 +82,10 @@ def _is_listed(url: str, domains: frozenset[str], urls: frozenset[str]) -> bool:
     labels = host.split(".")
     if any(".".join(labels[first:]) in domains for first in range(len(labels))):
         return True
-    path = parts.path.rstrip("/")
-    return any(name in urls for name in (url, host + path, host.removeprefix("www.") + path))
+    query = f"?{parts.query}" if parts.query else ""
+    path = (parts.path + query).rstrip("/")
+    names = (url.partition("#")[0].rstrip("/"), host + path, host.removeprefix("www.") + path)
+    return any(name in urls for name in names)
 
 
 class ListedWords(CurateStep, frozen=True, kw_only=True, tag="word-list"):
@@ -109,7 +125,7 @@ def _count_listed(text: TextBatch, path: str) -> Array:
     counts = np.zeros(text.size, np.int64)
     words = text.words
     hashes = text.lower_hashes(words)
-    for size, wanted in _phrases(path).items():
+    for size, wanted in _phrases(FileVersion.of(path)).items():
         joined = _phrase_hashes(hashes, size)
         hits = np.flatnonzero(np.isin(joined, wanted))
         hits = hits[words.documents[hits] == words.documents[np.minimum(hits + size - 1, len(hashes) - 1)]]
@@ -117,10 +133,10 @@ def _count_listed(text: TextBatch, path: str) -> Array:
     return counts
 
 
-@cache
-def _phrases(path: str) -> dict[int, Array]:
+@lru_cache(READ_ONCE)
+def _phrases(version: FileVersion) -> dict[int, Array]:
     """Return the hashes of the phrases of a list, by their number of words."""
-    lines = sorted({line.lower() for line in _lines_of(Path(path))})
+    lines = sorted({line.lower() for line in lines_of(Path(version.path))})
     batch = TextBatch(lines)
     hashes = batch.lower_hashes(batch.words)
     found: dict[int, list[int]] = {}
@@ -157,7 +173,7 @@ class Decontamination(CurateStep, frozen=True, kw_only=True, tag="decontaminate"
     paths: ClassVar = ("test_sets",)
 
     def measure(self, batch: CurateBatch) -> dict[str, Any]:
-        wanted = _test_ngrams(self.test_sets, self.fields, self.ngram)
+        wanted = _test_ngrams(tuple(map(FileVersion.of, self.test_sets)), self.fields, self.ngram)
         grams, documents = word_ngrams(batch.text, self.ngram)
         place = np.minimum(np.searchsorted(wanted, grams), max(len(wanted) - 1, 0))
         hits = wanted[place] == grams if len(wanted) else np.zeros(len(grams), bool)
@@ -174,10 +190,11 @@ class Decontamination(CurateStep, frozen=True, kw_only=True, tag="decontaminate"
         return super().parameters() | {"test_sets": [digest_of_file(path) for path in self.test_sets]}
 
 
-@cache
-def _test_ngrams(paths: Sequence[str], fields: Sequence[str], size: int) -> Array:
+@lru_cache(READ_ONCE)
+def _test_ngrams(versions: Sequence[FileVersion], fields: Sequence[str], size: int) -> Array:
     """Return the hashes of all n-grams of the test sets, in order. Samples with fewer words are not looked for."""
-    texts = [text for path in paths for text in _samples(Path(path), fields)]
+    files = [Path(stat[0]) for version in versions for stat in version.stats]
+    texts = [text for file in files for text in _samples(file, fields)]
     batch = TextBatch(texts)
     grams, documents = word_ngrams(batch, size)
     words = (batch.flags[batch.words.starts] & characters.IS_SYMBOL) == 0
@@ -188,11 +205,9 @@ def _test_ngrams(paths: Sequence[str], fields: Sequence[str], size: int) -> Arra
 def _samples(path: Path, fields: Sequence[str]) -> Iterator[str]:
     name = path.name.removesuffix(".gz")
     if name.endswith(".parquet"):
-        table = import_arrow()[1].read_table(path)
-        for field in set(fields) & set(table.column_names):
-            yield from (str(value) for value in table.column(field).to_pylist() if value)
+        yield from _parquet_samples(path, fields)
         return
-    for line in _lines_of(path):
+    for line in lines_of(path):
         if name.endswith((".jsonl", ".json")):
             row = _decode(line, path)
             yield from (str(row[field]) for field in fields if isinstance(row, dict) and row.get(field))
@@ -200,49 +215,19 @@ def _samples(path: Path, fields: Sequence[str]) -> Iterator[str]:
             yield line
 
 
+def _parquet_samples(path: Path, fields: Sequence[str]) -> Iterator[str]:
+    arrow, parquet = import_arrow()
+    try:
+        with os_errors(str(path)), path.open("rb") as file:
+            table = parquet.ParquetFile(file)
+            for batch in table.iter_batches(columns=[name for name in fields if name in table.schema_arrow.names]):
+                yield from (str(value) for column in batch.columns for value in column.to_pylist() if value)
+    except arrow.ArrowException as error:
+        raise BadInput(f"damaged Parquet: {error}", reason="bad_test_set", source=str(path)) from error
+
+
 def _decode(line: str, path: Path) -> Any:
     try:
         return msgspec.json.decode(line)
     except (msgspec.MsgspecError, RecursionError) as error:
         raise BadInput(str(error), reason="bad_test_set", source=str(path)) from None
-
-
-# --- files ---
-
-
-@cache
-def digest_of_file(path: str) -> str:
-    """Return the hash of a list, or of all files of a folder. `NotFound`: it is not there."""
-    digest = hashlib.sha256()
-    for file in _files_of(Path(path)):
-        with os_errors(str(file)):
-            digest.update(file.read_bytes())
-    return digest.hexdigest()
-
-
-def _files_of(path: Path) -> list[Path]:
-    return sorted(file for file in path.rglob("*") if file.is_file()) if path.is_dir() else [path]
-
-
-@cache
-def _lines_of_all(paths: tuple[str, ...], name: str) -> frozenset[str]:
-    """Return the lines of files, and of the files `name` below folders."""
-    files = [file for path in paths for file in _files_of(Path(path)) if not Path(path).is_dir() or file.name == name]
-    return frozenset(
-        line.lower() if name == "domains" else line.rstrip("/") for file in files for line in _lines_of(file)
-    )
-
-
-def _lines_of(path: Path) -> Iterator[str]:
-    """Yield the lines of a text file (UTF-8, also .gz) without white space around them, empty ones and comments (#)."""
-    with os_errors(str(path)):
-        data = path.read_bytes()
-    if path.name.endswith(".gz"):
-        with gzip.open(path) as file:
-            data = file.read(MAX_FILE + 1)
-    if len(data) > MAX_FILE:
-        raise Misconfigured(f"{path} has more than {MAX_FILE:,} bytes: split it")
-    for line in data.decode("utf-8", "replace").splitlines():
-        line = line.strip()
-        if line and not line.startswith("#"):
-            yield line

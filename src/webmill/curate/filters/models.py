@@ -5,21 +5,21 @@ They count only in recipes that the user trusts: a recipe in a collection of som
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any, ClassVar
 
 import msgspec
 import numpy as np
 
-from webmill.curate.arrow import as_array, import_arrow
-from webmill.curate.filters.lists import digest_of_file
+from webmill.curate.arrow import as_array, column_array, import_arrow
+from webmill.curate.filters.files import READ_ONCE, FileVersion, digest_of_file
+from webmill.curate.filters.languages import LABEL, best_labels, fasttext_model
 from webmill.curate.steps import CurateBatch, CurateStep, Limit
 from webmill.curate.tokens import token_ids
 from webmill.errors import Misconfigured
 from webmill.infra.custom_function import CustomFunction, load_function, read_function
 
-LABEL = "__label__"
 NUMBERS_OF_FUNCTION = "score"
 
 
@@ -36,9 +36,10 @@ class FastTextScore(CurateStep, frozen=True, kw_only=True, tag="fasttext"):
     runs_code: ClassVar = True
 
     def measure(self, batch: CurateBatch) -> dict[str, Any]:
-        model = _fasttext_model(self.model)
-        texts = (text.replace("\n", " ") for text in batch.text.texts)
-        scores = [dict(_predictions(model, text)).get(self.label, 0.0) for text in texts]
+        model = fasttext_model(FileVersion.of(self.model))
+        lines = (text.replace("\n", " ") for text in batch.text.texts)
+        wanted = LABEL + self.label.removeprefix(LABEL)
+        scores = [dict(best_labels(model, line)).get(wanted, 0.0) for line in lines]
         return {"score": np.array(scores, np.float64)}
 
     def limits(self) -> list[Limit]:
@@ -46,23 +47,6 @@ class FastTextScore(CurateStep, frozen=True, kw_only=True, tag="fasttext"):
 
     def parameters(self) -> dict[str, Any]:
         return super().parameters() | {"model": digest_of_file(self.model)}
-
-
-def _predictions(model: Any, text: str) -> list[tuple[str, float]]:
-    labels, scores = model.predict(text, k=-1)
-    return [(label.removeprefix(LABEL), float(score)) for label, score in zip(labels, scores, strict=True)]
-
-
-@cache
-def _fasttext_model(path: str) -> Any:
-    try:
-        import fasttext
-    except ImportError as missing:
-        raise Misconfigured("fastText models need an extra: pip install 'webmill[fasttext]'") from missing
-    try:
-        return fasttext.load_model(path)
-    except (ValueError, RuntimeError) as error:
-        raise Misconfigured(f"{path} is no model of fastText: {error}") from error
 
 
 class Perplexity(CurateStep, frozen=True, kw_only=True, tag="perplexity"):
@@ -76,7 +60,7 @@ class Perplexity(CurateStep, frozen=True, kw_only=True, tag="perplexity"):
     runs_code: ClassVar = True
 
     def measure(self, batch: CurateBatch) -> dict[str, Any]:
-        model = _kenlm_model(self.model)
+        model = _kenlm_model(FileVersion.of(self.model))
         return {"perplexity": np.array([model.perplexity(text) for text in _spaced_words(batch)], np.float64)}
 
     def limits(self) -> list[Limit]:
@@ -97,8 +81,8 @@ def _spaced_words(batch: CurateBatch) -> list[str]:
     ]
 
 
-@cache
-def _kenlm_model(path: str) -> Any:
+@lru_cache(READ_ONCE)
+def _kenlm_model(version: FileVersion) -> Any:
     try:
         import kenlm
     except ImportError as missing:
@@ -106,9 +90,9 @@ def _kenlm_model(path: str) -> Any:
             "perplexity needs KenLM: pip install kenlm (it is compiled when it is installed)"
         ) from missing
     try:
-        return kenlm.Model(path)
+        return kenlm.Model(version.path)
     except OSError as error:
-        raise Misconfigured(f"{path} is no model of KenLM: {error}") from error
+        raise Misconfigured(f"{version.path} is no model of KenLM: {error}") from error
 
 
 class TokenCount(CurateStep, frozen=True, kw_only=True, tag="tokens"):
@@ -158,7 +142,7 @@ class PythonFilter(CurateStep, frozen=True, kw_only=True, tag="function"):
     def measure(self, batch: CurateBatch) -> dict[str, Any]:
         arrow, _ = import_arrow()
         columns = {**batch.columns, "text": batch.text.texts}
-        given = arrow.RecordBatch.from_pydict({name: arrow.array(values) for name, values in columns.items()})
+        given = arrow.RecordBatch.from_pydict({name: column_array(name, values) for name, values in columns.items()})
         assert self.code
         answer = _loaded(self.code)(given)
         return {NUMBERS_OF_FUNCTION: _as_scores(answer, size=batch.size, function=self.function)}

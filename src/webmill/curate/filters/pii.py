@@ -23,7 +23,7 @@ PATTERNS: dict[str, str] = {
     "email": r"[A-Za-z0-9._%+-]{1,64}@(?:[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?\.){1,8}[A-Za-z]{2,24}",
     "ip": r"(?:\d{1,3}\.){3}\d{1,3}|(?:[0-9A-Fa-f]{1,4}:){2,7}(?::?[0-9A-Fa-f]{1,4}){1,6}",
     "phone": r"(?:\+|\b00)[1-9]\d{0,2}[ \-./]?(?:\(0?\d{1,4}\)[ \-./]?)?\d{1,4}(?:[ \-./]?\d{2,4}){1,4}",
-    "card": r"\b[3-6]\d{3}(?:[ -]?\d{4}){2}[ -]?\d{1,7}\b",
+    "card": r"\b[3-6]\d{3}(?:(?:[ -]?\d{4}){2}[ -]?\d{1,7}|[ -]?\d{6}[ -]?\d{4,5})\b",
     "iban": r"\b[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,3})?\b",
 }
 # What a text must contain to have one at all: most texts are not looked at further.
@@ -94,13 +94,19 @@ def _replace(text: str, kind: str, word: str) -> tuple[str, int]:
 
 
 def _stands_alone(text: str, start: int, end: int, kind: str) -> bool:
-    """Return whether a number is not part of a longer one: no letter or digit touches it, and no group of digits."""
+    """Return whether a number is not part of a longer one: no digit or Latin letter touches it, and no group of digits.
+
+    Letters of other scripts may: Chinese has no spaces, and Korean joins particles to what is before them."""
     if kind == "email":
         return True
     before, after = text[max(0, start - 2) : start], text[end : end + 2]
     joints = ".:" if kind == "ip" else " -."
-    touched = before[-1:].isalnum() or after[:1].isalnum()
+    touched = _is_joined(before[-1:]) or _is_joined(after[:1])
     return not (touched or _is_group(before[::-1], joints) or (kind == "ip" and _is_group(after, joints)))
+
+
+def _is_joined(char: str) -> bool:
+    return char.isdecimal() or (char.isascii() and char.isalnum())
 
 
 def _is_group(edge: str, joints: str) -> bool:
@@ -116,6 +122,7 @@ class PersonalData(CurateStep, frozen=True, kw_only=True, tag="pii"):
     max_found: int | None = None
 
     measured: ClassVar = ("kinds", "word")
+    version: ClassVar = 2
     rewrites: ClassVar = True
 
     def measure(self, batch: CurateBatch) -> dict[str, Any]:

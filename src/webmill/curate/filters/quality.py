@@ -37,7 +37,7 @@ def gopher_quality(text: TextBatch, *, stop_words: Sequence[str]) -> dict[str, A
         "bullet_lines": ratio(bullets, line_counts),
         "ellipsis_lines": ratio(ellipses, line_counts),
         "alphabetic_words": ratio(text.per_document(words.documents[has_letter]), every),
-        "stop_words": _stop_words(text, stop_words),
+        "stop_words": count_stop_words(text, stop_words),
     }
 
 
@@ -61,7 +61,7 @@ def _end_with_dots(codes: Array, spans: Spans) -> Array:
     return dots
 
 
-def _stop_words(text: TextBatch, stop_words: Sequence[str]) -> Array:
+def count_stop_words(text: TextBatch, stop_words: Sequence[str]) -> Array:
     """Return how many of the words, as they are written, each text has."""
     found = np.zeros(text.size, np.int64)
     hashes = text.word_hashes

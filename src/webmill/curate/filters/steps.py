@@ -2,21 +2,57 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from collections.abc import Collection
+from itertools import repeat
+from typing import Any, ClassVar, Self
+
+import msgspec
+import numpy as np
 
 from webmill.curate.filters.quality import (
     LineRules,
     c4_quality,
     choose_lines,
+    count_stop_words,
     fineweb_quality,
     gopher_quality,
     kept_texts,
 )
 from webmill.curate.filters.repetition import REPEATED_SIZES, TOP_SIZES, line_repetition, word_repetition
 from webmill.curate.steps import CurateBatch, CurateStep, Limit
+from webmill.errors import Misconfigured
 
 
-class GopherQuality(CurateStep, frozen=True, kw_only=True, tag="gopher-quality"):
+class LimitsByLanguage(CurateStep, frozen=True, kw_only=True):
+    """`by_language` has limits of their own for documents of some languages: `{deu = {max_words = 50_000}}`."""
+
+    by_language: dict[str, dict[str, Any]] = msgspec.field(default_factory=dict)
+
+    varied: ClassVar[tuple[str, ...]] = ()  # what is measured that may differ, too
+
+    def __post_init__(self) -> None:
+        fixed = {"name", "languages", "by_language", *self.measured} - set(self.varied)
+        for language, changed in self.by_language.items():
+            if wrong := sorted(fixed & changed.keys()):
+                raise Misconfigured(f"by_language.{language}: {wrong[0]} is the same for all languages")
+            self._variant(language)
+
+    def own_languages(self) -> Collection[str]:
+        return self.by_language.keys()
+
+    def limits_for(self, language: str | None) -> list[Limit]:
+        return self._variant(language).limits() if language and language in self.by_language else self.limits()
+
+    def _variant(self, language: str) -> Self:
+        """Return the step as it is for documents of a language."""
+        plain = msgspec.to_builtins(msgspec.structs.replace(self, by_language={}))
+        try:
+            return msgspec.convert(plain | self.by_language[language], type(self))
+        except msgspec.ValidationError as error:
+            raise Misconfigured(f"by_language.{language}: {error}") from None
+
+
+class GopherQuality(LimitsByLanguage, frozen=True, kw_only=True, tag="gopher-quality"):
     """Words, their length, symbols, bullets, stop words (arXiv 2112.11446, table A1)."""
 
     min_words: int | None = 50
@@ -32,9 +68,30 @@ class GopherQuality(CurateStep, frozen=True, kw_only=True, tag="gopher-quality")
     stop_words: tuple[str, ...] = ("the", "be", "to", "of", "and", "that", "have", "with")
 
     measured: ClassVar = ("stop_words",)
+    varied: ClassVar = ("stop_words",)
+
+    def columns(self) -> tuple[str, ...]:
+        return ("language",)
 
     def measure(self, batch: CurateBatch) -> dict[str, Any]:
-        return gopher_quality(batch.text, stop_words=self.stop_words)
+        found = gopher_quality(batch.text, stop_words=self.stop_words)
+        own = self._own_stop_words()
+        languages = np.array(batch.columns["language"], object) if own else np.zeros(0, object)
+        for language in own.keys() & set(languages):
+            counts = count_stop_words(batch.text, own[language])
+            found["stop_words"] = np.where(languages == language, counts, found["stop_words"])
+        return found
+
+    def parameters(self) -> dict[str, Any]:
+        own = self._own_stop_words()
+        return super().parameters() | ({"own_stop_words": own} if own else {})
+
+    def _own_stop_words(self) -> dict[str, tuple[str, ...]]:
+        return {
+            language: tuple(changed["stop_words"])
+            for language, changed in self.by_language.items()
+            if "stop_words" in changed
+        }
 
     def limits(self) -> list[Limit]:
         return [
@@ -51,7 +108,7 @@ class GopherQuality(CurateStep, frozen=True, kw_only=True, tag="gopher-quality")
         ]
 
 
-class GopherRepetition(CurateStep, frozen=True, kw_only=True, tag="gopher-repetition"):
+class GopherRepetition(LimitsByLanguage, frozen=True, kw_only=True, tag="gopher-repetition"):
     """Repeated lines, paragraphs and n-grams (the same table). The tuples are for 2 to 4 and for 5 to 10 words."""
 
     max_repeated_paragraphs: float | None = 0.3
@@ -71,8 +128,8 @@ class GopherRepetition(CurateStep, frozen=True, kw_only=True, tag="gopher-repeti
             Limit("repeated_lines", "repeated_lines", most=self.max_repeated_lines),
             Limit("repeated_line_chars", "repeated_line_chars", most=self.max_repeated_line_chars),
         ]
-        tops = zip(TOP_SIZES, self.max_top_grams or (), strict=False)
-        several = zip(REPEATED_SIZES, self.max_repeated_grams or (), strict=False)
+        tops = zip(TOP_SIZES, self.max_top_grams or repeat(None), strict=False)
+        several = zip(REPEATED_SIZES, self.max_repeated_grams or repeat(None), strict=False)
         return [
             *lines,
             *(Limit(f"top_{size}_gram", f"top_{size}_gram", most=most) for size, most in tops),
@@ -80,7 +137,7 @@ class GopherRepetition(CurateStep, frozen=True, kw_only=True, tag="gopher-repeti
         ]
 
 
-class FineWebQuality(CurateStep, frozen=True, kw_only=True, tag="fineweb-quality"):
+class FineWebQuality(LimitsByLanguage, frozen=True, kw_only=True, tag="fineweb-quality"):
     """Lines that end as sentences, short lines, repeated lines, lists (arXiv 2406.17557)."""
 
     min_terminal_lines: float | None = 0.12

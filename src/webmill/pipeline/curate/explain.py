@@ -11,6 +11,7 @@ import numpy as np
 
 from webmill.curate.attributes import AttributeStore, DocumentPart
 from webmill.curate.decisions import CorpusDecisions
+from webmill.curate.measuring import BASE
 from webmill.curate.steps import CurateStep
 from webmill.errors import NotFound
 from webmill.pipeline.curate.run import attribute_store, open_corpus
@@ -30,6 +31,7 @@ class ExplainedStep(msgspec.Struct, frozen=True, kw_only=True):
     step: str
     numbers: list[ExplainedNumber]
     removed_here: bool = False
+    concerned: bool = True  # the step is for documents of this language
 
 
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,9 +74,15 @@ def _explained_step(
 ) -> ExplainedStep:
     step = corpus.recipe.steps[number]
     values = _values(store, corpus.recipe.key_of(number), part, row)
-    return ExplainedStep(
-        step=step.title, numbers=list(_numbers(step, values)), removed_here=decision["step"] == step.title
-    )
+    removed_here = decision["step"] == step.title
+    if removed_here and step.is_global and decision["value"] is not None:
+        values["removed"] = decision["value"]  # known when all documents are
+    language = store.table(BASE, part, ["language"]).column("language")[row].as_py()
+    concerned = not step.languages or language in step.languages
+    numbers = list(_numbers(step, values, language)) if concerned else []
+    if (parts := decision.get(f"parts_{number}")) is not None:
+        numbers.append(ExplainedNumber(name="parts_removed", value=len(parts)))
+    return ExplainedStep(step=step.title, numbers=numbers, removed_here=removed_here, concerned=concerned)
 
 
 def _values(store: AttributeStore, key: str, part: DocumentPart, row: int) -> dict[str, float]:
@@ -84,10 +92,10 @@ def _values(store: AttributeStore, key: str, part: DocumentPart, row: int) -> di
     }
 
 
-def _numbers(step: CurateStep, values: dict[str, float]) -> Iterator[ExplainedNumber]:
+def _numbers(step: CurateStep, values: dict[str, float], language: str | None) -> Iterator[ExplainedNumber]:
     """Yield every number that has a limit, as often as it has one, then the others; no hashes."""
     limited = set()
-    for limit in step.limits():
+    for limit in step.limits_for(language):
         value = values.get(limit.column)
         if value is None:
             continue

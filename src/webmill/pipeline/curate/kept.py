@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import numpy as np
 
-from webmill.curate.arrow import import_arrow
+from webmill.curate.arrow import column_array, import_arrow
 from webmill.curate.attributes import DocumentPart
 from webmill.curate.decisions import CorpusDecisions
 from webmill.curate.dedup.steps import RepeatedParts
@@ -81,15 +80,23 @@ def _kept_of_part(decisions: CorpusDecisions, files: DocumentFiles, part: Docume
 def rewritten_texts(
     recipe: CurateRecipe, columns: Mapping[str, Sequence[Any]], gone: Mapping[int, Sequence[Sequence[int]]]
 ) -> list[str]:
-    """Return the texts as the steps of a recipe have left them. `gone`: by step, the lines of each text that go."""
-    batch = CurateBatch(usable_texts(columns)[0], columns)
+    """Return the texts as the steps of a recipe have left them. `gone`: by step, the lines of each text that go.
+
+    Those are counted in the text that was measured, from which no step has taken repeated lines: what they say is then
+    looked for in the text as it is left.
+    """
+    measured = left = CurateBatch(usable_texts(columns)[0], columns)
     for number, step in enumerate(recipe.steps):
         if isinstance(step, RepeatedParts):
-            pairs = zip(batch.text.texts, gone[number], strict=True)
-            batch = batch.with_texts([step.without_parts(text, parts) if parts else text for text, parts in pairs])
+            triples = zip(left.text.texts, measured.text.texts, gone[number], strict=True)
+            left = left.with_texts(
+                [step.without_parts(text, step.parts_at(seen, at)) if at else text for text, seen, at in triples]
+            )
         elif step.rewrites:
-            batch = batch.with_texts(applied(step.languages, batch, step.rewrite(batch)))
-    return list(batch.text.texts)
+            same = measured is left
+            left = left.with_texts(applied(step.languages, left, step.rewrite(left)))
+            measured = left if same else measured.with_texts(applied(step.languages, measured, step.rewrite(measured)))
+    return list(left.text.texts)
 
 
 def document_table(columns: Mapping[str, Sequence[Any]], texts: Sequence[str]) -> Any:
@@ -98,13 +105,5 @@ def document_table(columns: Mapping[str, Sequence[Any]], texts: Sequence[str]) -
     schema = parquet.schema_of(Document)
     fields = [schema.field(name) for name in COLUMNS]
     values = {**columns, "text": texts, "text_chars": [len(text) for text in texts]}
-    arrays = [arrow.array(_plain(values[field.name]), type=field.type) for field in fields]
+    arrays = [column_array(field.name, values[field.name]) for field in fields]
     return arrow.Table.from_arrays(arrays, schema=arrow.schema(fields))
-
-
-def _plain(values: Sequence[Any]) -> list[Any]:
-    """Return values as Arrow takes them: no structs."""
-    return [
-        msgspec.to_builtins(value, builtin_types=(bytes, datetime)) if isinstance(value, tuple) else value
-        for value in values
-    ]

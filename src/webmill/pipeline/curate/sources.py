@@ -7,14 +7,17 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any
 
-from webmill.curate.arrow import import_arrow
+from webmill.curate.arrow import document_types, import_arrow
 from webmill.curate.attributes import DocumentPart
 from webmill.errors import BadInput, NotFound
+from webmill.infra.files import as_webmill_error
 from webmill.infra.storage.base import chunks_of
 from webmill.model import Document
-from webmill.pipeline.documents import OWN_COLUMN, DocumentFiles, open_documents
+from webmill.pipeline.documents import OWN_COLUMN, REQUIRED_COLUMNS, DocumentFiles, open_documents
 
 ROWS = 512  # of a file in memory at once
+# Of columns that an older file of ours does not have.
+DEFAULTS = dict(zip(Document.__struct_fields__[2:], Document.__struct_defaults__, strict=True))
 
 DocumentColumns = dict[str, list[Any]]
 
@@ -66,10 +69,13 @@ def _read_arrow(
     if not files.folder:
         return None
     try:
-        there = set(parquet.read_schema(files.folder / key).names)
+        schema = parquet.read_schema(files.folder / key)
     except (arrow.ArrowException, OSError):
         return None  # the other way says what is wrong
-    if OWN_COLUMN not in there or not {"id", "url"} <= there:
+    types = document_types()
+    there = set(schema.names)
+    known = there & types.keys()
+    if not {OWN_COLUMN, *REQUIRED_COLUMNS} <= known or any(schema.field(name).type != types[name] for name in known):
         return None
     return _arrow_rows(files.folder / key, key, columns, there, rows)
 
@@ -81,7 +87,20 @@ def _arrow_rows(
     try:
         file = parquet.ParquetFile(path, page_checksum_verification=True)
         for batch in file.iter_batches(batch_size=rows, columns=[name for name in columns if name in there]):
+            batch, flaws = _with_names(batch, key)
             values = {name: values.to_pylist() for name, values in zip(batch.schema.names, batch.columns, strict=True)}
-            yield {name: values.get(name, [None] * batch.num_rows) for name in columns}, []
+            yield {name: values.get(name) or [DEFAULTS.get(name)] * batch.num_rows for name in columns}, flaws
     except (arrow.ArrowException, OSError, UnicodeDecodeError) as error:
+        if isinstance(error, OSError) and error.errno is not None:  # the disk's; Arrow's have no number
+            raise as_webmill_error(error, key) from error
         raise BadInput(f"damaged Parquet: {error}", reason="bad_documents", source=key) from error
+
+
+def _with_names(batch: Any, key: str) -> tuple[Any, list[BadInput]]:
+    """Return the rows that have an id and a URL, and what is wrong with the others."""
+    there = batch.num_rows
+    for name in REQUIRED_COLUMNS:
+        if name in batch.schema.names and batch.column(name).null_count:
+            batch = batch.filter(batch.column(name).is_valid())
+    flaw = BadInput("a row without id or url", reason="bad_row", source=key)
+    return batch, [flaw] * (there - batch.num_rows)

@@ -11,7 +11,7 @@ from webmill.curate.arrow import join_columns
 from webmill.curate.attributes import AttributeStore, DocumentPart
 from webmill.curate.measuring import BASE, measure_batch, needed_columns, small_batches
 from webmill.curate.recipe import CurateRecipe
-from webmill.errors import BadInput
+from webmill.errors import BadInput, Conflict
 from webmill.pipeline.curate.sources import DocumentColumns, read_columns
 from webmill.pipeline.documents import open_documents
 
@@ -37,7 +37,7 @@ class MeasureResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def attribute_keys(recipe: CurateRecipe) -> list[str]:
-    return [BASE, *dict.fromkeys(recipe.key_of(number) for number in range(len(recipe.steps)))]
+    return [BASE, *dict.fromkeys(recipe.keys())]
 
 
 def find_tasks(
@@ -56,9 +56,13 @@ def find_tasks(
 def measure_part(task: MeasureTask) -> MeasureResult:
     """Measure a file of documents and write its attributes, those that reports need last."""
     problems: list[BadInput] = []
+    known = task.recipe.keys()
+    if not {BASE, *known} >= set(task.keys):
+        raise Conflict("a file that the recipe names has other bytes here, or has changed meanwhile: run it again")
     measured = [
-        measure_batch(task.recipe, columns, task.keys) for columns in small_batches(_readable(task, problems))
-    ] or [measure_batch(task.recipe, {name: [] for name in needed_columns(task.recipe)}, task.keys)]
+        measure_batch(task.recipe, columns, task.keys, known=known)
+        for columns in small_batches(_readable(task, problems))
+    ] or [measure_batch(task.recipe, {name: [] for name in needed_columns(task.recipe)}, task.keys, known=known)]
     store = AttributeStore(task.store)
     for key in reversed(task.keys):
         store.write(key, task.part, join_columns([batch[key] for batch in measured]))
