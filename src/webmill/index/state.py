@@ -3,7 +3,8 @@
 A CDXJ is trusted while the WARC has the same size, times, inode and the same first and last bytes, was indexed with the
 same options by the same version, and had not changed for a moment before (else a change within one tick of the clock
 could hide). The change time cannot be set by `touch` or `rsync -t`: no modification goes unseen. A WARC that was merely
-copied is indexed again; that costs time, never correctness. Nor does losing the state.
+copied is indexed again; that costs time, never correctness. Nor does losing the state; but then nothing is known any
+more of the bytes that archives had (`archive_checksum`).
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import Self
 import msgspec
 
 from webmill.errors import BadInput, Misconfigured
+from webmill.index.archive_checksum import ArchiveChecksum
 from webmill.infra.files import read_at
 from webmill.infra.sqlite import Database, Row, Schema, open_read_only
 from webmill.infra.storage.uploads import uploaded_file
@@ -34,6 +36,11 @@ SCHEMA = Schema(
         """
         CREATE TABLE warc (path TEXT PRIMARY KEY, known BLOB NOT NULL) STRICT, WITHOUT ROWID;
         CREATE TABLE published (name TEXT PRIMARY KEY, made BLOB NOT NULL) STRICT, WITHOUT ROWID;
+        """,
+        """
+        CREATE TABLE checksum (
+            path TEXT PRIMARY KEY, size INTEGER NOT NULL, crc INTEGER NOT NULL
+        ) STRICT, WITHOUT ROWID;
         """,
     ),
 )
@@ -108,15 +115,28 @@ class IndexState:
     def known(self) -> dict[str, IndexedWarc]:
         return _known(self._database.read(ALL))
 
-    def record(self, path: str, known: IndexedWarc) -> None:
+    def checksums(self) -> dict[str, ArchiveChecksum]:
+        """Return the checksums of archives, whatever else is known of them."""
+        rows = self._database.read("SELECT path, size, crc FROM checksum")
+        return {str(path): ArchiveChecksum(int(size or 0), int(crc or 0)) for path, size, crc in rows}
+
+    def record(self, path: str, known: IndexedWarc, checksum: ArchiveChecksum | None = None) -> None:
         """Record an indexed WARC, durably. Its CDXJ must be durable already."""
         with self._database.write() as run:
             run("INSERT OR REPLACE INTO warc VALUES (?, ?)", (path, msgspec.json.encode(known)))
+            if checksum:
+                run("INSERT OR REPLACE INTO checksum VALUES (?, ?, ?)", (path, checksum.size, checksum.crc))
+
+    def record_checksum(self, path: str, checksum: ArchiveChecksum) -> None:
+        """Record what an archive is that was read to its end, and is not indexed yet."""
+        with self._database.write() as run:
+            run("INSERT OR REPLACE INTO checksum VALUES (?, ?, ?)", (path, checksum.size, checksum.crc))
 
     def forget(self, paths: Iterable[str]) -> None:
         with self._database.write() as run:
             for path in paths:
                 run("DELETE FROM warc WHERE path = ?", (path,))
+                run("DELETE FROM checksum WHERE path = ?", (path,))
 
     def published(self, name: str) -> PublishedIndex | None:
         """Return the index of that name; None if a process died while replacing it."""

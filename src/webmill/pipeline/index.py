@@ -20,6 +20,7 @@ import msgspec
 from webmill import __version__
 from webmill.collection import Collection
 from webmill.errors import Misconfigured, NotFound, Unavailable, WrongUse
+from webmill.index.archive_checksum import ArchiveChecksum
 from webmill.index.archives import cdxj_name, find_archives, is_cdxj_name
 from webmill.index.build.captures import CaptureOptions
 from webmill.index.cdxj.excessive import ExcessPolicy
@@ -225,7 +226,8 @@ def update_cdxj(
         raise NotFound(
             f"no WARC files of a crawl {collection.name} in {collection.root}: {describe_other_crawls(collection)}"
         )
-    jobs = (warc_job(collection, path, fields=fields, options=options) for path in due)
+    checksums = state.checksums()
+    jobs = (warc_job(collection, path, fields=fields, options=options, checksum=checksums.get(path)) for path in due)
     with (
         progress("Indexing", total=len(due), unit="files") as counter,
         closing(executor.run(index_warc, jobs)) as outcomes,
@@ -235,7 +237,7 @@ def update_cdxj(
             match outcome:
                 case TaskDone(item=job, value=done):
                     current[job.path] = entry = known_warc(job, done, due[job.path], digest=digest)
-                    state.record(job.path, entry)
+                    state.record(job.path, entry, done.checksum)
                     report.indexed += 1
                 case TaskFailed(
                     error=Unavailable() as error
@@ -297,9 +299,16 @@ def find_damaged(collection: Collection, known: Mapping[str, IndexedWarc]) -> li
     return found
 
 
-def warc_job(collection: Collection, path: str, *, fields: dict[str, str], options: IndexingOptions) -> WarcJob:
+def warc_job(
+    collection: Collection,
+    path: str,
+    *,
+    fields: dict[str, str],
+    options: IndexingOptions,
+    checksum: ArchiveChecksum | None,
+) -> WarcJob:
     cdxj = collection.cdxj / cdxj_name(path)
-    return WarcJob(root=collection.root, path=path, cdxj=cdxj, fields=fields, options=options.captures)
+    return WarcJob(root=collection.root, path=path, cdxj=cdxj, fields=fields, options=options.captures, known=checksum)
 
 
 def known_warc(job: WarcJob, done: WarcResult, due: PendingWarc, *, digest: str) -> IndexedWarc:

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.thoroughness import examples
+from webmill.formats.compression.member_checksum import add_checksum
 from webmill.formats.warc.head import WarcLimits
 from webmill.formats.warc.quick_head import WarcHeadReader, known_fields
 from webmill.formats.warc.reader import read_records
@@ -285,3 +286,55 @@ def test_a_head_read_by_its_shape_says_what_the_strict_reader_says(heads: list[s
 def test_only_the_first_value_of_a_repeated_field_counts() -> None:
     headers = Headers([("warc-TYPE", "a"), ("WARC-Type", "b"), ("X-Other", "c")])
     assert known_fields(headers) == {b"WARC-Type": b"a"}
+
+
+# --- a checksum of the stored bytes -----------------------------------------------------------------------------------
+
+
+def flip(data: bytes, bit: int) -> bytes:
+    return data[: bit // 8] + bytes([data[bit // 8] ^ 1 << bit % 8]) + data[bit // 8 + 1 :]
+
+
+def said(data: bytes, **options: bool) -> list[tuple[object, ...]]:
+    """What a scan says of the records: what an index makes its lines of."""
+    return [
+        (item.offset, item.length, item.fields, item.block[:60])
+        for item in scan(data, **options)
+        if isinstance(item, ScannedRecord)
+    ]
+
+
+def silent_flips(members: list[bytes], *, bits: int) -> list[int]:
+    """Return the bits of the second member whose flip changes what is said without any damage being told."""
+    data, begin = b"".join(members), 8 * len(members[0])
+    dice, whole = random.Random(bits), said(b"".join(members))
+    chosen = [*range(8 * 60), *(dice.randrange(8 * len(members[1])) for _ in range(bits))]
+    flipped = [(bit, flip(data, begin + bit)) for bit in chosen]
+    return [bit for bit, data in flipped if said(data) != whole and not damages(scan(data))]
+
+
+def members_with_a_large_one(*, marked: bool, level: int = 0) -> list[bytes]:
+    page = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n" + NOISE[:1500].hex().encode()
+    members = [squeeze(make_record(number, page), level=level) for number in range(3)]
+    assert len(members[1]) > 1536, "a small member is inflated whole"
+    return [add_checksum(member) for member in members] if marked else members
+
+
+@pytest.mark.parametrize("level", [0, 1, 6])
+def test_no_flipped_bit_of_a_member_with_a_checksum_changes_a_record_unseen(level: int) -> None:
+    assert silent_flips(members_with_a_large_one(marked=True, level=level), bits=examples(2000)) == []
+
+
+def test_without_the_checksum_a_flipped_bit_goes_unseen() -> None:
+    """The negative control: that is what the checksum is for."""
+    assert silent_flips(members_with_a_large_one(marked=False), bits=examples(2000))
+
+
+def test_a_scan_that_checks_crcs_names_every_damage() -> None:
+    members = members_with_a_large_one(marked=False)
+    data, begin = b"".join(members), 8 * len(members[0])
+    assert not damages(scan(data, check_crc=True))
+    for bit in silent_flips(members, bits=examples(2000)):
+        assert scan(flip(data, begin + bit)) != scan(data)
+        found = damages(scan(flip(data, begin + bit), check_crc=True))
+        assert [one.end for one in found] == [len(members[0]) + len(members[1])]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import random
 import warnings
 import zlib
 from collections.abc import Callable
@@ -16,6 +17,7 @@ from hypothesis import strategies as st
 from warcio.archiveiterator import ArchiveIterator as WarcioIterator
 
 from webmill.errors import BadInput
+from webmill.formats.compression.member_checksum import CHECKSUMMED
 from webmill.formats.warc import digest
 from webmill.formats.warc import record_headers as warc_records
 from webmill.formats.warc.reader import read_records
@@ -208,6 +210,17 @@ def test_a_member_has_no_time_and_no_name_and_is_always_the_same(compress: Calla
     inflate.decompress(member)
     assert inflate.eof
     assert inflate.unused_data == b""
+
+
+@pytest.mark.parametrize("compress", [compress_fast, compress_dense])
+def test_a_large_member_says_a_checksum_that_other_readers_skip(compress: Callable[[bytes], bytes]) -> None:
+    content = HTTP + random.Random(1).randbytes(CHECKSUMMED)
+    member = compress_record(basic(content), content, compress=compress)
+    assert member[:16] == b"\x1f\x8b\x08\x04\0\0\0\0" + member[8:10] + b"\x08\x00WM\x04\x00"
+    assert int.from_bytes(member[16:20], "little") == zlib.crc32(member[:16] + member[20:])
+    assert [content for *_, content in by_warcio(member)] == [content]
+    assert [content for *_, content in by_fastwarc(member)] == [content]
+    assert gzip.decompress(member) == encode_record(basic(content), content)
 
 
 def names(headers: Headers) -> list[str]:

@@ -11,7 +11,8 @@ candidate. That holds if the real end looks like one, so a scanned record is yie
 passed without anything unusual; else it is read again exactly.
 
 Small members are inflated completely, with their CRC. So is anything unusual: there `read_records` decides, unit by
-unit, and reports the damage. Only the CRC of large bodies is not checked; `verify` checks it.
+unit, and reports the damage. The CRC of large bodies is not checked (`verify` checks it), but that of their stored
+bytes is where a member says it, as ours do (`member_checksum`): one that does not have it is read exactly.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from zlib_ng import zlib_ng
 
 from webmill.formats.compression import gzip_members
 from webmill.formats.compression.gzip_members import INFLATE_ERROR, SMALLEST
+from webmill.formats.compression.member_checksum import CHECKSUMMED, HEADER_LENGTH, has_checksum, is_as_written
 from webmill.formats.warc import arc, digest, framing
 from webmill.formats.warc.head import WarcLimits
 from webmill.formats.warc.quick_head import RawFields, WarcHeadReader, known_fields
@@ -34,7 +36,7 @@ from webmill.formats.warc.reader import DEFAULT, RecordReader, detect_format
 from webmill.formats.window import ByteSource
 from webmill.model import Damage, Headers, Record
 
-SMALL = 1536  # stored bytes; a member that ends within them is always inflated whole
+SMALL = CHECKSUMMED  # stored bytes; a member that ends within them is always inflated whole
 PREFIX_SIZES = (
     (1536, 3072),
     (8 << 10, 16 << 10),
@@ -68,7 +70,8 @@ class ScannedRecord(msgspec.Struct, frozen=True, gc=False):
 class ScanOptions(msgspec.Struct, frozen=True, kw_only=True):
     """What a scan does besides finding records."""
 
-    verify: bool = False  # inflate everything, and report bad CRCs, lengths and digests
+    check_crc: bool = False  # inflate everything, and report bad CRCs and lengths
+    verify: bool = False  # as check_crc, and report bad digests
     torn: bool = False  # also yield a truncated last record, after its Damage
 
 
@@ -97,6 +100,7 @@ class _RecordScanner(RecordReader):
         super().__init__(source, limits=limits, start=0, size=size)
         self.enough = enough
         self.scan = scan
+        self.inflates_all = scan.verify or scan.check_crc
         self.held: deque[tuple[ScannedRecord, int, tuple[Damage, ...]]] = (
             deque()
         )  # scanned, with its range and its flaws
@@ -117,7 +121,7 @@ class _RecordScanner(RecordReader):
                 self.kind = kind
                 self.credit += found.length
                 passed = start + found.length
-                held.append((found, self.reach, tuple(self._verify_scanned(found)) if self.scan.verify else ()))
+                held.append((found, self.reach, tuple(self._verify_scanned(found)) if self.inflates_all else ()))
                 while held and held[0][1] <= passed:
                     found, _, flaws = held.popleft()
                     yield found
@@ -232,10 +236,12 @@ class _RecordScanner(RecordReader):
         return ScannedRecord(fields, whole[head:-4], True, start, end - start)
 
     def _inflate_prefix(self, stored: int, inflated: int) -> bytes:
-        """Return the first inflated bytes of the member; its checksum is skipped if the gzip header is plain."""
+        """Return the first inflated bytes of the member; its CRC is skipped if the gzip header is plain, or ours."""
         raw = self.raw
         flags = raw.data[raw.at + 3] if raw.at + 3 < len(raw.data) else 1
         wbits, skip = (31, 0) if flags else (-15, 10)
+        if flags and has_checksum(raw.data, raw.at):
+            wbits, skip = -15, HEADER_LENGTH
         try:
             start: bytes = zlib_ng.decompressobj(wbits).decompress(raw.data[raw.at + skip : raw.at + stored], inflated)
         except INFLATE_ERROR:
@@ -254,7 +260,10 @@ class _RecordScanner(RecordReader):
         # An apparent start before the end is either inside the member, or after an end that does not look like one.
         if len(found) != 1 or found[0] - start <= SMALL or self.starts[bisect_right(self.starts, start)] < found[0]:
             return None
-        self.raw.at += found[0] - start
+        raw, length = self.raw, found[0] - start
+        if has_checksum(raw.data, raw.at) and not is_as_written(memoryview(raw.data)[raw.at : raw.at + length]):
+            return None
+        raw.at += length
         self.reach = limit
         return found[0]
 
@@ -301,18 +310,21 @@ class _RecordScanner(RecordReader):
                 yield Damage(start, end, "missing_terminator", "the block is not followed by two empty lines")
             head = len(inflated) - 4 - int(found.fields[b"Content-Length"])
             content = inflated[head:-4]
-        yield from bad_digests(_headers_of(found.fields), content, offset=start, end=end)
+        if self.scan.verify:
+            yield from bad_digests(_headers_of(found.fields), content, offset=start, end=end)
 
 
 def _inflate_member(member: bytes | bytearray) -> bytes | str:
     """Return the content of a member that should end where these bytes end; or what is wrong with it."""
     want = int.from_bytes(member[-4:], "little")
     try:
-        return bytes(deflate.gzip_decompress(member, want))
+        inflated = bytes(deflate.gzip_decompress(member, want))
+        if deflate.crc32(inflated) == int.from_bytes(member[-8:-4], "little"):  # else it ends before the last one
+            return inflated
     except deflate.DeflateError:  # which does not say why
-        decompressor = zlib_ng.decompressobj(31)
+        pass
     try:
-        decompressor.decompress(member, want + 1)
+        zlib_ng.decompressobj(31).decompress(member, want + 1)
     except INFLATE_ERROR as error:
         return f"gzip member: {error}"
     return "gzip member: it does not end where it should"

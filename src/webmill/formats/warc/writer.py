@@ -16,6 +16,7 @@ import deflate
 from isal import isal_zlib
 
 from webmill.errors import BadInput
+from webmill.formats.compression.member_checksum import add_checksum
 from webmill.model import Headers
 
 WARC_1_0 = "WARC/1.0"  # what Common Crawl writes on the first line, whatever its warcinfo says
@@ -53,8 +54,8 @@ def compress_record(
     version: str = WARC_1_0,
     compress: Callable[[bytes], bytes] = compress_fast,
 ) -> bytes:
-    """Return a whole record as a gzip member, to be appended to a `.warc.gz`."""
-    return compress(encode_record(headers, content, version=version))
+    """Return a whole record as a gzip member, to be appended to a `.warc.gz`. A large one has a checksum of itself."""
+    return add_checksum(compress(encode_record(headers, content, version=version)))
 
 
 def stream_record(headers: Headers, chunks: Iterable[bytes], *, version: str = WARC_1_0) -> Iterator[bytes]:

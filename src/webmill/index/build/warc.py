@@ -68,10 +68,11 @@ def index_file(
     filename: str,
     options: CaptureOptions = CaptureOptions(),  # noqa: B008  # frozen
     scan: ScanOptions = ScanOptions(),  # noqa: B008
+    size: int | None = None,
 ) -> Iterator[bytes | Damage]:
     """Yield a line per capture, in the order of the file, and the damage found on the way."""
     captures = CaptureIndexer(filename=filename, options=options)
-    return captures.lines(scan_records(source, enough=captures.enough, scan=scan, limits=LIMITS))
+    return captures.lines(scan_records(source, enough=captures.enough, scan=scan, limits=LIMITS, size=size))
 
 
 def index_archives(

@@ -11,6 +11,7 @@ import msgspec
 
 from webmill.errors import BadInput
 from webmill.formats.warc.scan import ScannedRecord, ScanOptions, scan_records
+from webmill.index.archive_checksum import ArchiveChecksum, ChecksumReader
 from webmill.index.build.captures import CaptureIndexer, CaptureOptions
 from webmill.index.build.warc import LIMITS
 from webmill.model import Damage
@@ -28,13 +29,14 @@ class ArchiveScan(msgspec.Struct):
     damage: Counter[str] = msgspec.field(default_factory=Counter)
     first: str | None = None
     hexdigest: str = ""
+    checksum: ArchiveChecksum | None = None
 
 
 class _CopyingSource:
     """A source that copies what is read to `out`, and digests it."""
 
     def __init__(self, incoming: IncomingArchive, out: BinaryIO | None, bar: ProgressBar) -> None:
-        self._source, self._out, self._bar = incoming.open(), out, bar
+        self._source, self._out, self._bar = ChecksumReader(incoming.open(), None), out, bar
         self.digest = hashlib.new(incoming.listed.algorithm, usedforsecurity=False)
         self.size = 0
 
@@ -46,6 +48,9 @@ class _CopyingSource:
             self._out.write(data)
         self._bar.advance(len(data))
         return data
+
+    def checksum(self) -> ArchiveChecksum:
+        return self._source.read_to_end()
 
 
 def scan_archive(incoming: IncomingArchive, out: BinaryIO | None, bar: ProgressBar) -> ArchiveScan:
@@ -66,7 +71,7 @@ def scan_archive(incoming: IncomingArchive, out: BinaryIO | None, bar: ProgressB
         pass
     if source.size != incoming.size or not incoming.is_at_rest():
         raise changed_error()
-    found.hexdigest = source.digest.hexdigest()
+    found.hexdigest, found.checksum = source.digest.hexdigest(), source.checksum()
     incoming.listed.check(size=source.size, hexdigest=found.hexdigest)
     if not found.records:
         raise BadInput("not a WARC or ARC file: there is no record in it", reason="no_records")

@@ -8,6 +8,7 @@ twice. Names of strangers give names of files, never paths.
 from __future__ import annotations
 
 import errno
+import logging
 import os
 import re
 from collections.abc import Callable, Iterable, Iterator
@@ -18,16 +19,19 @@ from pathlib import Path
 import msgspec
 
 from webmill.collection import ARCHIVE_ENDINGS, Collection
-from webmill.errors import BadInput, Conflict, Misconfigured, NotFound, Unavailable
+from webmill.errors import BadInput, Conflict, Misconfigured, NotFound, Unavailable, WebmillError
 from webmill.formats.compression import gzip_members, zstd_frames
 from webmill.formats.window import ByteSource
 from webmill.index.archives import find_local_archives, printable_path
+from webmill.index.state import FILE_NAME, open_state
 from webmill.infra import atomic, lock
 from webmill.infra.files import RESERVED, os_errors
 from webmill.model import ArchiveReject
 from webmill.pipeline.add.checking import CHUNK, ArchiveScan, scan_archive
 from webmill.pipeline.add.incoming import IncomingArchive, changed_error, is_unchanged, open_archives
 from webmill.pipeline.progress import ProgressReporter
+
+log = logging.getLogger(__name__)
 
 SEGMENT = "added"
 MAX_NAME_BYTES = 180  # bytes: a digest may follow, and names derived from it are longer
@@ -72,11 +76,8 @@ def add_archives(
         atomic.make_folder(folder)
         try:
             atomic.remove_stale_temps(folder)
-            return _add_each(
-                files,
-                KnownArchives(collection),
-                partial(link_in if linked else copy_in, folder=folder, progress=progress),
-            )
+            put = partial(link_in if linked else copy_in, folder=folder, progress=progress)
+            return _add_each(files, KnownArchives(collection), remembering_checksums(put, collection))
         finally:
             remove_unused(new)
 
@@ -206,6 +207,27 @@ def has_same_bytes(one: ByteSource, other: ByteSource) -> bool:
         if not most:
             return not left and not right
         left, right = left[most:], right[most:]
+
+
+# --- what its bytes are ---
+
+
+def remembering_checksums(put: PutArchive, collection: Collection) -> PutArchive:
+    """Return `put`, after which the index knows the bytes that were read: it tells when they are others."""
+
+    def put_and_remember(incoming: IncomingArchive) -> tuple[Path, ArchiveScan]:
+        path, found = put(incoming)
+        file = collection.cdxj / FILE_NAME
+        if found.checksum and (file.exists() or not collection.zipnum.is_dir()):  # no state beside a foreign index
+            try:
+                atomic.make_folder(collection.cdxj)
+                with open_state(file, anew=False) as state:
+                    state.record_checksum(collection.key(path), found.checksum)
+            except WebmillError as error:  # the archive is in place; the index takes it as it finds it
+                log.warning("checksum not recorded", extra={"file": str(path), "reason": str(error)})
+        return path, found
+
+    return put_and_remember
 
 
 # --- how it gets there ------------------------------------------------------------------------------------------------
