@@ -30,6 +30,8 @@ _HOMES = {
     "CurateSettings": _SETTINGS,
     "PublishSettings": _SETTINGS,
     "SearchSettings": _SETTINGS,
+    "hookimpl": "webmill.infra.plugins.hooks",
+    "PluginPage": "webmill.infra.plugins.hooks",
 }
 
 

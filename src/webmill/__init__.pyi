@@ -1,3 +1,5 @@
+from webmill.infra.plugins.hooks import PluginPage as PluginPage
+from webmill.infra.plugins.hooks import hookimpl as hookimpl
 from webmill.pipeline.api import crawl as crawl
 from webmill.pipeline.api import curate as curate
 from webmill.pipeline.api import extract as extract

@@ -57,7 +57,11 @@ def test_settings_and_variables_are_there(page: Path) -> None:
     known = {(setting.section, setting.key) for setting in file_settings()}
     named = re.findall(rf"`\[({'|'.join(SECTIONS)})\] (\w+)", text)
     assert set(named) <= known, set(named) - known
-    variables = {setting.variable for setting in file_settings()} | {"WEBMILL_SECTION_KEY", "WEBMILL_TRUST"}
+    variables = {setting.variable for setting in file_settings()} | {
+        "WEBMILL_SECTION_KEY",
+        "WEBMILL_TRUST",
+        "WEBMILL_PLUGINS",
+    }
     named = re.findall(r"\bWEBMILL_(?!TEST_)[A-Z_]+\b", text)
     assert set(named) <= variables, set(named) - variables
 

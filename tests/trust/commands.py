@@ -161,6 +161,7 @@ COMMANDS: dict[str, Use] = {
     "index": on(DIR, "--from-scratch", destroys="the index of the collection"),
     "init": on(DIR),
     "mcp": NOT_HERE,  # speaks on stdin until that ends: tests/serve/test_mcp.py
+    "plugins": NOT_HERE,
     "problems": on(DIR),
     "publish": NOT_HERE,
     "publish run": NOT_HERE,

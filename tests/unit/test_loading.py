@@ -23,7 +23,11 @@ SOURCE = Path(__file__).parents[2] / "src" / "webmill"
 LOADERS = {"pickle", "cPickle", "dill", "cloudpickle", "joblib", "marshal", "shelve", "yaml", "jsonpickle"}
 BETWEEN_PROCESSES = {"boards/worker_process.py", "infra/child.py", "infra/child_loop.py"}
 BETWEEN_PROCESSES |= {"infra/executor/pool.py", "infra/executor/ray.py"}
-OF_THE_OPERATOR = {"infra/custom_function.py", "index/cdxj/add_fields.py"}  # functions named in a dataset or command
+OF_THE_OPERATOR = {
+    "infra/custom_function.py",
+    "infra/plugins/loaded.py",
+    "index/cdxj/add_fields.py",
+}  # functions named in a dataset or command
 
 
 def modules_with(words: set[str]) -> Iterator[tuple[str, ast.Module]]:

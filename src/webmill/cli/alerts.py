@@ -14,6 +14,7 @@ from webmill.cli.main import FAILED
 from webmill.cli.text import escape_text, format_count, format_duration, json_line
 from webmill.pipeline.alerts.inspect import TargetStatus, read_target_statuses, send_test
 from webmill.pipeline.alerts.run import AlertReport, retry_alerts
+from webmill.pipeline.plugins import alert_rules
 from webmill.settings import Settings
 
 NO_RULES = 'no rules: write [[alert]] and below it to = "mailto:me@example.org" into {file}'
@@ -104,7 +105,7 @@ def retry(context: Context, /, *, root: Path, targets: tuple[str, ...], as_json:
 def required(context: Context, root: Path) -> Settings:
     """Return the settings, which must have rules."""
     settings = context.settings(root)
-    if not settings.alerts.rules:
+    if not alert_rules(settings):
         raise click.UsageError(NO_RULES.format(file=root / "webmill.toml"))
     return settings
 

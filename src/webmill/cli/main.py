@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -46,6 +47,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "init": ("webmill.cli.init:init", "Create a collection with a settings file and seeds."),
     "log": ("webmill.cli.log:log", "Show what came of each URL of a crawl."),
     "mcp": ("webmill.cli.mcp:mcp", "Answer agents about collections (Model Context Protocol)."),
+    "plugins": ("webmill.cli.plugins:plugins", "List plugins, their hooks, and what these cost."),
     "problems": ("webmill.cli.problems:problems", "List everything that went wrong in a collection, and what to do."),
     "publish": ("webmill.cli.publish:publish", "Publish versions of a data set from documents or boards."),
     "qa": ("webmill.cli.qa:qa", "Check in a browser how archived pages are replayed."),
@@ -62,9 +64,23 @@ COMMANDS: dict[str, tuple[str, str]] = {
 }
 
 
+def plugin_commands() -> Mapping[str, click.Command]:
+    """Return the commands that plugins of the user add."""
+    from webmill.pipeline.plugins import user_plugins
+
+    found = dict[str, click.Command]()
+    for call in user_plugins().calls("register_commands"):
+        for command in call() or ():
+            if not isinstance(command, click.Command) or not command.name:
+                raise call.refuse(command, "commands of click")
+            found.setdefault(command.name, command)
+    return found
+
+
 @click.group(
     cls=LazyGroup,
     commands_at=COMMANDS,
+    more=plugin_commands,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
     epilog="Try `webmill demo` first. Exit codes: 0 done, 1 failed, 2 wrong usage, 3 done but some input was rejected.",
 )

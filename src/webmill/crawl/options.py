@@ -20,6 +20,7 @@ from webmill.crawl.visit.revisit_schedule import RevisitSchedule
 from webmill.formats.preferences.content_usage import CURRENT, Revision
 from webmill.formats.preferences.decision import Purpose
 from webmill.infra.host_schedule.fixed_delays import HostSchedule
+from webmill.infra.plugins.sources import PluginSource
 from webmill.settings import CrawlSettings
 
 LONGEST_WAIT = 3600.0  # for a server that wants to be left alone
@@ -206,6 +207,7 @@ class CrawlOptions(msgspec.Struct, frozen=True, kw_only=True):
     revisits: RevisitSchedule = RevisitSchedule()
     browser: BrowserOptions | None = None  # None: no page is shown in one
     usage: UsagePolicy = UsagePolicy()
+    plugins: tuple[PluginSource, ...] = ()
     settings: CrawlSettings = CrawlSettings()  # what the parts above do not say
     verbosity: int = 0
     log_format: str = "text"

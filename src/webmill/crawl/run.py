@@ -36,6 +36,7 @@ from webmill.crawl.start import CrawlRunReport, RunWatcher, start_crawl
 from webmill.crawl.visit.revisit_schedule import RevisitSchedule
 from webmill.errors import BadInput, Misconfigured, WrongUse
 from webmill.infra.executor.pool import available_cores
+from webmill.infra.plugins.sources import PluginSource
 from webmill.infra.user_agent import user_agent
 from webmill.masking import hide_secrets
 from webmill.settings import CrawlSettings, Settings, Sources, Values
@@ -62,6 +63,7 @@ class CollectionCrawl(msgspec.Struct, frozen=True, kw_only=True):
     watcher: CrawlWatcher
     forget: Collection[stored_settings.Name]
     watch: float | None = None
+    plugins: tuple[PluginSource, ...] = ()
 
     @property
     def folder(self) -> Path:
@@ -77,13 +79,21 @@ def run_in_collection(
     watcher: CrawlWatcher,
     forget: Collection[stored_settings.Name] = (),
     watch: float | None = None,
+    plugins: tuple[PluginSource, ...] = (),
 ) -> CrawlRunReport:
     """Begin the crawl in `root`, or go on with it, until it ends or is stopped.
 
     `watch`: look again at what is due, for runs that come about every so many seconds.
     """
     crawl = CollectionCrawl(
-        root=root, seeds=seeds, sources=sources, open_archive=open_archive, watcher=watcher, forget=forget, watch=watch
+        root=root,
+        seeds=seeds,
+        sources=sources,
+        open_archive=open_archive,
+        watcher=watcher,
+        forget=forget,
+        watch=watch,
+        plugins=plugins,
     )
     settings, values = stored_settings.resolve_settings(sources, crawl.folder, forget=forget)
     if settings.crawl.frontier and settings.crawl.processes:
@@ -198,6 +208,7 @@ def make_options(crawl: CollectionCrawl, settings: Settings, *, backends: CrawlB
         network=NetworkAccess.from_settings(chosen),
         rules=CrawlRules.from_settings(chosen),
         usage=UsagePolicy.from_settings(chosen),
+        plugins=crawl.plugins,
         revisits=revisit_schedule(crawl.watch, settings),
         browser=browser,
         verbosity=crawl.watcher.verbosity,

@@ -108,7 +108,9 @@ def _remaining_text(html: str, body: CaptureBody, recipe: Recipe) -> tuple[str |
 
 
 def _text(html: str, parsed: HtmlPage | None, body: CaptureBody, recipe: Recipe) -> tuple[str | None, str | None]:
-    """Return the text of a page, and the extractor that it comes from."""
+    """Return the text of a page, and the extractor or plugin that it comes from."""
+    if recipe.extractor != "none" and (given := recipe.load_plugins().extract_text(html, body.url)):
+        return clean_text(given[0]), given[1]
     match recipe.extractor:
         case "none":
             return None, None

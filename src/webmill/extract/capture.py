@@ -36,6 +36,7 @@ from webmill.formats.warc.http_records import HttpResponse, read_response
 from webmill.formats.warc.single_record import read_record_at
 from webmill.infra.child import ChildLimits
 from webmill.infra.child_loop import grant_cpu
+from webmill.infra.plugins.costs import spent_on
 from webmill.model import Document, DocumentLink, Record, normalise_digest
 
 SANDBOX_FUNCTION = "webmill.extract.capture:make_in_child"
@@ -54,7 +55,9 @@ Allow = Callable[[float], None]
 
 def make_in_child(payload: bytes, *, capture: CaptureInput) -> ExtractResult:
     """Return the same as `make_document`, with its own allowance of CPU time for every call."""
-    return make_document(payload, capture=capture, allow=grant_cpu)
+    made = make_document(payload, capture=capture, allow=grant_cpu)
+    plugins = capture.recipe.load_plugins()
+    return msgspec.structs.replace(made, spent=spent_on(plugins)) if plugins.sources else made
 
 
 def document_of(page: HasCapture, *, recipe: Recipe | None = None) -> Document:
@@ -87,6 +90,8 @@ def make_document(payload: bytes, *, capture: CaptureInput, allow: Allow = lambd
             allow=allow,
         )
         found = read_body(kind, body, capture.recipe)
+        if not isinstance(found, UnreadableContent):
+            made = capture.recipe.load_plugins().change_document(add_content(document, found, http, capture))
     except MemoryError:
         raise  # the process is out of memory; not the fault of the page
     except Exception as error:  # noqa: BLE001 - a page that breaks its parser is a row, too
@@ -95,7 +100,7 @@ def make_document(payload: bytes, *, capture: CaptureInput, allow: Allow = lambd
     if isinstance(found, UnreadableContent):
         refused = msgspec.structs.replace(document, outcome="other_type", error=found.error)
         return ExtractResult(document=refused, kind=found.kind)
-    return ExtractResult(document=add_content(document, found, http, capture), kind=found.kind)
+    return ExtractResult(document=made, kind=found.kind)
 
 
 def kind_of(document: Document, capture: CaptureInput) -> ContentKind:

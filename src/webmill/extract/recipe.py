@@ -14,15 +14,23 @@ from webmill.formats.languages import DetectedLanguages
 from webmill.formats.preferences.capture import NO_SITE, SitePreferences
 from webmill.formats.preferences.statements import Statement
 from webmill.formats.warc import wet
+from webmill.infra.plugins.costs import SpentOnHook
+from webmill.infra.plugins.loaded import Plugins, load_plugins
+from webmill.infra.plugins.sources import PluginSource
 from webmill.model import CaptureRef, Document, Headers, Record, normalise_digest
 
 
 class Recipe(msgspec.Struct, frozen=True, kw_only=True):
-    """How documents are made. `detect`: detect languages by CLD2; else use those of the crawler or the index."""
+    """How documents are made. `detect`: detect languages by CLD2; else use those of the crawler or the index.
+    `plugins`: those that have a say. (Unset, not empty: so the recipes of before are still the same.)"""
 
     extractor: str = "plain"
     detect: bool = False
     links: bool = False
+    plugins: tuple[PluginSource, ...] | msgspec.UnsetType = msgspec.UNSET
+
+    def load_plugins(self) -> Plugins:
+        return load_plugins(self.plugins or ())
 
 
 class CaptureInput(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,10 +58,11 @@ class CaptureInput(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ExtractResult(msgspec.Struct, frozen=True, kw_only=True):
-    """The document of a capture, and the kind of its content, by which documents are filtered."""
+    """The document of a capture, and the kind of its content, by which documents are filtered. `spent`: on plugins."""
 
     document: Document
     kind: ContentKind
+    spent: list[SpentOnHook] = []
 
 
 class HasCapture(Protocol):

@@ -73,11 +73,11 @@ class Registry(Generic[F]):
         return f"{ours}; or of other packages: {others}" if others else ours
 
     def _others(self) -> Mapping[str, EntryPoint]:
-        return _entry_points(self.group, tuple(sys.path)) if self.group else {}
+        return entry_points_of(self.group, tuple(sys.path)) if self.group else {}
 
 
 @cache
-def _entry_points(group: str, _path: tuple[str, ...]) -> dict[str, EntryPoint]:
+def entry_points_of(group: str, _path: tuple[str, ...]) -> dict[str, EntryPoint]:
     """Return the entry points by name. Slow, since it reads the metadata of every installed package."""
     from importlib.metadata import entry_points
 

@@ -46,7 +46,7 @@ class TrustedFolders:
     """The trusted folders of a user, as the environment has them."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
-        self.place = _configuration(environment) / "webmill" / "trusted"
+        self.place = configuration_folder(environment) / "webmill" / "trusted"
         self._listed = [Path(one).resolve() for one in environment.get(VARIABLE, "").split(os.pathsep) if one]
 
     def is_trusted(self, folder: Path) -> bool:
@@ -112,7 +112,7 @@ class TrustedFolders:
         return all(one.st_uid == os.geteuid() and not one.st_mode & (stat.S_IWGRP | stat.S_IWOTH) for one in seen)
 
 
-def _configuration(environment: Mapping[str, str]) -> Path:
+def configuration_folder(environment: Mapping[str, str]) -> Path:
     """Return the user's folder for settings, as the XDG Base Directory Specification says."""
     named = Path(environment.get("XDG_CONFIG_HOME", ""))
     if named.is_absolute():

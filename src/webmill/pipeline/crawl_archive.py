@@ -23,6 +23,7 @@ from webmill.crawl.stored_settings import Name
 from webmill.errors import Misconfigured
 from webmill.formats.url.surt import surt
 from webmill.model import Document
+from webmill.pipeline.plugins import crawl_plugins
 from webmill.pipeline.removed_files import forget_lost_removals, loses_removals, write_removed
 from webmill.pipeline.trust import is_new, remember_own
 from webmill.pipeline.upload import UploadRules, UploadThread, absolute_place, finish_uploads
@@ -139,7 +140,14 @@ def crawl_archive(
     watcher = announcing(seeds, remembering(root, uploads.beside(watcher or CrawlWatcher())))
     try:
         report = run_in_collection(
-            root, seeds, sources=sources, open_archive=open_archive, watcher=watcher, forget=forget, watch=watch
+            root,
+            seeds,
+            sources=sources,
+            open_archive=open_archive,
+            watcher=watcher,
+            forget=forget,
+            watch=watch,
+            plugins=crawl_plugins(),
         )
     except NoSeeds as error:
         raise NoSeeds(f"{error}: {describe_rejected(seeds.rejected) or 'there is none'}") from None

@@ -31,6 +31,7 @@ from webmill.pipeline.crawl_archive import CrawlReport, crawl_archive
 from webmill.pipeline.extract.collection import OnRefused, extract_collection
 from webmill.pipeline.ignore_rules import check_rules
 from webmill.pipeline.index import index_crawl
+from webmill.pipeline.plugins import alert_rules
 from webmill.pipeline.progress import ProgressReporter
 from webmill.pipeline.publish.due import reason_not_to_publish
 from webmill.pipeline.publish.run import publish_collection
@@ -108,7 +109,7 @@ def run_stages(
         register_targets(root, read().settings())
     for stage in stages:
         sources = read()
-        if stage == "alert" and len(stages) > 1 and not sources.settings().alerts.rules:
+        if stage == "alert" and len(stages) > 1 and not alert_rules(sources.settings()):
             continue  # most collections have none: not worth a word
         steps = plan_steps(stage, root, sources, watching, every=every)
         if isinstance(steps, str):
@@ -147,7 +148,7 @@ def plan_steps(
             there = (root / "latest.json").exists()
             return search_steps(root, settings, watching.progress) if there else "nothing is published yet"
         case _:
-            return alert_steps(root, settings) if settings.alerts.rules else "no rules: a [[alert]] in the settings"
+            return alert_steps(root, settings) if alert_rules(settings) else "no rules: a [[alert]] in the settings"
 
 
 def crawl_steps(

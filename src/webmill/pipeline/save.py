@@ -47,6 +47,7 @@ from webmill.infra import atomic, waiting
 from webmill.infra.executor.pool import available_cores
 from webmill.pipeline.crawl_archive import WarcArchive
 from webmill.pipeline.index import index_crawl
+from webmill.pipeline.plugins import crawl_plugins
 from webmill.pipeline.progress import progress_to
 from webmill.pipeline.trust import is_new, remember_own
 from webmill.settings import Settings, Sources
@@ -149,6 +150,7 @@ def open_for_saving(
         watcher=CrawlWatcher(),
         forget=(),
         watch=None if chosen.refresh else settings.watch.every,
+        plugins=crawl_plugins(),
     )
     was_new = is_new(root)
     options = make_options(crawl, settings, backends=crawl_backends(redis, name=name))

@@ -9,6 +9,7 @@ from webmill.collection import PublishFolders
 from webmill.infra.queue.backends import existing_queue, view_queue
 from webmill.infra.queue.base import QueueOptions
 from webmill.infra.storage.backends import open_storage
+from webmill.pipeline.plugins import user_plugins
 from webmill.search.backends import open_search, search_address
 from webmill.serve.guard.client_address import is_loopback
 from webmill.serve.processes.shared_counters import SharedCounters
@@ -65,6 +66,7 @@ def open_site(
         can_save=bool(serve.token) or is_private,
         closes_noarchive=serve.noarchive == "everyone" or (serve.noarchive == "others" and not is_private),
         metrics=counters or SharedCounters(),
+        plugins=user_plugins(),
         zone=open_zone(place.root, zone_address, view=view_address, secret=secret, long_names=long_names),
     )
 

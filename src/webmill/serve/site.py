@@ -18,6 +18,7 @@ from webmill.errors import NotFound
 from webmill.index.lookup.block_cache import BlockCache
 from webmill.index.lookup.indexes import CaptureIndex, MergedIndex
 from webmill.index.zipnum.writer import SUMMARY
+from webmill.infra.plugins.loaded import NO_PLUGINS, Plugins
 from webmill.infra.queue.base import Queue, ReadableQueue
 from webmill.infra.storage.backends import open_storage
 from webmill.infra.storage.base import Readable, Storage
@@ -99,6 +100,7 @@ class Site:
     load: ServerLoad = field(default_factory=ServerLoad)  # of this process
     heavy: HeavyShare = field(default_factory=lambda: HeavyShare(HEAVY_THREADS))  # of the threads that compute
     buckets: Path | None = None  # shared table of the rate limit (serve/guard/rate_limit.py)
+    plugins: Plugins = NO_PLUGINS  # of who runs the server
     zone: ReplayZone | None = None  # origins of archived pages; without one they share `replay_address`
 
     @cached_property

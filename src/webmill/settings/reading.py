@@ -32,7 +32,8 @@ UNTRUSTED = (
     "{where}: [{section}] {key} = {value} {does}, and you have not said that you trust {folder}. If it is yours, run "
     "`webmill trust {quoted}`; or give this setting yourself, as {instead}"
 )
-NOT_SETTINGS = ("WEBMILL_TEST_", "WEBMILL_TRUST")  # the second is read by webmill.infra.trusted_folders
+# The tests', and those that infra/trusted_folders.py and infra/plugins/sources.py read
+NOT_SETTINGS = ("WEBMILL_TEST_", "WEBMILL_TRUST", "WEBMILL_PLUGINS")
 FLAGS = "{where}: [crawl] flags is out of use; write {lines} instead"
 
 Values = Mapping[tuple[str, str], Any]  # (section, key) -> parsed value

@@ -20,6 +20,7 @@ from webmill.crawl.sites import CrawlSites
 from webmill.formats.http.cookies import Cookie, domain_matches
 from webmill.formats.http.head import end_of_head
 from webmill.infra.clock import SteadyClock
+from webmill.infra.plugins.loaded import NO_PLUGINS, Plugins
 from webmill.settings import CrawlSettings, SiteSettings
 from webmill.settings.sites_section import COOKIE_MODES
 
@@ -56,16 +57,22 @@ NO_FIELDS = RequestFields()
 
 
 class SiteSession:
-    """The session of a crawler with all sites. `cookies`: keep cookies where no table says otherwise."""
+    """The session of a crawler with all sites. `cookies`: keep cookies where no table says otherwise. `plugins` may add
+    fields, which are archived as credentials are."""
 
-    def __init__(self, jar: CookieJar, sites: CrawlSites, *, cookies: bool, clock: SteadyClock) -> None:
+    def __init__(
+        self, jar: CookieJar, sites: CrawlSites, *, cookies: bool, clock: SteadyClock, plugins: Plugins = NO_PLUGINS
+    ) -> None:
         self.jar, self.sites, self._cookies, self._clock = jar, sites, cookies, clock
+        self._plugins = plugins
 
     def fields(self, url: str, *, browser_cookies: Fields = ()) -> RequestFields:
         """Return what a request for a normalised URL carries now. `browser_cookies`: what scripts of the page have set
         as well; beside credentials they are as private as these."""
         rule = self.sites.find(url)
         sent, archived = _fields_of(rule, url) if rule else ((), ())
+        if given := self._plugins.request_fields(url):
+            sent, archived = (*sent, *given), (*archived, *((name, MASK) for name, _ in given))
         cookies = self.jar.header(url, now=self._clock()) if self._keeps_cookies(rule) else None
         if cookies and browser_cookies:
             cookies = _with_browser_cookies(cookies, browser_cookies)
@@ -97,16 +104,18 @@ def open_session(
     root: Path,
     stored: Mapping[str, tuple[Cookie, ...]],
     clock: SteadyClock,
+    plugins: Plugins = NO_PLUGINS,
 ) -> SiteSession:
     """Return a session with stored cookies, by site, and those of files, which lie in `root` if they are relative.
     Misconfigured: a file is none of cookies."""
     jar, now = CookieJar(), clock()
     has_credentials = has_cookie_file(settings) or any(rule.auth or rule.headers for rule in settings.sites)
+    has_credentials = has_credentials or bool(plugins.calls("before_request"))
     for site, cookies in stored.items():  # what was given for credentials goes when they do
         jar.load(site, (one for one in cookies if has_credentials or not one.is_private), now=now)
     for cookie_list in given_cookies(settings, root).values():
         jar.give(cookie_list, now=now)
-    return SiteSession(jar, sites, cookies=settings.cookies != "off", clock=clock)
+    return SiteSession(jar, sites, cookies=settings.cookies != "off", clock=clock, plugins=plugins)
 
 
 def given_cookies(settings: CrawlSettings, root: Path) -> dict[Path, list[Cookie]]:

@@ -52,6 +52,8 @@ from webmill.errors import Conflict, Unavailable, WebmillError
 from webmill.infra import atomic, interrupts, waiting
 from webmill.infra.clock import Anchor
 from webmill.infra.log import configure
+from webmill.infra.plugins.costs import record_spent, spent_on
+from webmill.infra.plugins.loaded import load_plugins
 
 log = logging.getLogger(__name__)
 
@@ -101,6 +103,7 @@ async def crawl_shard(options: CrawlOptions, shard: int, shards: int, parent: Co
             await crawler.run()
             record_removed_pages(store.frontier, options.archive)
         finally:
+            record_spent(spent_on(load_plugins(options.plugins)), os.environ)
             loop.remove_reader(parent.fileno())
             for browser in browsers:
                 await browser.close()
@@ -117,7 +120,7 @@ def make_crawler(
 ) -> ShardCrawler:
     """Return a crawler of the shard: each part is given what it calls. `browsers` gets what is to be closed."""
     politeness, limits, rules, clock = options.politeness, options.limits, options.rules, store.clock
-    wakeup = asyncio.Event()
+    wakeup, plugins = asyncio.Event(), load_plugins(options.plugins)
     reservations = BatchedReservations(clock=clock, wakeup=wakeup)
     session = open_session(
         options.settings,
@@ -125,6 +128,7 @@ def make_crawler(
         root=options.folder.collection.root,
         stored=dict(store.cookies.read()) if store.cookies else {},
         clock=clock,
+        plugins=plugins,
     )
     signer = open_signer(options.settings, options.folder.collection.root)
     requester = Requester(
@@ -145,6 +149,7 @@ def make_crawler(
         page_resources=limits.page_resources,
         sites=store.sites,
         since=rules_changed_at(store.frontier, options, now=clock()),
+        plugins=plugins,
     )
     browser = None
     if options.browser:

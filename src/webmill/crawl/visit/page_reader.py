@@ -28,6 +28,7 @@ from webmill.crawl.scope import Scope, extension_of
 from webmill.crawl.sites import CrawlSites
 from webmill.crawl.visit.captures import AnswerKind
 from webmill.crawl.visit.last_visit import conditions
+from webmill.crawl.visit.link_opinions import ask_plugins
 from webmill.crawl.visit.link_order import LINKED, order_listed
 from webmill.crawl.visit.recent_links import EmbeddedPage, EmbeddedPages, RecentLinks
 from webmill.crawl.visit.resource_share import ResourceShare, share_out
@@ -36,6 +37,7 @@ from webmill.crawl.yields.folding import fold_url
 from webmill.crawl.yields.page_sample import PageSample, sample_page, sample_payload
 from webmill.errors import BadInput
 from webmill.formats.site.sitemap import Sitemap, looks_like_sitemap, read_sitemap
+from webmill.infra.plugins.loaded import NO_PLUGINS, Plugins
 from webmill.model import Headers, Link
 
 SEED, REDIRECTED = 3, 4  # priorities
@@ -77,7 +79,9 @@ class PageReader:
         page_resources: int,
         sites: CrawlSites | None = None,
         since: float = 0.0,
+        plugins: Plugins = NO_PLUGINS,
     ) -> None:
+        self._plugins = plugins
         self._scope, self._rules, self._politeness, self._sites, self.since = scope, rules, politeness, sites, since
         self._page_share = ResourceShare(steps=-1, share=page_resources)
         self._recent = RecentLinks()
@@ -86,6 +90,9 @@ class PageReader:
         self.skipped_endings: Counter[str] = Counter()  # of links that were not followed because of their ending
 
     def read(self, fetched: FetchedResponse, item: ClaimedUrl) -> PageReading:
+        return self._with_more_links(self._read(fetched, item), fetched, item)
+
+    def _read(self, fetched: FetchedResponse, item: ClaimedUrl) -> PageReading:
         status = fetched.head.status
         if status == 304 and conditions(item.last, since=self.since):
             return PageReading("not_modified", [], Counter())
@@ -110,6 +117,7 @@ class PageReader:
                 page = msgspec.structs.replace(page, sample=sample)
         else:
             page = self._read_page(fetched, item)
+        page = self._with_more_links(page, fetched, item)
         if not rendered.links:
             return page
         found = self._links_in_scope("page", join_urls(item.url, rendered.links), item.depth + 1, LINKED)
@@ -248,6 +256,7 @@ class PageReader:
         links: list[Link] = []
         refused: Counter[str] = Counter()
         endings: Counter[str] = Counter()
+        urls, opinions = ask_plugins(self._plugins, urls, depth) if self._plugins.sources else (urls, {})
         if self._rules.page_resources:
             for url in urls:
                 if url in self._recent:
@@ -256,7 +265,7 @@ class PageReader:
                     refused += more.refused
         new = self._recent.drop_known(urls)
         for url in new:
-            reason = self._scope.decide(url, depth)
+            reason = self._decide(url, depth, opinion=opinions.get(url))
             if reason is None:
                 links.append(Link(url, depth, priority, redirects))
             else:
@@ -268,6 +277,20 @@ class PageReader:
                 self.skipped_endings.update(endings)
         known = [url for url in urls if url in self._recent] if self._rules.order == "best" else ()
         return PageReading(kind, links, refused, known=known)
+
+    def _decide(self, url: str, depth: int, *, opinion: bool | None) -> str | None:
+        """Return None for a link that is followed, or the reason against it. `opinion`: that of a plugin."""
+        if opinion is None:
+            return self._scope.decide(url, depth)
+        return self._scope.decide_resource(url) if opinion else "plugin"
+
+    def _with_more_links(self, page: PageReading, fetched: FetchedResponse, item: ClaimedUrl) -> PageReading:
+        """Return what was read with the links that plugins find in a response."""
+        if not self._plugins.calls("after_response") or page.kind not in ("page", "redirect"):
+            return page
+        more = self._plugins.more_links(item.url, fetched.head.status, fetched.head.headers, fetched.payload)
+        found = self._links_in_scope("page", join_urls(item.url, more), item.depth + 1, LINKED)
+        return msgspec.structs.replace(page, links=[*page.links, *found.links], refused=page.refused + found.refused)
 
     # --- page resources ---
 

@@ -47,6 +47,7 @@ from webmill.crawl.visit.url_visitor import UrlVisitor
 from webmill.formats.url.normalise import host_of
 from webmill.infra.clock import SteadyClock
 from webmill.infra.host_schedule.fixed_delays import HostSchedule
+from webmill.infra.plugins.loaded import load_plugins
 from webmill.model import Link
 
 ATTEMPTS, RETRY_WAIT = 2, 3.0  # of one URL: somebody is waiting
@@ -89,7 +90,10 @@ class PageSaver:
         self._last_sent: dict[str, float] = {}  # by host
         options = for_saving(options)
         reservations = BackgroundReservations(schedule, thread, clock=clock)
-        session = open_session(options.settings, sites, root=options.folder.collection.root, stored={}, clock=clock)
+        plugins = load_plugins(options.plugins)
+        session = open_session(
+            options.settings, sites, root=options.folder.collection.root, stored={}, clock=clock, plugins=plugins
+        )
         self._requester = Requester(
             fetcher,
             options.politeness,
@@ -107,6 +111,7 @@ class PageSaver:
             options.politeness,
             page_resources=options.limits.page_resources,
             sites=sites,
+            plugins=plugins,
         )
         # To the requester a page resource is like a page: it must not be requested beside one of a running crawl.
         alike = msgspec.structs.replace(options, rules=msgspec.structs.replace(options.rules, page_resources=False))

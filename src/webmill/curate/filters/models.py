@@ -21,6 +21,7 @@ from webmill.errors import Misconfigured
 from webmill.infra.custom_function import CustomFunction, load_function, read_function
 
 NUMBERS_OF_FUNCTION = "score"
+PLUGIN = "plugin:"  # before the name of a filter that a plugin of the user has: `webmill.pipeline.plugins` finds it
 
 
 class FastTextScore(CurateStep, frozen=True, kw_only=True, tag="fasttext"):
@@ -119,7 +120,7 @@ class TokenCount(CurateStep, frozen=True, kw_only=True, tag="tokens"):
 
 
 class PythonFilter(CurateStep, frozen=True, kw_only=True, tag="function"):
-    """A Python function over Arrow batches, as FILE.py:NAME or module:NAME: `keep(batch) -> array`.
+    """A Python function over Arrow batches, as FILE.py:NAME, module:NAME or plugin:NAME: `keep(batch) -> array`.
 
     It gets a RecordBatch with `id`, `url`, `date`, `language`, `text` and `needs`; it returns a boolean or a number for
     each row: documents with less than `min_score` are removed."""
@@ -137,7 +138,9 @@ class PythonFilter(CurateStep, frozen=True, kw_only=True, tag="function"):
         return self.needs
 
     def with_files(self, folder: Path) -> PythonFilter:
-        return self if self.code else msgspec.structs.replace(self, code=read_function(self.function, beside=folder))
+        if self.code or self.function.startswith(PLUGIN):
+            return self
+        return msgspec.structs.replace(self, code=read_function(self.function, beside=folder))
 
     def measure(self, batch: CurateBatch) -> dict[str, Any]:
         arrow, _ = import_arrow()

@@ -10,6 +10,7 @@ BACKENDS = {
     "mailto": "webmill.infra.notify.mail:open_mail",
     "http": "webmill.infra.notify.webhook:open_webhook",
     "https": "webmill.infra.notify.webhook:open_webhook",
+    "plugin": "webmill.infra.notify.plugin:open_plugin",
 }
 CHAT = "webmill.infra.notify.chat:open_chat"
 

@@ -14,6 +14,8 @@ from typing import Protocol
 
 import msgspec
 
+from webmill.infra.plugins.sources import PluginSource
+
 
 class Notification(msgspec.Struct, frozen=True, kw_only=True):
     """A message in all its forms; a backend sends the one that it can. `id` is the same each time it is sent."""
@@ -33,6 +35,7 @@ class NotifyOptions(msgspec.Struct, frozen=True, kw_only=True):
     mail_server: str = ""
     mail_from: str = ""
     user_agent: str = "webmill"
+    plugins: tuple[PluginSource, ...] = ()
 
 
 class Sender(Protocol):

@@ -19,6 +19,7 @@ from webmill.pipeline.alerts.messages import render_message
 from webmill.pipeline.alerts.outbox import STATE
 from webmill.pipeline.alerts.targets import AlertTarget, find_targets, list_targets, notify_options, outbox_folder
 from webmill.pipeline.alerts.types import AlertChange, AlertMessage
+from webmill.pipeline.plugins import alert_rules
 from webmill.publish.changes import PageChange
 from webmill.settings import ALERT_KINDS, AlertKind, AlertRule, Settings
 
@@ -61,7 +62,7 @@ def read_target_statuses(root: Path, settings: Settings) -> list[TargetStatus]:
     """Return the targets of the rules, and those that were in the settings earlier and still have messages."""
     outboxes = {one.key: one for one in read_outboxes(root)}
     found = []
-    for target in list_targets(settings.alerts.rules):
+    for target in list_targets(alert_rules(settings)):
         known = outboxes.pop(target.key, TargetStatus(target=target.shown, key=target.key))
         rules = [_rule_status(rule) for rule in target.rules]
         found.append(msgspec.structs.replace(known, target=target.shown, rules=rules))
@@ -111,7 +112,7 @@ def _rule_status(rule: AlertRule) -> RuleStatus:
 
 def send_test(root: Path, settings: Settings, names: Sequence[str] = ()) -> list[tuple[str, str]]:
     """Send a test message to the targets of these names, or to all. Return each with its error, or an empty text."""
-    return [(target.shown, _test(root, settings, target)) for target in find_targets(settings.alerts.rules, names)]
+    return [(target.shown, _test(root, settings, target)) for target in find_targets(alert_rules(settings), names)]
 
 
 def _test(root: Path, settings: Settings, target: AlertTarget) -> str:

@@ -24,6 +24,7 @@ from webmill.pipeline.alerts.matching import match_changes
 from webmill.pipeline.alerts.outbox import TargetOutbox
 from webmill.pipeline.alerts.targets import AlertTarget, find_targets, list_targets, notify_options, outbox_folder
 from webmill.pipeline.alerts.types import Digest
+from webmill.pipeline.plugins import alert_rules
 from webmill.publish import history
 from webmill.publish.changes import PageChange, read_changes, read_summary, versions_since
 from webmill.publish.types import Version
@@ -59,11 +60,11 @@ class AlertReport(msgspec.Struct):
 
 def register_targets(root: Path, settings: Settings) -> None:
     """Begin to tell new targets what changes from now on: called before anything is published that they should hear."""
-    if not settings.alerts.rules:
+    if not alert_rules(settings):
         return
     live = _live_version(open_storage(str(root)))
     with _locked(root):
-        for outbox in _outboxes(root, settings, list_targets(settings.alerts.rules)):
+        for outbox in _outboxes(root, settings, list_targets(alert_rules(settings))):
             outbox.register(live)
 
 
@@ -72,7 +73,7 @@ def send_alerts(root: Path, settings: Settings, *, clock: Callable[[], float] = 
     register_targets(root, settings)
     storage, reports = open_storage(str(root)), []
     with _locked(root):
-        for outbox in _outboxes(root, settings, list_targets(settings.alerts.rules), clock=clock):
+        for outbox in _outboxes(root, settings, list_targets(alert_rules(settings)), clock=clock):
             report = _collect(root, settings, storage, outbox, now=clock())
             reports.append(_deliver(settings, outbox, report))
     return AlertReport(reports)
@@ -82,7 +83,7 @@ def retry_alerts(root: Path, settings: Settings, names: Iterable[str] = ()) -> A
     """Deliver again, now, what failed and what was given up."""
     reports = []
     with _locked(root):
-        for outbox in _outboxes(root, settings, find_targets(settings.alerts.rules, [*names])):
+        for outbox in _outboxes(root, settings, find_targets(alert_rules(settings), [*names])):
             outbox.retry()
             reports.append(_deliver(settings, outbox, TargetReport(target=outbox.target.shown)))
     return AlertReport(reports)
@@ -91,7 +92,7 @@ def retry_alerts(root: Path, settings: Settings, names: Iterable[str] = ()) -> A
 def next_alert(root: Path, settings: Settings) -> float | None:
     """Return when a digest or the next attempt of a message is due, in seconds since 1970. None: nothing waits."""
     times = []
-    for target in list_targets(settings.alerts.rules):
+    for target in list_targets(alert_rules(settings)):
         if outbox_folder(root).is_dir():
             with _open(root, settings, target) as outbox:
                 times.append(outbox.next_due())

@@ -14,6 +14,7 @@ from webmill.errors import Misconfigured
 from webmill.infra.notify.base import NotifyOptions
 from webmill.infra.user_agent import user_agent
 from webmill.masking import hide_target
+from webmill.pipeline.plugins import user_plugins
 from webmill.search.query import SearchQuery, parse
 from webmill.settings import AlertRule, Settings
 
@@ -33,7 +34,8 @@ class AlertTarget(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @property
     def is_webhook(self) -> bool:
-        return self.to.partition(":")[0].lower() in ("http", "https")
+        """Tell whether a program is told, not a person."""
+        return self.to.partition(":")[0].lower() in ("http", "https", "plugin")
 
     @property
     def secret(self) -> str:
@@ -79,6 +81,7 @@ def notify_options(settings: Settings, target: AlertTarget) -> NotifyOptions:
         mail_server=alerts.mail_server,
         mail_from=alerts.mail_from or (contact.removeprefix("mailto:") if "@" in contact else ""),
         user_agent=user_agent(contact),
+        plugins=user_plugins().sources,
     )
 
 

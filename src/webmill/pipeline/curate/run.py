@@ -29,6 +29,7 @@ from webmill.errors import Misconfigured, NotFound, WrongUse
 from webmill.infra import atomic, lock, swap
 from webmill.infra.executor.backends import open_executor
 from webmill.infra.executor.base import Executor, TaskDone, TaskFailed
+from webmill.pipeline.curate.plugin_functions import with_plugin_functions
 from webmill.pipeline.curate.sources import list_parts, require_documents
 from webmill.pipeline.curate.tasks import MeasureTask, attribute_keys, find_tasks, measure_part
 from webmill.pipeline.progress import ProgressReporter
@@ -92,7 +93,9 @@ def curate_collection(
 
 
 def respecting(recipe: CurateRecipe, settings: Settings) -> CurateRecipe:
-    """Return the recipe with a first step that leaves out what sites forbid, if the settings want it."""
+    """Return the recipe as it is run: with the filters of plugins, and with a first step that leaves out what sites
+    forbid, if the settings want it."""
+    recipe = with_plugin_functions(recipe)
     chosen = settings.curate
     if not chosen.respect:
         return recipe

@@ -189,6 +189,7 @@ def _settings_by_flag(shape: OutputShape, language: str) -> dict[str, Any]:
         "--extractor": shape.recipe.extractor,
         "languages by CLD2 (webmill[languages])": shape.recipe.detect,
         "--links": shape.recipe.links,
+        "plugins": tuple(f"{one.name} {one.version}" for one in shape.recipe.plugins or ()),
         "--min-text": shape.keep.min_text,
         "--max-text": shape.keep.max_text,
         language: shape.keep.languages,

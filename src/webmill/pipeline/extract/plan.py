@@ -19,6 +19,7 @@ from webmill.infra.sinks.backends import STREAMS
 from webmill.infra.sinks.json_lines import Compression
 from webmill.infra.storage.backends import STORAGES
 from webmill.model import Document
+from webmill.pipeline.plugins import document_plugins
 from webmill.settings import CommonCrawlSettings, HttpSettings
 
 Format = Literal["jsonl", "parquet"]
@@ -65,7 +66,8 @@ def choose_recipe(extractor: str, *, links: bool) -> Recipe:
     can be.
     """
     chosen = default_extractor() if extractor == "auto" else extractor
-    return Recipe(extractor=chosen, detect=can_detect_languages(), links=links)
+    plugins = document_plugins() or msgspec.UNSET
+    return Recipe(extractor=chosen, detect=can_detect_languages(), links=links, plugins=plugins)
 
 
 class OutputTarget(msgspec.Struct, frozen=True, kw_only=True):

@@ -19,9 +19,13 @@ from webmill.formats.preferences.notes import statements_of_summary
 from webmill.formats.warc.single_record import read_record_at
 from webmill.formats.warc.typed_records import FileType
 from webmill.infra import custom_function as custom
+from webmill.infra.plugins.costs import SpentOnHook, add_up
 from webmill.infra.sandbox import Sandbox
 from webmill.model import Document
 from webmill.pipeline.extract.plan import ExtractPlan
+from webmill.pipeline.plugins import record_costs
+
+MOST_SPENT = 10_000  # costs of plugins that are kept in memory
 
 
 class MadeRow(NamedTuple):
@@ -59,6 +63,7 @@ class DocumentRowMaker:
         self._selectors = SelectorRules(ignored)
         if recipe.extractor == "wet" and otherwise:
             self._without_texts = msgspec.structs.replace(recipe, extractor=otherwise)
+        self._spent: list[SpentOnHook] = []
         self._sandbox = Sandbox(SANDBOX_FUNCTION, returns=ExtractResult, limits=SANDBOX_LIMITS)
 
     def of_page(self, page: Page) -> MadeRow:
@@ -82,6 +87,11 @@ class DocumentRowMaker:
 
     def close(self) -> None:
         self._sandbox.close()
+        self._record_spent()
+
+    def _record_spent(self) -> None:
+        record_costs(add_up(self._spent))
+        self._spent = []
 
     def _made(self, given: CaptureInput, data: bytes) -> MadeRow:
         if selectors := self._selectors.of(given.ref.url):
@@ -90,6 +100,9 @@ class DocumentRowMaker:
             made = self._sandbox.call(data, capture=given)
         except BadInput as error:
             return MadeRow(failed_document(given.ref, error))
+        self._spent += made.spent
+        if len(self._spent) > MOST_SPENT:
+            self._record_spent()
         return MadeRow(made.document, made.kind)
 
 

@@ -14,6 +14,7 @@ from webmill.crawl.status_file import CrawlStatus, node_slots, read_status
 from webmill.errors import NotFound, WebmillError
 from webmill.infra.lock import is_locked
 from webmill.pipeline.alerts.inspect import read_outboxes
+from webmill.pipeline.plugins import alert_rules
 from webmill.pipeline.progress import format_count
 from webmill.pipeline.publish.due import reason_not_to_publish
 from webmill.pipeline.status.files import MAX_FILES, count_rejects, read_disk_status
@@ -212,5 +213,5 @@ def run_wishes(settings: Settings, root: Path) -> RunWishes:
         stages=settings.run.in_order(),
         seeds=seeds,
         watches=settings.watch.every is not None,
-        alerts=bool(settings.alerts.rules),
+        alerts=bool(alert_rules(settings)),
     )

@@ -31,6 +31,7 @@ NAVIGATION = (
     ("/problems", "Problems"),
     ("/settings", "Settings"),
 )
+PLUGINS = ("/plugins", "Plugins")  # where there are any
 
 environment = Environment(
     loader=PackageLoader("webmill.serve.pages"),
@@ -40,13 +41,16 @@ environment = Environment(
     lstrip_blocks=True,
 )
 environment.filters.update(FILTERS, facet=facet_label, language=language_name)
-environment.globals.update(asset=asset, webmill_version=__version__, navigation=NAVIGATION)
+environment.globals.update(asset=asset, webmill_version=__version__)
 
 
 def render(site: Site, request: Request, template: str, *, status: int = 200, **values: object) -> HTMLResponse:
     """Return the page of a template in templates/ that extends base.html."""
     path = request.url.path
-    text = environment.get_template(template).render(site=site, path=path, section=section_of(path), **values)
+    navigation = (*NAVIGATION, PLUGINS) if site.plugins.calls("register_pages") else NAVIGATION
+    text = environment.get_template(template).render(
+        site=site, path=path, section=section_of(path), navigation=navigation, **values
+    )
     framed = site.zone.sources if site.zone else site.replay_address
     headers = {**HEADERS, "Content-Security-Policy": POLICY.format(replay=framed)}
     return HTMLResponse(text, status_code=status, headers=headers)
@@ -55,4 +59,4 @@ def render(site: Site, request: Request, template: str, *, status: int = 200, **
 def section_of(path: str) -> str:
     """Return the navigation entry that a page belongs to."""
     first = "/" + path.split("/")[1]
-    return first if any(first == address for address, _ in NAVIGATION) else ""
+    return first if any(first == address for address, _ in (*NAVIGATION, PLUGINS)) else ""
