@@ -133,6 +133,11 @@ def below(program: int) -> list[int]:
     return found
 
 
+def children() -> set[int]:
+    found = (task.joinpath("children").read_text().split() for task in Path("/proc/self/task").iterdir())
+    return {int(pid) for pids in found for pid in pids}
+
+
 def cpu_of(pid: int) -> float:
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
@@ -145,6 +150,7 @@ def memory_of(pid: int) -> int:
 
 
 def measured(command: list[str], pages: int) -> Use:
+    others = children()  # nginx
     before, done = cpu_of_children(), threading.Event()
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=as_installed())
     watch = Watch(process.pid)
@@ -156,9 +162,10 @@ def measured(command: list[str], pages: int) -> Use:
         done.set()
         watcher.join()
     assert process.returncode == 0, said.decode()[-3000:]
-    with suppress(ChildProcessError):  # what it left behind
-        while True:
-            os.waitpid(-1, 0)
+    while left := children() - others:  # what it left behind
+        for pid in left:
+            with suppress(ChildProcessError):
+                os.waitpid(pid, 0)
     tab = statistics.fmean(watch.tabs) if watch.tabs else 0.0
     return Use(pages, cpu_of_children() - before, sum(watch.own.values()), tab, watch.memory)
 
