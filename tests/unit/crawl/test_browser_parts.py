@@ -33,6 +33,8 @@ PROSE = b"<p>" + b"words of a page " * 80 + b"</p>"
         (b'<div id="root">' + PROSE + b"</div><script src=a></script>", False),
         (PROSE + b"<div id=app></div><script src=a></script>", False),
         (b"<p>short</p>", False),
+        (b"<header>" + b"a menu " * 50 + b"</header><main class=x>\n</main><script src=a></script>", True),
+        (b"<noscript>JavaScript is disabled</noscript><p>" + b"word " * 60 + b"</p><script src=a></script>", False),
         (b'<div id="root"></div><script type="application/ld+json">{}</script>', False),
         (b"<p>" + b"x" * 300 + b"</p><script src=a></script>", False),
         (b"<p>words</p><a href=1>a</a><a href=2>b</a><a href=3>c</a><script>1</script>", False),

@@ -2,9 +2,9 @@
 
     needs_browser(b'<div id="root"></div><script src="/app.js"></script>')      # True
 
-It does when it has scripts and fewer than 1,000 characters of text, and: an element that an application fills (`#root`,
-`#app`, `<app-root>` …) is empty; or there are fewer than 200 characters and fewer than 3 links; or a `noscript` speaks
-of JavaScript. How often that is right: docs/reference/browser.md.
+It does when it has scripts and fewer than 1,000 characters of text, and an element that an application fills (`#root`,
+`#app`, `<app-root>`, `<main>` …) is empty; or fewer than 200 characters, and fewer than 3 links or a `noscript` that
+speaks of JavaScript. How often that is right: docs/reference/browser.md.
 
 No more of a page is read than decides: of one with text, its first lines.
 """
@@ -40,7 +40,7 @@ _ROOT_NAMES = (
 )
 _EMPTY_ROOT = re.compile(
     rb"""<(?:div|main|section|body|span)\b[^<>]{0,500}\bid\s*=\s*["']?(?:%b)["']?(?=[\s>])[^<>]{0,500}>\s*</
-    | <(?:app-root|my-app|app-main|app-component|ion-app)\b[^<>]{0,500}>\s*</"""
+    | <(?:app-root|my-app|app-main|app-component|ion-app|main)\b[^<>]{0,500}>\s*</"""
     % _ROOT_NAMES,
     re.VERBOSE | re.IGNORECASE,
 )
@@ -74,7 +74,7 @@ def needs_browser(page: bytes) -> bool:
             _, at = _end_of(_COMMENT_END, page, at)
     if not runs:
         return False
-    return speaks or (text < LITTLE_TEXT and links < FEW_LINKS) or bool(_EMPTY_ROOT.search(page))
+    return (text < LITTLE_TEXT and (speaks or links < FEW_LINKS)) or bool(_EMPTY_ROOT.search(page))
 
 
 def _end_of(end: re.Pattern[bytes], page: bytes, at: int) -> tuple[int, int]:
