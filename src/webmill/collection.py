@@ -138,6 +138,11 @@ class PublishFolders(msgspec.Struct, frozen=True):
         return self.root / STATE_FOLDER / "publish" / "newest.sqlite"
 
     @property
+    def curate_state(self) -> Path:
+        """What curate knows of the files of documents on this machine. It can be lost."""
+        return self.root / STATE_FOLDER / "curate"
+
+    @property
     def folder(self) -> Path:
         """The state that publishers on this machine share. All of it can be rebuilt."""
         return self.root / "publish"

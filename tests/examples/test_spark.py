@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -13,8 +14,13 @@ from urllib.parse import urlsplit
 import duckdb
 import pytest
 
+from tests.pipeline.corpora import curate, write_documents
+from tests.pipeline.test_curate_export import large_documents
 from tests.serve.sample_collection import SCRIPT, ascii_url, visits
 from tests.unit.cli.command import webmill
+from webmill.pipeline.curate.export import ExportOptions, export_corpus
+from webmill.pipeline.curate.kept import corpus
+from webmill.pipeline.progress import progress_to
 
 ROOT = Path(__file__).parents[2]
 SPARK = ROOT / ".venv-spark" / "bin" / "python"
@@ -57,3 +63,27 @@ def test_spark_and_dask_make_the_same_rows(sample_root: Path, tmp_path: Path) ->
         "group by all order by language nulls first"
     ).fetchall()
     assert spark[len(plain) :] == [f"{language}\t{count} documents" for language, count in languages]
+
+
+READ_EXPORT = """
+import json, sys
+from pyspark.sql import SparkSession, functions
+
+spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
+documents = spark.read.parquet(sys.argv[1] + "/data")
+row = documents.agg(functions.count("*"), functions.sum(functions.length("text")), functions.min("date")).first()
+print(json.dumps([row[0], row[1], row[2] is not None]))
+"""
+
+
+@needs_spark
+@pytest.mark.slow
+def test_spark_reads_an_export(tmp_path: Path) -> None:
+    root, out = tmp_path / "news", tmp_path / "out"
+    write_documents(root, large_documents(40))
+    curate(root, [{"use": "length", "min_chars": 60_000}])
+    export_corpus(root, out, ExportOptions(shard_bytes=1 << 20), progress=progress_to(None))
+    (tmp_path / "read.py").write_text(READ_EXPORT)
+    rows, chars, dated = json.loads(run(SPARK, str(tmp_path / "read.py"), out)[-1])
+    texts = [one.text or "" for one in corpus(root)]
+    assert (rows, chars, dated) == (len(texts), sum(map(len, texts)), True)

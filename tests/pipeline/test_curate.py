@@ -26,6 +26,8 @@ from webmill.errors import Misconfigured, NotFound
 from webmill.infra.executor.pool import PoolExecutor
 from webmill.pipeline.curate.explain import explain_document
 from webmill.pipeline.curate.kept import corpus
+from webmill.pipeline.curate.sources import KnownDigests
+from webmill.pipeline.documents import open_documents
 
 LONG = "one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen. "
 
@@ -73,6 +75,25 @@ def test_a_changed_threshold_measures_nothing_and_a_changed_measure_only_what_se
     curate(tmp_path, [stricter[0], {**STEPS[1], "min_words": 4}, *STEPS[2:]])
     after = {path.parent.name for path in (tmp_path / "corpus" / "attributes").glob("*/*")}
     assert {name.split("-")[0] for name in before & after} == {"documents", "length"}
+
+
+def test_a_file_that_has_not_changed_is_not_read_to_know_its_hash(tmp_path: Path) -> None:
+    write_documents(tmp_path, made_documents(20), files=2)
+    files = open_documents(str(tmp_path))
+    known = KnownDigests(tmp_path / "state" / "digests.json")
+    parts = known.list_parts(files)
+    known.save(now_ns=max(stat.ctime_ns for stat in files.stats().values() if stat) + 3_000_000_000)
+    assert KnownDigests(known.path).list_parts(files) == parts
+    forged = known.path.read_bytes().replace(parts[0].digest.encode(), b"f" * 64)
+    known.path.write_bytes(forged)
+    assert KnownDigests(known.path).list_parts(files)[0].digest == "f" * 64  # what was known, not what is read
+    write_documents(tmp_path, made_documents(20), files=2)
+    assert KnownDigests(known.path).list_parts(files) == parts  # another inode: it is read
+    known.save(now_ns=0)
+    assert KnownDigests(known.path).list_parts(files) == parts
+    assert parts[0].digest not in known.path.read_text()  # too new to be remembered
+    known.path.write_bytes(b"[nothing")
+    assert KnownDigests(known.path).list_parts(files) == parts
 
 
 def test_of_duplicates_one_is_kept_by_the_rule(tmp_path: Path) -> None:
@@ -177,6 +198,7 @@ def test_rows_that_only_say_they_are_ours_are_told_and_left_out(tmp_path: Path) 
         parquet.write_table(table, tmp_path / "documents" / f"{name}.parquet")
     result = curate(tmp_path, [{"use": "length"}])
     assert result.unreadable == 1 + 3
+    assert curate(tmp_path, [{"use": "length"}]).unreadable == 1 + 3  # still so, though nothing was read
     assert {id_: one[0] for id_, one in decisions(tmp_path).items()} == {"1": True, "3": True}
 
 

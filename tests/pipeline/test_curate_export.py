@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
 import io
 import json
+import random
 import tarfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,6 +19,7 @@ import zstandard
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ed25519
 from pyarrow import parquet
+from tokenizers import Tokenizer, decoders
 
 from tests.pipeline.corpora import (
     LOAD,
@@ -29,8 +32,10 @@ from tests.pipeline.corpora import (
     write_documents,
 )
 from tests.unit.cli.command import webmill
+from tests.unit.curate.test_models import trained_tokenizer
 from webmill.curate.manifest import find_flaws, read_manifest
 from webmill.errors import Conflict, Misconfigured
+from webmill.model import Document
 from webmill.pipeline.curate.export import CorpusExport, ExportOptions, export_corpus
 from webmill.pipeline.curate.kept import corpus
 from webmill.pipeline.progress import progress_to
@@ -53,17 +58,47 @@ def rows_of(out: Path) -> list[dict[str, Any]]:
     return [row for file in manifest.data for row in parquet.read_table(out / file.path).to_pylist()]
 
 
-def test_others_load_it_in_one_line(root: Path, tmp_path: Path) -> None:
-    out = tmp_path / "data set"
-    done = export(root, out)
+def test_others_load_it_in_one_line(tmp_path: Path) -> None:
+    root, out = tmp_path / "news", tmp_path / "data set"
+    write_documents(root, large_documents(60), files=2)
+    curate(root, [{"use": "length", "min_chars": 60_000}])
+    done = export(root, out, shard_bytes=1 << 20)
+    groups = [parquet.read_metadata(out / file.path).num_row_groups for file in done.manifest.data]
+    assert len(groups) > 1  # files, each of several megabytes of text in several groups of rows
+    assert min(groups[:-1]) > 1
     kept = [id_ for id_, one in decisions(root).items() if one[0]]
-    assert done.manifest.documents == len(kept) > 20
+    assert 60 > done.manifest.documents == len(kept) > 40
     loaded = json.loads(run_python(LOAD, str(out), str(tmp_path / "cache")))
     assert loaded == {"rows": len(kept), "first": kept[0]}
+    chars = sum(len(one.text or "") for one in corpus(root))
     files = [str(out / file.path) for file in done.manifest.data]
-    assert duckdb.sql(f"SELECT count(*) FROM read_parquet({files})").fetchall() == [(len(kept),)]
-    assert polars.read_parquet(files).height == len(kept)
+    counted = duckdb.sql(f"SELECT count(*), sum(length(text)) FROM read_parquet({files})").fetchall()
+    assert counted == [(len(kept), chars)]
+    assert polars.read_parquet(files).select(polars.col("text").str.len_chars().sum()).item() == chars
     assert [row["id"] for row in rows_of(out)] == kept
+
+
+def large_documents(count: int) -> list[Document]:
+    """Return documents of about 100,000 characters that compress little."""
+    drawn = random.Random(3)
+    lengths = [drawn.randint(5_000, 20_000) for _ in range(count)]
+    return [
+        document(number, " ".join(drawn.randbytes(5).hex() for _ in range(size))) for number, size in enumerate(lengths)
+    ]
+
+
+def test_token_ids_are_those_of_the_texts(root: Path, tmp_path: Path) -> None:
+    tokenizer = trained_tokenizer(tmp_path / "tokenizer.json")
+    ended = webmill("curate", "export", root, "--tokens", tmp_path / "ids", "--tokenizer", tokenizer)
+    assert ended.code == 0, ended.err
+    rows, texts = rows_of(tmp_path / "ids"), [one.text or "" for one in corpus(root)]
+    decoder = decoders.ByteLevel()
+    read = Tokenizer.from_file(str(tokenizer))
+    read.decoder = decoder
+    assert [read.decode(row["input_ids"]).removeprefix(" ") for row in rows] == texts
+    assert [row["id"] for row in rows] == [one.id for one in corpus(root)]
+    assert webmill("verify-export", tmp_path / "ids").code == 0
+    assert read_manifest(tmp_path / "ids").tokenizer == hashlib.sha256(tokenizer.read_bytes()).hexdigest()
 
 
 def test_the_texts_are_those_that_the_steps_left(tmp_path: Path) -> None:
@@ -121,6 +156,9 @@ def test_a_new_version_says_what_was_added_changed_and_removed(tmp_path: Path) -
         "removed": ["https://host-5.example.org/5"],
     }
     assert not list(find_flaws(out, second))
+    (out / "changes" / "0123456789ab").mkdir()  # of an export that was killed, before the documents changed again
+    assert export(root, out).manifest == second
+    assert [path.name for path in (out / "changes").iterdir()] == [second.version]
     assert {path.name for path in (out / "data").glob("*.parquet")} == {Path(one.path).name for one in second.data}
 
 

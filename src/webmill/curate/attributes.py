@@ -21,6 +21,7 @@ from webmill.curate.steps import Columns, digest_of
 from webmill.infra import atomic
 
 ID = "id"
+UNREADABLE = "webmill.unreadable"
 _OWN = re.compile(r".*-[0-9a-f]{12}\.parquet")
 _UNSAFE = re.compile(r"[^A-Za-z0-9._-]+")
 
@@ -54,11 +55,17 @@ class AttributeStore:
     def has(self, key: str, part: DocumentPart) -> bool:
         return self.path(key, part).is_file()
 
-    def write(self, key: str, part: DocumentPart, columns: Mapping[str, Any]) -> None:
-        """Write the columns of a part, durably; arrays, or Arrow arrays."""
+    def write(self, key: str, part: DocumentPart, columns: Mapping[str, Any], *, unreadable: int = 0) -> None:
+        """Write the columns of a part, durably; arrays, or Arrow arrays. `unreadable` rows of it are in none."""
         path = self.path(key, part)
         atomic.make_folder(path.parent)
-        atomic.write_bytes(path, encode_table(columns))
+        metadata = {UNREADABLE: str(unreadable)} if unreadable else None
+        atomic.write_bytes(path, encode_table(columns, metadata=metadata))
+
+    def unreadable(self, key: str, part: DocumentPart) -> int:
+        """Return how many rows of a part could not be read when it was measured."""
+        metadata = import_arrow()[1].read_metadata(self.path(key, part)).metadata or {}
+        return int(metadata.get(UNREADABLE.encode(), b"0"))
 
     def read(self, key: str, part: DocumentPart, columns: Collection[str] | None = None) -> dict[str, Any]:
         """Return columns as arrays of numbers, or Arrow arrays where they are none."""

@@ -55,11 +55,12 @@ def write_decisions(mix: CorpusMix, folder: Path, *, documents: str) -> CurateRe
         columns = decision_columns(mix, first, size, base)
         (folder / part.name).write_bytes(encode_table(columns))
         values = part_values(base)
-        before.add(values, np.ones(size, bool))
+        before.add(values)
         after.add(values, alive[first : first + size])
         counts.add(base, first, size)
     report = CurateReport(
         recipe=mix.recipe.name,
+        unreadable=sum(mix.store.unreadable(BASE, part) for part in mix.parts),
         documents=mix.offsets[-1],
         kept=int(np.count_nonzero(alive)),
         steps=counts.steps(),

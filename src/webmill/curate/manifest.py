@@ -42,7 +42,8 @@ class DataChanges(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DataManifest(msgspec.Struct, frozen=True, kw_only=True):
-    """`version` is a hash of the data: the same documents have the same version."""
+    """`version` is a hash of the data: the same documents have the same version. Token ids are those of the
+    `tokenizer` whose file has this SHA-256."""
 
     format: int = FORMAT
     name: str
@@ -53,6 +54,7 @@ class DataManifest(msgspec.Struct, frozen=True, kw_only=True):
     data: tuple[DataFile, ...]
     others: tuple[DataFile, ...] = ()
     changes: DataChanges | None = None
+    tokenizer: str = ""
     signature: str = ""
 
     @property

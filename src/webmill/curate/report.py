@@ -51,6 +51,7 @@ class CurateReport(msgspec.Struct, frozen=True, kw_only=True):
     """What was decided: documents in, kept, and per step."""
 
     recipe: str
+    unreadable: int = 0  # rows of documents
     documents: int
     kept: int
     steps: list[StepCounts]
@@ -64,9 +65,9 @@ class CodedValues(msgspec.Struct, frozen=True):
     names: list[Any]
     codes: Array
 
-    def counts(self, which: Array) -> Counter[Any]:
-        """Return how many of the chosen documents have each value."""
-        codes = self.codes[which]
+    def counts(self, which: Array | None) -> Counter[Any]:
+        """Return how many of the chosen documents, or of all, have each value."""
+        codes = self.codes if which is None else self.codes[which]
         counted = np.bincount(codes[codes >= 0], minlength=len(self.names))
         found: Counter[Any] = Counter()
         for code in np.flatnonzero(counted).tolist():
@@ -118,10 +119,11 @@ class Distributions:
         self._hosts: Counter[str] = Counter()
         self._months: Counter[str] = Counter()
 
-    def add(self, part: PartValues, which: Array) -> None:
-        """Count the documents of a part that are chosen."""
-        self._documents += int(np.count_nonzero(which))
-        self._chars += int(part.chars[which].sum())
+    def add(self, part: PartValues, which: Array | None = None) -> None:
+        """Count the documents of a part that are chosen, or all."""
+        chars = part.chars if which is None else part.chars[which]
+        self._documents += len(chars)
+        self._chars += int(chars.sum())
         self._lengths.update(part.lengths.counts(which))
         self._languages.update(part.languages.counts(which))
         self._hosts.update(part.hosts.counts(which))

@@ -82,4 +82,4 @@ def run(context: Context, /, *, root: Path, settings: Settings, origin: str | No
         note(f"{format_count(result.measured, 'file')} measured, {result.files - result.measured} unchanged")
         print_curate_report(result.report)
         hint(f"Next: webmill curate export {root} --hf OUT, or webmill curate explain {root} URL")
-    finish(rejected=result.unreadable, where="rows of documents, see the lines above")
+    finish(rejected=result.unreadable, where="rows of documents; they are named when their file is measured")

@@ -72,14 +72,16 @@ def equal_pairs(keys: Array, members: Array) -> tuple[Array, Array, Array]:
 
 
 def _repeated_keys(keys: Array, members: Array) -> tuple[Array, Array]:
-    """Return the keys that several members have, and these. To sort all keys with their members costs ten times as
-    much as to sort the keys alone, and few of them are repeated."""
-    ordered = np.sort(keys)
-    several = ordered[1:][ordered[1:] == ordered[:-1]]
-    if not len(several):
-        return keys[:0], members[:0]
-    repeated = several[np.minimum(np.searchsorted(several, keys), len(several) - 1)] == keys
-    return keys[repeated], members[repeated]
+    """Return the keys that several members have, and these, in their order. A sort that need not be stable costs a
+    fifth of one that is, and few keys are repeated."""
+    order = np.argsort(keys)
+    ordered = keys[order]
+    same = ordered[1:] == ordered[:-1]
+    repeated = np.zeros(len(keys), bool)
+    repeated[1:] = same
+    repeated[:-1] |= same
+    places = np.sort(order[repeated])
+    return keys[places], members[places]
 
 
 def key_passes(

@@ -10,6 +10,7 @@ Killed at any moment the folder is the old version or the new one, and the next 
 from __future__ import annotations
 
 import hashlib
+import shutil
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -20,6 +21,7 @@ import msgspec
 from webmill.collection import PublishFolders
 from webmill.curate.card import LICENCE, dataset_card
 from webmill.curate.decisions import CorpusDecisions
+from webmill.curate.filters.files import digest_of_file
 from webmill.curate.manifest import (
     CARD,
     DIGEST,
@@ -229,6 +231,7 @@ def _write_version(
         data=data,
         others=(described, *change_files),
         changes=changes,
+        tokenizer=digest_of_file(str(options.tokenizer)) if options.format == "tokens" else "",
     )
     if options.sign:
         manifest = signed(manifest, options.sign)
@@ -258,7 +261,11 @@ def _changes(
 
 
 def _remove_others(out: Path, manifest: DataManifest) -> int:
-    """Remove the shards of versions before."""
+    """Remove the shards of versions before, and the changes of one that was never completed."""
+    told = {file.path.split("/")[1] for file in manifest.others if file.path.startswith(f"{CHANGES}/")}
+    for folder in (out / CHANGES).glob("[0-9a-f]" * DIGEST):
+        if folder.name not in told:
+            shutil.rmtree(folder, ignore_errors=True)
     wanted = {Path(file.path).name for file in manifest.data}
     others = [path for path in (out / DATA).iterdir() if path.name.startswith("train-") and path.name not in wanted]
     for path in others:

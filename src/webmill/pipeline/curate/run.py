@@ -9,6 +9,7 @@ again, and a run over what is new give the bytes of a run from scratch.
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
@@ -30,7 +31,7 @@ from webmill.infra import atomic, lock, swap
 from webmill.infra.executor.backends import open_executor
 from webmill.infra.executor.base import Executor, TaskDone, TaskFailed
 from webmill.pipeline.curate.plugin_functions import with_plugin_functions
-from webmill.pipeline.curate.sources import list_parts, require_documents
+from webmill.pipeline.curate.sources import KnownDigests, require_documents
 from webmill.pipeline.curate.tasks import MeasureTask, attribute_keys, find_tasks, measure_part
 from webmill.pipeline.progress import ProgressReporter
 from webmill.pipeline.trust import is_trusted
@@ -110,7 +111,7 @@ def plan_curation(root: Path, settings: Settings, *, origin: str | None = None) 
     """Return what a run would measure."""
     recipe = respecting(choose_curate_recipe(root, settings), settings)
     documents = origin or str(root)
-    parts = list_parts(require_documents(documents))
+    parts = known_digests(root).list_parts(require_documents(documents))
     tasks = find_tasks(recipe, parts, attribute_store(root), documents=documents)
     lacking = {
         step.title: sum(recipe.key_of(number) in task.keys for task in tasks)
@@ -121,6 +122,10 @@ def plan_curation(root: Path, settings: Settings, *, origin: str | None = None) 
 
 def attribute_store(root: Path) -> AttributeStore:
     return AttributeStore(PublishFolders(root).corpus / ATTRIBUTES)
+
+
+def known_digests(root: Path) -> KnownDigests:
+    return KnownDigests(PublishFolders(root).curate_state / "digests.json")
 
 
 def decisions_folder(root: Path) -> Path:
@@ -138,16 +143,19 @@ def curate_documents(
     """Measure and mix. `Conflict`: another run is at it. `Unavailable`: the disk is full or failing; what was there
     before is still there, and the next run goes on."""
     import_arrow()
-    parts = list_parts(require_documents(documents))
+    digests = known_digests(root)
+    parts = digests.list_parts(require_documents(documents))
     corpus = PublishFolders(root).corpus
     atomic.make_folder(corpus)
     store = attribute_store(root)
     result = CurateResult(files=len(parts))
     with lock.exclusive(corpus, LOCK, doing="curating"):
         swap.remove_unfinished(decisions_folder(root), beside=corpus)
+        digests.save(now_ns=time.time_ns())
         tasks = find_tasks(recipe, parts, store, documents=documents)
         measure_all(tasks, executor, progress=progress, result=result)
         result.report = mix_corpus(root, recipe, parts, documents=documents, progress=progress)
+        result.unreadable = result.report.unreadable
         keys = attribute_keys(recipe)
         result.removed_attributes = store.remove_others([(key, part) for key in keys for part in parts])
     return result
@@ -165,7 +173,6 @@ def measure_all(
             match outcome:
                 case TaskDone(value=done):
                     result.measured += 1
-                    result.unreadable += done.unreadable
                     result.problems += done.problems
                 case TaskFailed(error=None, item=task, reason=reason):
                     log.warning("measuring failed", extra={"file": task.part.key, "trace": outcome.trace})

@@ -4,27 +4,69 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from itertools import islice
+from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from webmill.curate.arrow import document_types, import_arrow
 from webmill.curate.attributes import DocumentPart
 from webmill.errors import BadInput, NotFound
+from webmill.infra import atomic
 from webmill.infra.files import as_webmill_error
 from webmill.infra.storage.base import chunks_of
 from webmill.model import Document
-from webmill.pipeline.documents import OWN_COLUMN, REQUIRED_COLUMNS, DocumentFiles, open_documents
+from webmill.pipeline.documents import OWN_COLUMN, REQUIRED_COLUMNS, DocumentFiles, PartStat, open_documents
 
 ROWS = 512  # of a file in memory at once
+SETTLED_NS = 2_000_000_000  # after a change, a file of another one has another stat, whatever the clock's tick
 # Of columns that an older file of ours does not have.
 DEFAULTS = dict(zip(Document.__struct_fields__[2:], Document.__struct_defaults__, strict=True))
 
 DocumentColumns = dict[str, list[Any]]
 
 
-def list_parts(files: DocumentFiles) -> list[DocumentPart]:
-    """Return the files of documents, each with the hash of its bytes."""
-    return [DocumentPart(key, digest_of_file(files, key)) for key in files.files()]
+class KnownDigest(msgspec.Struct, frozen=True, array_like=True):
+    """The hash of a file's bytes, and the stat that it had before it was read."""
+
+    stat: PartStat
+    digest: str
+
+
+class KnownDigests:
+    """The hashes of files of documents on this machine: one that has not changed since is not read again. They can be
+    lost: then every file is read."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._known: dict[str, KnownDigest] = {}
+        self._now: dict[str, KnownDigest] = {}
+        with suppress(OSError, msgspec.MsgspecError, UnicodeDecodeError):
+            self._known = msgspec.json.decode(path.read_bytes(), type=dict[str, KnownDigest])
+
+    def list_parts(self, files: DocumentFiles) -> list[DocumentPart]:
+        """Return the files of documents, each with the hash of its bytes."""
+        return [DocumentPart(key, self._digest(files, key, stat)) for key, stat in files.stats().items()]
+
+    def _digest(self, files: DocumentFiles, key: str, stat: PartStat | None) -> str:
+        if not stat:
+            return digest_of_file(files, key)
+        place = str(files.folder and files.folder / key)
+        known = self._known.get(place)
+        if not known or known.stat != stat:
+            known = KnownDigest(stat, digest_of_file(files, key))
+        self._now[place] = known
+        return known.digest
+
+    def save(self, *, now_ns: int) -> None:
+        """Remember the hashes of the files that were listed, but for those that were written so lately that they may
+        be written again within the same tick of the clock."""
+        settled = {place: one for place, one in self._now.items() if one.stat.ctime_ns < now_ns - SETTLED_NS}
+        if settled != self._known:
+            atomic.make_folder(self.path.parent)
+            atomic.write_bytes(self.path, msgspec.json.encode(settled, order="sorted"))
 
 
 def digest_of_file(files: DocumentFiles, key: str) -> str:

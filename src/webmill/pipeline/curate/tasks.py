@@ -29,10 +29,9 @@ class MeasureTask(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MeasureResult(msgspec.Struct, frozen=True, kw_only=True):
-    """How many documents were measured, and rows that could not be read: how many, and the first of them."""
+    """How many documents were measured, and the first rows that could not be read."""
 
     documents: int
-    unreadable: int
     problems: list[str]
 
 
@@ -65,10 +64,11 @@ def measure_part(task: MeasureTask) -> MeasureResult:
     ] or [measure_batch(task.recipe, {name: [] for name in needed_columns(task.recipe)}, task.keys, known=known)]
     store = AttributeStore(task.store)
     for key in reversed(task.keys):
-        store.write(key, task.part, join_columns([batch[key] for batch in measured]))
+        unreadable = len(problems) if key == BASE else 0
+        store.write(key, task.part, join_columns([batch[key] for batch in measured]), unreadable=unreadable)
     documents = store.rows(task.keys[0], task.part)
     reported = [str(problem) for problem in problems[:MAX_REPORTED]]
-    return MeasureResult(documents=documents, unreadable=len(problems), problems=reported)
+    return MeasureResult(documents=documents, problems=reported)
 
 
 def _readable(task: MeasureTask, problems: list[BadInput]) -> Iterator[DocumentColumns]:
