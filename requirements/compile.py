@@ -29,6 +29,7 @@ EXTRAS = (
     "sign",
     "alerts",
     "mcp",
+    "meaning",
 )
 JUDGES = ("pywb>=2.10", "cdxj-indexer>=1.5", "setuptools<81", 'legacy-cgi; python_version >= "3.13"')
 RIVALS = ("scrapy>=2.13", "crawlee[parsel,playwright]>=1.0", "warcio>=1.7")

@@ -23,6 +23,8 @@ OWN_FOLDERS = frozenset(
         "blobs",
         "snapshots",
         "search",
+        "search-history",
+        "meaning",
         "frontier",
         "rejected",
         "publish",
@@ -151,6 +153,16 @@ class PublishFolders(msgspec.Struct, frozen=True):
     def search(self) -> Path:
         """The index of the embedded search engine."""
         return self.root / "search"
+
+    @property
+    def search_history(self) -> Path:
+        """The indexes of past versions, by their names."""
+        return self.root / "search-history"
+
+    @property
+    def meaning(self) -> Path:
+        """The vectors of documents, a folder for each sentence model."""
+        return self.root / "meaning"
 
     @property
     def corpus(self) -> Path:

@@ -14,10 +14,43 @@ from urllib.request import Request, urlopen
 import pytest
 
 from tests.serve.browser import NewTab, needs_browser
+from tests.serve.published_items import publish, update_search
 from tests.serve.server_process import serving
 from tests.serve.test_pages_browser import Watched, keep_picture, problems
 from tests.unit.cli.command import webmill
 from webmill.serve.collection_list import LIST_NAME, distinct_names
+
+
+@pytest.fixture
+def searched(tmp_path: Path) -> list[Path]:
+    """Three collections: of news, of books, and one in which nothing is indexed."""
+    folders = [tmp_path / name for name in ("news", "books", "empty")]
+    publish(folders[0], {f"n{number}": {"title": f"News {number}", "text": "the harbour"} for number in range(30)})
+    publish(folders[1], {"b": {"title": "Harbours", "text": "a book of the <b>harbour</b>", "url": "https://b.test/"}})
+    for folder in folders[:2]:
+        update_search(folder)
+    folders[2].mkdir()
+    return folders
+
+
+def test_all_collections_are_searched_in_one_page(searched: list[Path], tmp_path: Path) -> None:
+    with serving(searched[0], tmp_path / "errors", *map(str, searched[1:]), "--no-feed"):
+        address = re.search(r"listed at (http://127\.0\.0\.1:\d+)/", (tmp_path / "errors").read_text())[1]  # type: ignore[index]
+        found = json.loads(urlopen(f"{address}/search.json?q=harbour").read())
+        totals = {one["name"]: (one["total"], one["problem"]) for one in found["collections"]}
+        assert totals == {"news": (30, ""), "books": (1, ""), "empty": (0, "nothing is indexed")}
+        assert [hit["collection"] for hit in found["hits"][:3]] == ["news", "books", "news"]
+        assert b"harbour" in urlopen(found["hits"][1]["address"]).read()  # at its own collection
+        second = json.loads(urlopen(f"{address}/search.json?q=harbour&page=2").read())["hits"]
+        every = [(hit["collection"], hit["id"]) for hit in (*found["hits"], *second)]
+        assert len(every) == len(set(every)) == 31
+        page = urlopen(f"{address}/search?q=harbour").read().decode()
+        assert "<mark>harbour</mark>" in page
+        assert "<b>" not in page
+        assert "nothing is indexed" in page
+        for wrong in ("page=6", "page=x", "mode=guess"):
+            with pytest.raises(HTTPError, match="400"):
+                urlopen(f"{address}/search?q=a&{wrong}")
 
 
 @pytest.fixture

@@ -172,7 +172,13 @@ def serve_several(context: Context, roots: list[Path], sources: Sources, *, is_f
             folder=folder / "list",
         )
         listed = [
-            ListedCollection(name=name, root=plan.root, address=plan.address, replay_address=plan.replay_address)
+            ListedCollection(
+                name=name,
+                root=plan.root,
+                address=plan.address,
+                replay_address=plan.replay_address,
+                search=plan.settings.search,
+            )
             for name, plan in zip(distinct_names([*roots]), plans, strict=True)
         ]
         members = [ServerProcess("serve-list", serve_list, listing, listed, own[0])]

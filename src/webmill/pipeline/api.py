@@ -191,22 +191,32 @@ def search(
     words: str = "",
     *,
     filters: SearchFilters | None = None,
+    mode: str = "words",
     sort: str = "relevance",
     limit: int = 10,
     offset: int = 0,
     facets: Iterable[str] = (),
+    like: str = "",
+    as_of: str = "",
+    collapse: bool = False,
     settings: SearchSettings | Settings | None = None,
     **keywords: Any,
 ) -> SearchAnswer:
-    """Search the published documents at `place`; without words, return all. `facets` are counted, too."""
+    """Search the published documents at `place`; without words, return all. `facets` are counted, too.
+
+    `mode` is words, meaning or both; the last two need the setting `model`. `like` is the id or URL of a document, to
+    find others like it; `as_of` a date, to search the version that was live then; `collapse` shows of near-duplicates
+    the first.
+    """
     chosen = settings_sources(place, ("search",), settings, keywords).settings()
     request = msgspec.convert(
         {"query": parse(words), "filters": filters or SearchFilters(), "sort": sort, "limit": limit, "offset": offset}
-        | {"facets": list(facets)},
+        | {"facets": list(facets), "mode": mode},
         SearchRequest,
         from_attributes=True,
     )
-    return search_collection(_existing_root(place), request, chosen.search).answer
+    root = _existing_root(place)
+    return search_collection(root, request, chosen.search, like=like, as_of=as_of, collapse=collapse).answer
 
 
 def run(

@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import blake2b
-from typing import Literal, Protocol
+from typing import Literal, Protocol, TypeAlias, get_args
 
 import msgspec
 
@@ -28,6 +28,7 @@ FACET_VALUES = 20  # returned for each facet
 TEXT_KEPT = 100_000  # characters of a text that snippets are cut from
 TEXT_INDEXED = 1_000_000
 LONGEST_KEY = 1000
+UNKNOWN_VERSION = "00000000-00000000"  # a version that never was: nothing is known of what is in the index
 _PLAIN = re.compile("[^#\x00-\x1f][^\x00-\x1f]*|#[0-9a-f]{32}")
 
 
@@ -41,6 +42,7 @@ class IndexedDocument(Document, frozen=True, kw_only=True, omit_defaults=True):
     version: str
     label: str = ""  # changes with the facets and metadata of the item
     facets: dict[str, str] = msgspec.field(default_factory=dict)
+    sketch: str = ""  # by which documents that say nearly the same are known: `likeness`
 
     @property
     def key(self) -> str:
@@ -63,6 +65,10 @@ def key_of(id_: str) -> str:
     return f"#{blake2b(id_.encode(errors='surrogatepass'), digest_size=16).hexdigest()}"
 
 
+SearchMode: TypeAlias = Literal["words", "meaning", "both"]
+SEARCH_MODES: tuple[SearchMode, ...] = get_args(SearchMode)
+
+
 class SearchFilters(msgspec.Struct, frozen=True, kw_only=True):
     """Filters that must all hold; of the values of one name, any."""
 
@@ -71,6 +77,9 @@ class SearchFilters(msgspec.Struct, frozen=True, kw_only=True):
     facets: Mapping[str, Sequence[str]] = {}
     since: int | None = None  # of `date`, in seconds since 1970
     until: int | None = None  # not included
+    published_since: int | None = None  # of `published`, the date that a page states
+    published_until: int | None = None  # not included
+    contents: Sequence[str] | None = None  # of which `content_of` is one of these; None: any
 
 
 class SearchRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,6 +89,9 @@ class SearchRequest(msgspec.Struct, frozen=True, kw_only=True):
     limit: int = DEFAULT_LIMIT
     offset: int = 0
     facets: Sequence[str] = ()  # to count: language, site, or a facet of the documents
+    mode: SearchMode = "words"
+    passages: Mapping[str, tuple[int, int]] = {}  # start and length in the text to cut snippets from, by content
+    has_excerpts: bool = True  # else hits have neither title nor snippet: only their documents are wanted
 
 
 class HighlightedText(msgspec.Struct, frozen=True):
@@ -97,6 +109,8 @@ class Hit(msgspec.Struct, frozen=True, kw_only=True):
     title: HighlightedText
     snippet: HighlightedText
     capture: CaptureRef | None = None
+    matched: SearchMode = "words"  # what of the query it matches
+    similar: int = 0  # hits like it that were left out
 
     @property
     def id(self) -> str:

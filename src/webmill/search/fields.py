@@ -5,6 +5,7 @@ Every engine makes its schema of these lists, which come from the declaration of
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from datetime import datetime
 from functools import cache
 from hashlib import blake2b
@@ -14,7 +15,7 @@ import tantivy
 
 from webmill.formats.url.domains import registered_domain
 from webmill.model import columns
-from webmill.search.base import TEXT_INDEXED, IndexedDocument
+from webmill.search.base import TEXT_INDEXED, IndexedDocument, SearchFilters
 from webmill.search.query import TIME_COLUMNS, WORD_COLUMNS
 from webmill.search.segmentation import mask_runs, to_nfc
 
@@ -57,6 +58,21 @@ def facets_of(document: IndexedDocument) -> list[str]:
     """Return NAME=VALUE of the facets it was published with, and of the columns that are facets."""
     from_columns = {name: value for name in FACET_COLUMNS if (value := getattr(document, name))}
     return [f"{name}={value}" for name, value in {**from_columns, **document.facets}.items()]
+
+
+def periods_of(filters: SearchFilters) -> Iterator[tuple[str, int, int | None]]:
+    """Yield the columns of which a period is asked for, with its first second and the one after its last."""
+    for name, since, until in (
+        ("date", filters.since, filters.until),
+        ("published", filters.published_since, filters.published_until),
+    ):
+        if since is not None or until is not None:
+            yield name, 1 if since is None else since, until  # 0 is no date
+
+
+def content_of(hash_: str) -> str:
+    """Return what engines know a content by: a hash of its hash, which may be of any length."""
+    return blake2b(hash_.encode(errors="surrogatepass"), digest_size=16).hexdigest()
 
 
 def domains_of(host: str) -> list[str]:

@@ -1,6 +1,8 @@
-"""Language codes that mean the same, of two letters and of three, and the names of their stemmers."""
+"""Language codes that mean the same, of two letters and of three, with the names of languages and of stemmers."""
 
 from __future__ import annotations
+
+from webmill.formats.language_names import LANGUAGE_NAMES
 
 _SAME = (
     ("arabic", "ar ara"),
@@ -27,8 +29,10 @@ _SAME = (
 )
 STEMMERS = {code: name for name, codes in _SAME if name for code in codes.split()}
 _CODES = {code: codes.split() for _, codes in _SAME for code in codes.split()}
+_BY_NAME = {name.lower(): code for code, name in LANGUAGE_NAMES.items()}
 
 
-def codes_of(code: str) -> list[str]:
-    """Return all codes of the language; of an unknown one, its own."""
-    return _CODES.get(code.lower(), [code.lower()])
+def codes_of(language: str) -> list[str]:
+    """Return all codes of a language, given as one of them or by its English name; of an unknown one, its own."""
+    code = _BY_NAME.get(language.strip().lower(), language.lower())
+    return _CODES.get(code, [code])

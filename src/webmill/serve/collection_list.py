@@ -20,13 +20,16 @@ from webmill.crawl.status_file import node_slots, read_status
 from webmill.errors import WebmillError
 from webmill.infra.storage.local import LocalStorage
 from webmill.publish.pointer import read_pointer
+from webmill.serve import search_everywhere
 from webmill.serve.guard.access_log import AccessLog
 from webmill.serve.guard.request_guard import RequestGuard
 from webmill.serve.http.responses import DefaultHeaders, exception_handlers, security_headers
 from webmill.serve.pages import static_files
 from webmill.serve.pages.render import render
 from webmill.serve.processes.threads import BoundedThreads
+from webmill.serve.search_everywhere import CollectionSearch, SearchEverywhere
 from webmill.serve.site import Site
+from webmill.settings import SearchSettings
 
 LIST_NAME = "collections"  # of the list, where addresses are made of names
 
@@ -38,6 +41,7 @@ class ListedCollection(msgspec.Struct, frozen=True, kw_only=True):
     root: Path
     address: str
     replay_address: str
+    search: SearchSettings = SearchSettings()
 
 
 class CollectionReply(msgspec.Struct, frozen=True, kw_only=True):
@@ -68,7 +72,9 @@ def list_application(site: Site, collections: list[ListedCollection], *, access:
         del request
         return PlainTextResponse("ok\n")
 
+    searches = [CollectionSearch(one.name, one.address, one.root, one.search) for one in collections]
     routes = [
+        *search_everywhere.routes(site, SearchEverywhere(searches), threads),
         Route("/", threads.endpoint(page)),
         Route("/collections.json", threads.endpoint(as_json)),
         Route("/healthz", is_alive),

@@ -10,7 +10,8 @@ from webmill.infra.queue.backends import existing_queue, view_queue
 from webmill.infra.queue.base import QueueOptions
 from webmill.infra.storage.backends import open_storage
 from webmill.pipeline.plugins import user_plugins
-from webmill.search.backends import open_search, search_address
+from webmill.pipeline.search.engines import open_engine
+from webmill.pipeline.search.past import open_past_engine
 from webmill.serve.guard.client_address import is_loopback
 from webmill.serve.processes.shared_counters import SharedCounters
 from webmill.serve.replay.labels import LongNames, ReplayZone
@@ -54,7 +55,9 @@ def open_site(
         limits=ClientLimits(rate=serve.rate, burst=max(1, round(4 * serve.rate))),
         settings=shown_settings(settings),
         versions=open_storage(storage or str(place.root)),
-        open_engine=partial(open_search, search_address(settings.search.url, place.root), create=False),
+        open_engine=partial(open_engine, place.root, settings.search, create=False),
+        open_past_engine=partial(open_past_engine, place.root, settings.search),
+        finds_meaning=bool(settings.search.model),
         queues={
             name: QueueOpener(
                 view=partial(view_queue, f"sqlite:{file}", options),

@@ -25,6 +25,7 @@ from webmill.infra.storage.base import Readable, Storage
 from webmill.infra.storage.local import LocalStorage
 from webmill.infra.storage.uploads import UploadedReads
 from webmill.pipeline.trust import is_trusted
+from webmill.publish.types import Version
 from webmill.search.base import SearchEngine
 from webmill.serve.cdx.served_index import ServedIndex
 from webmill.serve.processes.fair_slots import HeavyShare
@@ -93,6 +94,8 @@ class Site:
     settings: Sequence[ShownSetting] = ()  # as shown to people
     versions: Storage
     open_engine: Callable[[], SearchEngine]  # raises `NotFound` without an index
+    open_past_engine: Callable[[Version], SearchEngine] | None = None  # of a version that was live once
+    finds_meaning: bool = False  # the engine has a sentence model
     queues: Mapping[str, QueueOpener] = field(default_factory=dict)  # by kind of work
     can_save: bool = False  # whoever may use our forms may have pages fetched and saved
     closes_noarchive: bool = True  # copies that their sites forbid to be shown are not shown

@@ -290,6 +290,16 @@ class SearchSettings(msgspec.Struct, frozen=True):
             none="search/ in the collection",
         ),
     ] = ""
+    model: Annotated[
+        str,
+        setting(
+            "Folder with a sentence model, to search by meaning: tokenizer.json, and model.safetensors (static "
+            "vectors) or model.onnx.",
+            reach="other",
+            metavar="DIR",
+            none="words alone",
+        ),
+    ] = ""
     noindex: Annotated[
         Literal["leave-out", "keep"],
         setting("Pages whose site does not want them found by search.", reach="inside", only="file"),

@@ -24,10 +24,12 @@ from webmill.search.base import (
     DEFAULT_LIMIT,
     MAX_HITS,
     MAX_OFFSET,
+    SEARCH_MODES,
     HighlightedText,
     Hit,
     SearchAnswer,
     SearchFilters,
+    SearchMode,
     SearchRequest,
 )
 from webmill.search.hits import AnswerReply, make_hit_reply
@@ -69,23 +71,39 @@ class SearchFlags(msgspec.Struct, frozen=True, kw_only=True):
     facets: tuple[str, ...]
     since: datetime | None
     until: datetime | None
+    published_since: datetime | None
+    published_until: datetime | None
+    types: tuple[str, ...]
     sort: Literal["relevance", "newest", "oldest"]
     limit: int
     offset: int
     counted: tuple[str, ...]
+    mode: SearchMode
 
     def request(self, words: str) -> SearchRequest:
         filters = SearchFilters(
             languages=[*map(replace_surrogates, self.languages)],
             sites=[*map(replace_surrogates, self.sites)],
-            facets=parse_facets(map(replace_surrogates, self.facets)),
+            facets=self._facets(),
             since=_seconds(self.since),
             until=_seconds(self.until),
+            published_since=_seconds(self.published_since),
+            published_until=_seconds(self.published_until),
         )
         counted = [*map(replace_surrogates, self.counted)]
         return SearchRequest(
-            query=parse(words), filters=filters, sort=self.sort, limit=self.limit, offset=self.offset, facets=counted
+            query=parse(words),
+            filters=filters,
+            sort=self.sort,
+            limit=self.limit,
+            offset=self.offset,
+            facets=counted,
+            mode=self.mode,
         )
+
+    def _facets(self) -> dict[str, list[str]]:
+        chosen = parse_facets(map(replace_surrogates, self.facets))
+        return {**chosen, "type": [*chosen.get("type", []), *self.types]} if self.types else chosen
 
 
 @click.command(
@@ -100,13 +118,25 @@ Examples:
   webmill search news/ '"annual report" OR budget -draft site:example.org'
   webmill search news/ report --since 2026-01-01 --sort newest
   webmill search news/ report --language kor --count site
+  webmill search news/ 'why do rivers flood' --mode both --model minilm/
   webmill search news/ report --json | jq -r '.hits[].url'""",
 )
 @root_argument
 @click.argument("words", nargs=-1, type=click.UNPROCESSED)
 @search_options
 @click.option(
-    "--language", "languages", multiple=True, metavar="CODE", help="Only documents in this language; repeatable."
+    "--mode",
+    type=click.Choice(SEARCH_MODES),
+    default="words",
+    show_default=True,
+    help="Find documents with these words, with this meaning, or both, fused by rank.",
+)
+@click.option(
+    "--language",
+    "languages",
+    multiple=True,
+    metavar="LANGUAGE",
+    help="Only documents in this language, by code or name; repeatable.",
 )
 @click.option(
     "--site", "sites", multiple=True, metavar="HOST", help="Only documents from this host or domain; repeatable."
@@ -116,6 +146,20 @@ Examples:
 )
 @click.option("--since", type=DAY, metavar="DAY", help="Only documents of this day or later: 2026-01-31.")
 @click.option("--until", type=DAY, metavar="DAY", help="Only documents before this day.")
+@click.option(
+    "--published-since", type=DAY, metavar="DAY", help="Only pages that state this date of publication or a later one."
+)
+@click.option("--published-until", type=DAY, metavar="DAY", help="Only pages that state an earlier date.")
+@click.option(
+    "--type",
+    "types",
+    type=click.Choice(["html", "pdf", "text", "feed", "xml", "json", "other"]),
+    multiple=True,
+    help="Only documents of this type; repeatable.",
+)
+@click.option("--like", default="", metavar="ID", help="Find documents like this one, given by its id or URL.")
+@click.option("--collapse", is_flag=True, help="Of documents that say nearly the same, show the first.")
+@click.option("--as-of", default="", metavar="DATE", help="Search the version that was live then: 2026-03.")
 @click.option(
     "--sort",
     type=click.Choice(["relevance", "newest", "oldest"]),
@@ -153,6 +197,9 @@ def find(
     words: tuple[str, ...],
     as_json: bool,
     settings: Settings,
+    like: str,
+    collapse: bool,
+    as_of: str,
     **flags: Any,
 ) -> None:
     """Search the documents published in DIR for WORDS; without WORDS, list all documents."""
@@ -163,7 +210,7 @@ def find(
         warn("the query is too long: only its first 2,000 characters and 64 terms are used")
     if not settings.search.url:
         require_folder(root)
-    found = find_in(root, request, settings.search)
+    found = find_in(root, request, settings.search, like=like, as_of=as_of, collapse=collapse)
     if found.behind:
         warn(f"the index is {found.behind}: run webmill search update {root}")
     if found.problem:
@@ -211,11 +258,13 @@ def format_hit(number: int, hit: Hit) -> str:
     day = f"{found.date.astimezone(UTC):%Y-%m-%d}  " if found.date else ""
     title = f"{number}. {emphasise(hit.title) or escape_text(hit.id)}"
     text = textwrap.indent(textwrap.fill(emphasise(hit.snippet), width - 4), "    ") if hit.snippet.text else ""
+    similar = f"    and {format_count(hit.similar, 'document')} like it" if hit.similar else ""
     lines = [
         title,
         f"    {day}{escape_text(found.url or found.id)}",
         format_capture(hit.capture) if hit.capture else "",
         text,
+        similar,
     ]
     return "\n".join(line for line in lines if line) + "\n"
 

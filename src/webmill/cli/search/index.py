@@ -18,6 +18,7 @@ from webmill.errors import WebmillError
 from webmill.pipeline.search import feed
 from webmill.pipeline.search.collection import (
     SearchUpdate,
+    build_index_as_of,
     index_folder,
     open_for_reading,
     open_published,
@@ -38,15 +39,21 @@ UNREADABLE = "blobs that cannot be read; `webmill publish verify --read-data` li
 
 @click.command(
     epilog="""\b
-Example:
+Examples:
   webmill search update news/
+  webmill search update news/ --as-of 2026-03
 
 Exit code 3: done, but some blobs cannot be read."""
 )
 @index_options
+@click.option("--as-of", default="", metavar="DATE", help="Build an index of the version that was live then: 2026-03.")
 @pass_context
-def update(context: Context, *, root: Path, storage: str | None, settings: Settings, as_json: bool) -> None:
+def update(context: Context, *, root: Path, storage: str | None, settings: Settings, as_json: bool, as_of: str) -> None:
     """Update the index to the live version. Only changes are read."""
+    if as_of:
+        done = build_index_as_of(root.resolve(), settings.search, as_of, progress=context.progress, storage=storage)
+        finish_update(done, as_json=as_json)
+        return
     finish_update(
         update_index(root.resolve(), settings.search, progress=context.progress, storage=storage), as_json=as_json
     )

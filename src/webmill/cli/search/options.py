@@ -20,4 +20,13 @@ class IndexAddress(click.ParamType[str]):
         return str(Path(path).resolve()) if scheme == "file" else value
 
 
-search_options = settings_options("search", types={"index": IndexAddress()})
+class ModelPath(click.ParamType[str]):
+    """The folder of a model, relative to the current folder."""
+
+    name = "dir"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:  # noqa: ARG002
+        return str(Path(value).resolve())
+
+
+search_options = settings_options("search", types={"index": IndexAddress(), "model": ModelPath()})

@@ -14,7 +14,7 @@ from webmill.archive.segment import find_open_files
 from webmill.archive.segment_file import lock_segment
 from webmill.collection import Collection, PublishFolders, default_crawl_name, list_archived_crawls
 from webmill.crawl.status_file import read_status
-from webmill.errors import BadInput, Conflict, NotFound, Unavailable, WebmillError
+from webmill.errors import BadInput, Conflict, Misconfigured, NotFound, Unavailable, WebmillError
 from webmill.formats.warc.reader import read_records
 from webmill.index.zipnum.verify import verify as verify_index
 from webmill.infra import atomic
@@ -30,6 +30,7 @@ from webmill.pipeline.problems import collect_problems, count_problems
 from webmill.pipeline.progress import format_count
 from webmill.publish.verify import verify as verify_versions
 from webmill.search.embedded.engine import EmbeddedEngine
+from webmill.search.words_engine import WordsEngine
 
 LOW_SPACE, NO_SPACE = 5 << 30, 256 << 20  # bytes of free disk
 MAX_CLOCK_SKEW = 120.0  # seconds between the clocks of the machine and of a file system
@@ -334,14 +335,38 @@ def check_versions(root: Path, *, read_data: bool) -> Iterator[DoctorFinding]:
         promise = "a reader sees one whole version, the live one or the one before it"
         yield DoctorFinding(part="versions", state="good", found=found, promise=promise)
     yield check_search(root, live=verdict.live, read_data=read_data)
+    yield from check_vectors(root, read_data=read_data)
+
+
+def check_vectors(root: Path, *, read_data: bool) -> Iterator[DoctorFinding]:
+    """Check what search by meaning keeps, if anything, without its model."""
+    for folder in sorted(PublishFolders(root).meaning.glob("[!.]*")):
+        try:
+            count = check_store(folder, read_data=read_data)
+        except WebmillError as error:
+            yield DoctorFinding(part="meaning", state="bad", found=str(error), repair=f"webmill search check {root}")
+        else:
+            yield DoctorFinding(part="meaning", state="good", found=f"vectors of {format_count(count, 'passage')}")
+
+
+def check_store(folder: Path, *, read_data: bool) -> int:
+    """Return how many passages a store has. `Misconfigured` without the extra that reads it."""
+    try:
+        from webmill.search.meaning.vector_store import VectorReader
+    except ImportError as missing:
+        raise Misconfigured("vectors cannot be checked: pip install 'webmill[meaning]'") from missing
+    reader = VectorReader(folder)
+    if read_data:
+        reader.verify()
+    return sum(len(rows) for rows in reader.files)
 
 
 def check_search(root: Path, *, live: str, read_data: bool) -> DoctorFinding:
     try:
-        with closing(EmbeddedEngine(PublishFolders(root).search, create=False)) as engine:
+        with closing(EmbeddedEngine(PublishFolders(root).search, create=False)) as opened:
             if read_data:
-                engine.verify()
-            count, cursor = engine.count(), engine.cursor()
+                opened.verify()
+            count, cursor = opened.count(), WordsEngine(opened).cursor()
     except NotFound:
         return DoctorFinding(
             part="search", state="good", found="nothing is indexed", repair=f"webmill search update {root}"

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 import msgspec
 
 from webmill.errors import BadInput
+from webmill.extract.cleaning import HTML
 from webmill.formats.preferences.statements import SEARCH, TDM, TRAIN_AI
 from webmill.formats.url.domains import registered_domain
 from webmill.formats.url.normalise import host_of, normalise
@@ -182,6 +183,8 @@ def make_item(document: Document, hash_: str, *, facets: tuple[str, ...]) -> Pub
         metadata["date"] = msgspec.to_builtins(date.astimezone(UTC).replace(microsecond=0))
     if usage := usage_of(document):
         metadata["usage"] = usage
+    if document.mime and document.mime not in HTML:
+        metadata["mime"] = document.mime
     if document.license:
         metadata["license"] = document.license
     metadata |= capture_columns({name: getattr(document, name) for name in CAPTURE_COLUMNS})

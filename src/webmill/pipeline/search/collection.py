@@ -9,6 +9,7 @@ from pathlib import Path
 import msgspec
 
 from webmill.errors import NotFound, WebmillError
+from webmill.formats.url.surt import surt
 from webmill.index.lookup.newest import open_collection_index
 from webmill.infra.address import scheme_of
 from webmill.infra.lock import exclusive
@@ -16,11 +17,16 @@ from webmill.infra.storage.backends import open_storage
 from webmill.infra.storage.base import Storage
 from webmill.pipeline.progress import ProgressReporter
 from webmill.pipeline.search import feed
-from webmill.pipeline.search.documents import with_captures
+from webmill.pipeline.search.documents import to_indexed, with_captures
+from webmill.pipeline.search.engines import drop_unpublished, open_engine
 from webmill.pipeline.search.feed import FeedReport
+from webmill.pipeline.search.past import build_past_index, open_past_engine, version_as_of
 from webmill.publish import history
-from webmill.search.backends import open_search, replacing_search, search_address
-from webmill.search.base import SearchAnswer, SearchEngine, SearchRequest
+from webmill.publish.manifest import read_version_index
+from webmill.publish.shards import find_item
+from webmill.search import asked
+from webmill.search.backends import replacing_search, search_address
+from webmill.search.base import IndexedDocument, SearchAnswer, SearchEngine, SearchRequest
 from webmill.settings import SearchSettings
 
 
@@ -52,9 +58,21 @@ def update_index(
     with ExitStack() as stack:
         if not index_folder(place):  # a folder knows itself who writes to it
             stack.enter_context(exclusive(root, "search-rebuild", doing="writing to a search server"))
-        engine = stack.enter_context(closing(open_search(place)))
+        engine = stack.enter_context(closing(open_engine(root, settings)))
         fed = work(versions, engine, progress=progress, wants=wanted_items(settings))
+        if fed.compared:
+            drop_unpublished(engine, versions)
         return SearchUpdate(fed, engine.count())
+
+
+def build_index_as_of(
+    root: Path, settings: SearchSettings, period: str, *, progress: ProgressReporter, storage: str | None = None
+) -> SearchUpdate:
+    """Build the index of the version that was live at the end of a period."""
+    versions = open_published(root, storage)
+    return SearchUpdate(
+        *build_past_index(root, versions, settings, period, progress=progress, wants=wanted_items(settings))
+    )
 
 
 def rebuild_index(
@@ -66,9 +84,10 @@ def rebuild_index(
     with (
         exclusive(folder.parent if folder else root, "search-rebuild", doing="making a search index"),
         replacing_search(place) as fresh,
-        closing(open_search(fresh)) as engine,
+        closing(open_engine(root, settings, place=fresh)) as engine,
     ):
         fed = feed.update(versions, engine, progress=progress, wants=wanted_items(settings))
+        drop_unpublished(engine, versions)
         return SearchUpdate(fed, engine.count())
 
 
@@ -80,7 +99,7 @@ def update_existing_index(
     folder = index_folder(place)
     if folder and not folder.is_dir():
         return None
-    with closing(open_search(place, create=False)) as engine:
+    with closing(open_engine(root, settings, create=False)) as engine:
         versions = open_published(root, storage)
         return feed.update(versions, engine, progress=progress, wants=wanted_items(settings))
 
@@ -90,11 +109,21 @@ def wanted_items(settings: SearchSettings) -> feed.WantItem:
     return feed.any_item if settings.noindex == "keep" else feed.is_searchable
 
 
-def search_collection(root: Path, request: SearchRequest, settings: SearchSettings) -> SearchResult:
-    """Search what is published in `root`."""
-    with open_for_reading(root, settings) as engine:
-        answer = engine.search(request)
-        lacking = behind(root, engine.cursor())
+def search_collection(
+    root: Path,
+    request: SearchRequest,
+    settings: SearchSettings,
+    *,
+    like: str = "",
+    as_of: str = "",
+    collapse: bool = False,
+) -> SearchResult:
+    """Search what is published in `root`, or what was published as of a period. `like`: the id or URL of a document,
+    to find others like it; `collapse`: of near-duplicates show the first."""
+    document = find_document(root, like, as_of=as_of) if like else None
+    with open_as_of(root, settings, as_of) as engine:
+        answer = asked.answer(engine.search, request, like=document, collapse=collapse)
+        lacking = "" if as_of else behind(root, engine.cursor())
     problem = ""
     try:
         if not all(hit.capture for hit in answer.hits):
@@ -106,11 +135,35 @@ def search_collection(root: Path, request: SearchRequest, settings: SearchSettin
     return SearchResult(answer, lacking, problem)
 
 
+def find_document(root: Path, name: str, *, as_of: str = "") -> IndexedDocument:
+    """Return a published document by its id, or by the URL of its page."""
+    versions = open_storage(str(root))
+    version = version_as_of(versions, as_of) if as_of else history.live_version(versions)
+    index = read_version_index(versions, version)
+    for id_ in (name, *([surt(name)] if "://" in name else [])):
+        if item := find_item(versions, index, id_):
+            return to_indexed(versions, item, version=version.version)
+    raise NotFound(f"no document {name[:200]} is published in version {version.version}")
+
+
+@contextmanager
+def open_as_of(root: Path, settings: SearchSettings, as_of: str) -> Iterator[SearchEngine]:
+    """Open the index; with `as_of`, that of the version that was live then."""
+    versions = open_storage(str(root))
+    version = version_as_of(versions, as_of) if as_of else None
+    if version and version.version != history.live_version(versions).version:
+        with closing(open_past_engine(root, settings, version)) as engine:
+            yield engine
+    else:
+        with open_for_reading(root, settings) as engine:
+            yield engine
+
+
 @contextmanager
 def open_for_reading(root: Path, settings: SearchSettings) -> Iterator[SearchEngine]:
     shown, root = root, root.resolve()
     try:
-        engine = open_search(search_address(settings.url, root), create=False)
+        engine = open_engine(root, settings, create=False)
     except NotFound as error:
         option = " --index …" if settings.url else ""
         raise NotFound(f"{error} yet: `webmill search update {shown}{option}`") from None

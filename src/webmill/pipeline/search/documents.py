@@ -14,14 +14,18 @@ from msgspec.structs import replace
 
 from webmill.columns import DocumentColumn
 from webmill.errors import BadInput
+from webmill.extract.cleaning import HTML
+from webmill.extract.kinds import kind_of_media_type
 from webmill.formats.timestamps import to_datetime
 from webmill.index.lookup.indexes import CaptureIndex
 from webmill.index.lookup.newest import newest_captures
 from webmill.infra.storage.base import Readable
 from webmill.model import capture_columns, columns
+from webmill.pipeline.publish.items import SOURCE
 from webmill.publish.blobs import read_blob
 from webmill.publish.types import PublishedItem
 from webmill.search.base import IndexedDocument, SearchAnswer, revision_of
+from webmill.search.likeness import sketch_of
 
 USED = tuple(each for each in columns() if (each.searchable or each.facet or each.shown) and each.name != "date")
 _OLD_NAMES = {"warc": "warc_filename", "offset": "warc_offset", "length": "warc_length"}  # as items once had them
@@ -38,12 +42,21 @@ def to_indexed(storage: Readable, item: PublishedItem, *, version: str) -> Index
         said["url"] = url
     known = {column.name: value for column in USED if (value := column_value(column, said)) is not None}
     return IndexedDocument(
-        **known | capture_place(item) | {"id": item.id, "facets": dict(item.facets)},
+        **known | capture_place(item) | {"id": item.id, "facets": {**item.facets, **type_facet(item)}},
         hash=item.hash,
         version=version,
         label=item_label(item),
         date=document_date(item.metadata, content),
+        sketch=sketch_of(known.get("text") or ""),
     )
+
+
+def type_facet(item: PublishedItem) -> dict[str, str]:
+    """Return the kind of a page: html, pdf, feed, text… Notices are of none."""
+    if item.source != SOURCE:
+        return {}
+    mime = item.metadata.get("mime", HTML[0])
+    return {"type": kind_of_media_type(str(mime))}
 
 
 def column_value(column: DocumentColumn, said: Mapping[str, Any]) -> Any:

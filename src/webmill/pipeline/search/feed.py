@@ -26,11 +26,10 @@ from webmill.publish.diff import pair_up, unshared_items
 from webmill.publish.manifest import read_version_index
 from webmill.publish.shards import read_items
 from webmill.publish.types import ItemIndex, PublishedItem, Version
-from webmill.search.base import IndexedDocument, SearchEngine, key_of
+from webmill.search.base import UNKNOWN_VERSION, IndexedDocument, SearchEngine, key_of
 
 log = logging.getLogger(__name__)
 
-UNKNOWN_VERSION = "00000000-00000000"  # a version that never was: nothing is known of what is in the index
 BATCH = 2_000  # documents
 BATCH_TEXT = 32 << 20  # characters of text in memory at once
 
@@ -61,11 +60,16 @@ class FeedReport(msgspec.Struct, kw_only=True):
 
 
 def update(
-    storage: Storage, engine: SearchEngine, *, progress: ProgressReporter, wants: WantItem = is_searchable
+    storage: Storage,
+    engine: SearchEngine,
+    *,
+    progress: ProgressReporter,
+    wants: WantItem = is_searchable,
+    version: Version | None = None,
 ) -> FeedReport:
-    """Update the index to the live version. Raise `NotFound` if nothing has been published. Items that are not wanted
-    are not in it."""
-    live = history.live_version(storage)
+    """Update the index to the live version, or to `version`. Raise `NotFound` if nothing has been published. Items that
+    are not wanted are not in it."""
+    live = version or history.live_version(storage)
     fed = FeedReport(version=live.version)
     here, _, way = (engine.cursor() or "").partition(">")
     try:

@@ -48,11 +48,10 @@ from webmill.search.embedded.checksums import (
 from webmill.search.embedded.query import TantivyTranslator
 from webmill.search.embedded.schema import BUCKETS, build_schema, read_stored, register_analyzers, to_entry
 from webmill.search.fields import COUNTABLE_FIELDS, fingerprint
-from webmill.search.hits import make_hit
+from webmill.search.hits import HitMaker
 from webmill.search.query import SearchQuery, format_query
-from webmill.search.snippets import highlight_pattern
 
-FORMAT = fingerprint(3)  # of the schema; an index of another format must be rebuilt
+FORMAT = fingerprint(4)  # of the schema; an index of another format must be rebuilt
 HEAP = 128 << 20  # bytes buffered before they are written, by all threads
 CURSOR = "\x00cursor"  # of the document that holds it; no key has a NUL
 MAX_LANGUAGES = 100  # whose word forms are looked up
@@ -286,11 +285,8 @@ def _answer(
         order = {"order_by_field": "date"}
         order["order"] = tantivy.Order.Asc if request.sort == "oldest" else tantivy.Order.Desc
     found = searcher.search(wanted, limit=limit, offset=offset, **order)
-    pattern = highlight_pattern(query.terms, also=translator.forms)
-    hits = [
-        make_hit(read_stored(searcher, address), score=0.0 if order else score, pattern=pattern)
-        for score, address in found.hits
-    ]
+    make = HitMaker(request, query.terms, forms=translator.forms)
+    hits = [make(read_stored(searcher, address), score=0.0 if order else score) for score, address in found.hits]
     return SearchAnswer(total=_total(found), hits=hits, facets=_counts(searcher, wanted, request.facets))
 
 

@@ -11,7 +11,15 @@ import tantivy
 
 from webmill.search.base import SearchFilters
 from webmill.search.embedded.schema import read_stored
-from webmill.search.fields import ADJACENT_BOOST, FORM_WEIGHT, SEARCHED_COLUMNS, TEXT_COLUMNS, WEIGHTS, host_of
+from webmill.search.fields import (
+    ADJACENT_BOOST,
+    FORM_WEIGHT,
+    SEARCHED_COLUMNS,
+    TEXT_COLUMNS,
+    WEIGHTS,
+    host_of,
+    periods_of,
+)
 from webmill.search.languages import codes_of
 from webmill.search.query import TIME_COLUMNS, AnyOf, Not, SearchQuery, Term, parse_period
 from webmill.search.segmentation import split_words
@@ -122,10 +130,10 @@ class TantivyTranslator:
                 yield tantivy.Query.term_set_query(self._schema, field, values)
         for name, chosen in filters.facets.items():
             yield tantivy.Query.term_set_query(self._schema, "facet", [f"{name}={value}" for value in chosen])
-        if filters.since is not None or filters.until is not None:
-            since = 1 if filters.since is None else filters.since  # 0 is no date
-            until = FAR if filters.until is None else filters.until
-            yield self._within("date", since, until)
+        if filters.contents is not None:
+            yield tantivy.Query.term_set_query(self._schema, "content", [*filters.contents])
+        for name, since, until in periods_of(filters):
+            yield self._within(name, since, FAR if until is None else until)
 
     # --- corrections ---
 

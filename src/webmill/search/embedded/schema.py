@@ -3,7 +3,7 @@
 title, text, url…          searched columns: words in lower case, without accents; runs of bigram scripts are left out
 title_pairs, text_pairs…   those runs, as overlapping bigrams
 date…                      columns that are times, in seconds since 1970
-key, site, domain, language, facet, bucket, is_document    as they are
+key, content, site, domain, language, facet, bucket, is_document    as they are
 name                       key and revision, which can be read without the stored document
 stored                     the document, for hits
 """
@@ -20,6 +20,7 @@ from webmill.search.base import TEXT_KEPT, IndexedDocument
 from webmill.search.fields import (
     SEARCHED_COLUMNS,
     TEXT_COLUMNS,
+    content_of,
     domains_of,
     facets_of,
     host_of,
@@ -44,6 +45,7 @@ def build_schema() -> tantivy.Schema:
         builder.add_text_field(f"{name}_pairs", tokenizer_name="pairs", index_option="position")
     builder.add_text_field("key", tokenizer_name="raw", index_option="basic")
     builder.add_text_field("name", tokenizer_name="raw", index_option="basic", fast=True)
+    builder.add_text_field("content", tokenizer_name="raw", index_option="basic")
     builder.add_text_field("site", tokenizer_name="raw", index_option="basic")
     for name in ("domain", "language", "facet"):
         builder.add_text_field(name, tokenizer_name="raw", index_option="basic", fast=True)
@@ -67,6 +69,7 @@ def to_entry(document: IndexedDocument) -> tantivy.Document:
         "key": [document.key],
         "name": [f"{document.key}\x00{document.revision}"],
         **{name: [mask_runs(text)] if name in TEXT_COLUMNS else [text] for name, text in texts.items()},
+        "content": [content_of(document.hash)],
         "site": sites_of(host),
         "domain": domains_of(host),
         "language": [document.language.lower()] if document.language else [],

@@ -30,7 +30,7 @@ from webmill.search.base import (
 )
 from webmill.search.document_check import DocumentChecker
 from webmill.search.fields import COUNTABLE_FIELDS, TEXT_COLUMNS
-from webmill.search.hits import make_hit
+from webmill.search.hits import HitMaker
 from webmill.search.meilisearch.query import (
     EVERYTHING,
     MeilisearchFilter,
@@ -55,7 +55,6 @@ from webmill.search.meilisearch.schema import (
 from webmill.search.meilisearch.server import PORT, WRITE_RETRIES, MeilisearchTask, connect, create_index, wait_for
 from webmill.search.query import SearchQuery, Term, format_query
 from webmill.search.segmentation import split_words
-from webmill.search.snippets import highlight_pattern
 from webmill.search.spelling import correct_query, max_edits
 
 BATCH, BATCH_BYTES = 5000, 32 << 20
@@ -211,8 +210,8 @@ class MeilisearchEngine:
             found = found[offset : offset + limit]
         else:
             total, found = counted.estimated_total_hits, self._page(search, offset=offset, limit=limit)
-        pattern = highlight_pattern(query.terms, also=translator.forms)
-        hits = [make_hit(document, score=score, pattern=pattern) for score, document in found]
+        make = HitMaker(request, query.terms, forms=translator.forms)
+        hits = [make(document, score=score) for score, document in found]
         return SearchAnswer(total=total, hits=hits, facets=_counts(counted, request.facets))
 
     def _count(self, filters: list[str], names: Sequence[str]) -> _MeilisearchReply:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 import msgspec
 
 from webmill.search.base import SearchFilters
-from webmill.search.fields import SEARCHED_COLUMNS, host_of
+from webmill.search.fields import SEARCHED_COLUMNS, host_of, periods_of
 from webmill.search.languages import codes_of
 from webmill.search.meilisearch.schema import encode_value
 from webmill.search.query import TIME_COLUMNS, AnyOf, Not, Part, SearchQuery, Term, parse_period
@@ -121,10 +121,10 @@ def _translate_filters(filters: SearchFilters) -> Iterator[str]:
         yield _one_of("site", [host_of(site) for site in filters.sites])
     for name, chosen in filters.facets.items():
         yield _one_of("facet", [f"{name}={value}" for value in chosen])
-    if filters.since is not None or filters.until is not None:
-        yield f"date >= {1 if filters.since is None else filters.since}"  # 0 is no date
-    if filters.until is not None:
-        yield f"date < {filters.until}"
+    if filters.contents is not None:
+        yield _one_of("content", filters.contents)
+    for name, since, until in periods_of(filters):
+        yield f"{name} >= {since}" + ("" if until is None else f" AND {name} < {until}")
 
 
 def _exact(term: Term) -> Term:

@@ -4,7 +4,7 @@ the same. Its own analysis of title and text only ranks what was found.
 title, text, rest, url…    searched columns as they are; of a long text the beginning, for hits, and the rest apart
 words.title, .text, .url…  words in lower case, without accents, with a placeholder for bigram runs; each once
 pairs.title, .text…        bigrams of those runs, and each character alone
-site, domain, language, facet, date…    to filter, count and sort
+content, site, domain, language, facet, date…    to filter, count and sort
 key, mark, about           for hits
 
 Values to filter by are encoded (`encode_value`): Meilisearch takes É for e, and one Chinese character for another.
@@ -23,6 +23,7 @@ from webmill.search.base import TEXT_KEPT, IndexedDocument
 from webmill.search.fields import (
     SEARCHED_COLUMNS,
     TEXT_COLUMNS,
+    content_of,
     domains_of,
     facets_of,
     fingerprint,
@@ -35,7 +36,7 @@ from webmill.search.fields import (
 from webmill.search.query import TIME_COLUMNS
 from webmill.search.segmentation import bigrams
 
-FORMAT = fingerprint(3)  # of the fields; an index of another format must be rebuilt
+FORMAT = fingerprint(4)  # of the fields; an index of another format must be rebuilt
 CURSOR = "cursor"  # the id of the document that holds it; others have only letters a-f
 LONGEST_VALUE = 400  # bytes of an encoded value: Meilisearch cuts at 468
 HIT_FIELDS = [*SEARCHED_COLUMNS, "about"]  # for hits: 100 of the longest are 40 MB; with their rests they would be 400
@@ -51,7 +52,7 @@ SETTINGS: dict[str, Any] = {
         {"attributePatterns": ["pairs.*"], "features": {"facetSearch": False, "filter": _NO_RANGE}},
         *(
             {"attributePatterns": [name], "features": {"facetSearch": False, "filter": _NO_RANGE}}
-            for name in ("site", "domain", "language", "facet", "id", "is_document")
+            for name in ("content", "site", "domain", "language", "facet", "id", "is_document")
         ),
         *({"attributePatterns": [name], "features": {"facetSearch": False, "filter": _RANGE}} for name in TIME_COLUMNS),
     ],
@@ -95,6 +96,7 @@ def to_entry(document: IndexedDocument) -> dict[str, Any]:
         "about": msgspec.to_builtins(about),
         "words": {name: encode_unique(tokenize(text)) for name, text in texts.items()},
         "pairs": {name: encode_unique(_pairs(texts[name])) for name in TEXT_COLUMNS},
+        "content": content_of(document.hash),
         "site": [encode_value(site) for site in sites_of(host)],
         "domain": [encode_value(domain) for domain in domains_of(host)],
         "language": [encode_value(document.language.lower())] if document.language else [],

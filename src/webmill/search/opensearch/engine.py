@@ -28,13 +28,12 @@ from webmill.search.base import (
     key_of,
 )
 from webmill.search.fields import COUNTABLE_FIELDS, TEXT_COLUMNS
-from webmill.search.hits import make_hit
+from webmill.search.hits import HitMaker
 from webmill.search.opensearch.query import Clause, OpenSearchTranslator, prefix_pattern, similar_words, with_word
 from webmill.search.opensearch.schema import FORMAT, cursor_meta, entry_id, has_our_fields, index_body, to_entry
 from webmill.search.opensearch.server import PORT, WRITE_RETRIES, connect, delete_real_indexes
 from webmill.search.query import SearchQuery, format_query
 from webmill.search.segmentation import split_words
-from webmill.search.snippets import highlight_pattern
 from webmill.search.spelling import correct_query, max_edits
 
 BATCH, BATCH_BYTES = 500, 8 << 20
@@ -171,13 +170,9 @@ class OpenSearchEngine:
                 **_order(request),
             }
         )
-        pattern = highlight_pattern(query.terms, also=translator.forms)
+        make = HitMaker(request, query.terms, forms=translator.forms)
         hits = [
-            make_hit(
-                msgspec.convert(hit["_source"]["document"], IndexedDocument),
-                score=hit["_score"] or 0.0,
-                pattern=pattern,
-            )
+            make(msgspec.convert(hit["_source"]["document"], IndexedDocument), score=hit["_score"] or 0.0)
             for hit in found.hits["hits"]
         ]
         facets = {name: _counts(name, found.values(f"n{number}")) for number, name in enumerate(request.facets)}

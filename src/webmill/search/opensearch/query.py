@@ -9,7 +9,15 @@ from typing import Any, TypeAlias
 import msgspec
 
 from webmill.search.base import SearchFilters
-from webmill.search.fields import ADJACENT_BOOST, FORM_WEIGHT, SEARCHED_COLUMNS, TEXT_COLUMNS, WEIGHTS, host_of
+from webmill.search.fields import (
+    ADJACENT_BOOST,
+    FORM_WEIGHT,
+    SEARCHED_COLUMNS,
+    TEXT_COLUMNS,
+    WEIGHTS,
+    host_of,
+    periods_of,
+)
 from webmill.search.languages import codes_of
 from webmill.search.opensearch.schema import shorten
 from webmill.search.query import TIME_COLUMNS, AnyOf, Not, SearchQuery, Term, parse_period
@@ -101,9 +109,10 @@ def _translate_filters(filters: SearchFilters) -> Iterator[Clause]:
         yield {"terms": {"site": [host_of(site) for site in filters.sites]}}
     for name, chosen in filters.facets.items():
         yield {"terms": {"facet": [shorten(f"{name}={value}") for value in chosen]}}
-    if filters.since is not None or filters.until is not None:
-        since = 1 if filters.since is None else filters.since  # 0 is no date
-        yield _within("date", since, filters.until)
+    if filters.contents is not None:
+        yield {"terms": {"content": [*filters.contents]}}
+    for name, since, until in periods_of(filters):
+        yield _within(name, since, until)
 
 
 def _within(field: str, since: int, until: int | None) -> Clause:

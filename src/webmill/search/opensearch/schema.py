@@ -4,7 +4,7 @@ the built-in engine splits them, so that all engines find the same.
 title, text, url…          searched columns: words in lower case, without accents, with placeholders for bigram runs
 title_pairs, text_pairs…   those runs, as overlapping bigrams
 words                      all words of these but of URLs, to look them up by prefix
-key, mark, site, domain, language, facet, date…   as they are
+key, content, mark, site, domain, language, facet, date…   as they are
 document                   for hits; not searched
 """
 
@@ -20,6 +20,7 @@ from webmill.search.base import MAX_HITS, MAX_OFFSET, TEXT_KEPT, IndexedDocument
 from webmill.search.fields import (
     SEARCHED_COLUMNS,
     TEXT_COLUMNS,
+    content_of,
     domains_of,
     facets_of,
     fingerprint,
@@ -32,14 +33,14 @@ from webmill.search.fields import (
 from webmill.search.query import TIME_COLUMNS
 from webmill.search.segmentation import RUN_PLACEHOLDER, bigrams
 
-FORMAT = fingerprint(2)  # of the fields; an index of another format must be rebuilt
+FORMAT = fingerprint(3)  # of the fields; an index of another format must be rebuilt
 LONGEST_VALUE = 2000  # characters of a facet or a language; Lucene has terms of 32 KiB
 
 _WORDS: dict[str, object] = {"type": "text", "analyzer": "whitespace", "index_options": "positions"}
 _VALUE: dict[str, object] = {"type": "keyword"}
 FIELDS: dict[str, dict[str, object]] = {
     **dict.fromkeys((*SEARCHED_COLUMNS, *(f"{name}_pairs" for name in TEXT_COLUMNS)), _WORDS),
-    **dict.fromkeys(("words", "key", "site", "domain", "language", "facet"), _VALUE),
+    **dict.fromkeys(("words", "key", "content", "site", "domain", "language", "facet"), _VALUE),
     "mark": {"type": "keyword", "index": False},
     **{name: {"type": "long"} for name in TIME_COLUMNS},
     "document": {"type": "object", "enabled": False},
@@ -87,6 +88,7 @@ def to_entry(document: IndexedDocument) -> dict[str, Any]:
         **{name: " ".join(found) for name, found in words.items()},
         **{f"{name}_pairs": bigrams(texts[name]) for name in TEXT_COLUMNS},
         "words": sorted({word for name in TEXT_COLUMNS for word in words[name]} - {RUN_PLACEHOLDER}),
+        "content": content_of(document.hash),
         "site": sites_of(host),
         "domain": domains_of(host),
         "language": [shorten(document.language.lower())] if document.language else [],

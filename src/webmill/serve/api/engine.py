@@ -8,7 +8,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from webmill.errors import BadInput, NotFound, Unavailable
-from webmill.search.base import SearchAnswer, SearchEngine, SearchRequest
+from webmill.search import asked
+from webmill.search.base import IndexedDocument, SearchAnswer, SearchEngine, SearchRequest
+from webmill.search.title_suggestions import suggest_titles
 
 FileStamp = tuple[int, int, int] | None
 
@@ -25,10 +27,17 @@ class SharedEngine:
         self._lock = threading.Lock()
         self._kept: _BorrowedEngine | None = None
 
-    def search(self, request: SearchRequest) -> tuple[SearchAnswer, str | None]:
+    def search(
+        self, request: SearchRequest, *, like: IndexedDocument | None = None, collapse: bool = False
+    ) -> tuple[SearchAnswer, str | None]:
         """Return the answer and the version that the index is up to. `NotFound`: nothing is indexed yet."""
         with self._borrow() as engine:
-            return engine.search(request), engine.cursor()
+            return asked.answer(engine.search, request, like=like, collapse=collapse), engine.cursor()
+
+    def suggest(self, typed: str) -> list[str]:
+        """Return titles that begin with what was typed, or have its words."""
+        with self._borrow() as engine:
+            return suggest_titles(engine.search, typed)
 
     def state(self) -> tuple[int, str | None]:
         """Return how many documents are indexed, and the version that the index is up to. `NotFound`: none yet."""
@@ -68,7 +77,9 @@ class SharedEngine:
     def _open(self) -> SearchEngine:
         try:
             return self._open_engine()
-        except NotFound:
+        except NotFound as missing:
+            if "--as-of" in str(missing):
+                raise
             raise NotFound("there is no search index here yet; run `webmill search update`") from None
 
     def _release(self, borrowed: _BorrowedEngine) -> None:

@@ -37,6 +37,12 @@ class SearchReply(msgspec.Struct, frozen=True, kw_only=True):
     behind: str
 
 
+class SuggestReply(msgspec.Struct, frozen=True, kw_only=True):
+    """Titles of documents that have the words of what was typed."""
+
+    titles: list[str]
+
+
 class ItemReply(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     hash: str

@@ -21,6 +21,7 @@ MOST = 1_000  # items or differences in one answer
 def routes(reader: ContentReader) -> list[BaseRoute]:
     return [
         Route("/api/search", reader.search_endpoint(search)),
+        Route("/api/suggest", reader.search_endpoint(suggest)),
         Route("/api/documents", reader.endpoint(documents)),
         Route("/api/documents/item", reader.endpoint(document)),
         Route("/api/versions", reader.endpoint(versions)),
@@ -32,6 +33,10 @@ def search(reader: ContentReader, request: Request) -> Response:
     return json_response(
         json_replies.search_reply(reader.search.find(require_valid(read_search_params(request.query_params))))
     )
+
+
+def suggest(reader: ContentReader, request: Request) -> Response:
+    return json_response(json_replies.SuggestReply(titles=reader.search.suggest(read_text(request, "q"))))
 
 
 def documents(reader: ContentReader, request: Request) -> Response:

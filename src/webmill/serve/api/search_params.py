@@ -14,13 +14,14 @@ from msgspec import Meta
 from starlette.datastructures import QueryParams
 
 from webmill.errors import BadInput
-from webmill.search.base import DEFAULT_LIMIT, MAX_HITS, MAX_OFFSET, SearchFilters, SearchRequest
+from webmill.search.base import DEFAULT_LIMIT, MAX_HITS, MAX_OFFSET, SearchFilters, SearchMode, SearchRequest
 from webmill.search.query import MAX_QUERY, parse
 from webmill.serve.api.links import with_query
 from webmill.serve.api.query import Day, read_leniently
 
 MOST_VALUES = 20  # per filter
 LONGEST_VALUE = 300
+LONGEST_ID = 4_000
 LONGEST_WORDS = 32_000  # characters that are taken; MAX_QUERY are used
 
 Sort: TypeAlias = Literal["relevance", "newest", "oldest"]
@@ -51,8 +52,24 @@ class DocumentQuery(
     facets: Annotated[
         tuple[FacetFilter, ...], Meta(max_length=MOST_VALUES, description="NAME=VALUE: only documents with this facet.")
     ] = ()
+    mode: Annotated[
+        SearchMode,
+        Meta(description="Find documents with the words, with the meaning, or both; needs a server with a model."),
+    ] = "words"
     since: Annotated[Day, Meta(description="Dated this day or later.")] = ""
     until: Annotated[Day, Meta(description="Dated before this day.")] = ""
+    published_since: Annotated[Day, Meta(description="Pages that state this date of publication or later.")] = ""
+    published_until: Annotated[Day, Meta(description="Pages that state a date of publication before.")] = ""
+    like: Annotated[
+        str, Meta(max_length=LONGEST_ID, description="The `id` of a document: others like it, the likest first.")
+    ] = ""
+    collapse: Annotated[
+        Literal["no", "yes"], Meta(description="Whether of hits that say nearly the same only the first is there.")
+    ] = "no"
+    as_of: Annotated[
+        str,
+        Meta(max_length=50, description="A date (2026-03): search the version that was live then, if it has an index."),
+    ] = ""
     sort: Sort = "relevance"
     offset: Annotated[int, Meta(ge=0, le=MAX_OFFSET, description="Hits to leave out.")] = 0
     limit: Annotated[int, Meta(ge=1, le=MAX_HITS, description="Hits in one answer.")] = DEFAULT_LIMIT
@@ -75,20 +92,34 @@ class SearchParams(DocumentQuery, frozen=True, kw_only=True):
             facets=dict(chosen),
             since=_seconds(self.since),
             until=_seconds(self.until),
+            published_since=_seconds(self.published_since),
+            published_until=_seconds(self.published_until),
         )
         return SearchRequest(
-            query=parse(self.q), filters=filters, sort=self.sort, limit=self.limit, offset=self.offset, facets=count
+            query=parse(self.q),
+            filters=filters,
+            sort=self.sort,
+            limit=self.limit,
+            offset=self.offset,
+            facets=count,
+            mode=self.mode,
         )
 
     def values(self) -> list[tuple[str, str]]:
         """Return the parameters as in the query string, without offset and limit."""
         return [
             ("q", self.q),
+            ("mode", "" if self.mode == "words" else self.mode),
             *(("language", value) for value in self.languages),
             *(("site", value) for value in self.sites),
             *(("facet", value) for value in self.facets),
             ("since", self.since),
             ("until", self.until),
+            ("published_since", self.published_since),
+            ("published_until", self.published_until),
+            ("like", self.like),
+            ("collapse", "" if self.collapse == "no" else self.collapse),
+            ("as_of", self.as_of),
             ("sort", "" if self.sort == "relevance" else self.sort),
         ]
 

@@ -21,6 +21,16 @@ from webmill.serve.pages.language import facet_label, lang_of
 from webmill.serve.pages.paging import make_pager, page_count
 from webmill.serve.pages.render import render
 
+MODES = {"words": "Words", "meaning": "Meaning", "both": "Both"}
+PERIODS = (
+    ("since", "From"),
+    ("until", "Before"),
+    ("published_since", "Published from"),
+    ("published_until", "Published before"),
+    ("like", "Like"),
+    ("as_of", "As of"),
+)
+TYPES = {"html": "web page", "pdf": "PDF", "text": "plain text", "feed": "feed", "xml": "XML", "json": "JSON"}
 NAMES = {"language": "Language", "site": "Site"}
 
 
@@ -42,6 +52,8 @@ class HitView(msgspec.Struct, frozen=True, kw_only=True):
     history: str
     replay: str
     captured: str
+    similar: int  # hits like it that were left out
+    more: str  # the search for others like it
     picture: PagePicture | None = None
 
 
@@ -61,6 +73,9 @@ def routes(reader: ContentReader) -> list[BaseRoute]:
 
 def search(reader: ContentReader, request: Request) -> Response:
     params = msgspec.structs.replace(read_search_params(request.query_params), limit=DEFAULT_LIMIT)
+    if params.mode != "words" and not reader.site.finds_meaning:
+        problem = "This server has no sentence model: documents with these words are shown."
+        params = msgspec.structs.replace(params, mode="words", problems=(*params.problems, problem))
     try:
         found = reader.search.find(params)
     except NotFound:
@@ -73,15 +88,18 @@ def search(reader: ContentReader, request: Request) -> Response:
         params=params,
         feed=feed_address(params),
         sorts=SORTS,
+        modes=MODES if reader.site.finds_meaning else {},
         fields=QUERY_FIELDS,
         hits=_views(reader, found),
+        past=reader.search.past_versions(),
+        uncollapsed=msgspec.structs.replace(params, collapse="no", offset=0).address(),
         total=found.answer.total,
         reachable=found.reachable,
         suggestion=found.answer.suggestion,
         suggested=msgspec.structs.replace(params, q=found.answer.suggestion, offset=0).address(),
         facets=facets_of(found),
         chips=chips_of(params),
-        without_filters=SearchParams(q=params.q, sort=params.sort).address(),
+        without_filters=SearchParams(q=params.q, sort=params.sort, mode=params.mode).address(),
         was_cut=params.request(count=()).query.was_cut,
         behind=found.behind,
         first=params.offset + 1,
@@ -103,12 +121,14 @@ def _views(reader: ContentReader, found: FoundHits) -> list[HitView]:
     pages = [PicturedCapture(capture.url, capture.timestamp) if capture else None for capture in captures]
     pictures = pictures_of(reader.site.index(), filter(None, pages)) if any(pages) else {}
     return [
-        view_of(hit, capture, picture=pictures.get(page) if page else None)
+        view_of(hit, capture, found.params, picture=pictures.get(page) if page else None)
         for hit, capture, page in zip(found.answer.hits, captures, pages, strict=True)
     ]
 
 
-def view_of(hit: Hit, capture: CaptureRef | None, *, picture: PagePicture | None = None) -> HitView:
+def view_of(
+    hit: Hit, capture: CaptureRef | None, params: SearchParams, *, picture: PagePicture | None = None
+) -> HitView:
     url = hit.document.url
     return HitView(
         document=hit.document,
@@ -122,6 +142,8 @@ def view_of(hit: Hit, capture: CaptureRef | None, *, picture: PagePicture | None
         replay=web_address(capture.timestamp, capture.url) if capture else "",
         captured=capture.timestamp if capture else "",
         picture=picture,
+        similar=hit.similar,
+        more=SearchParams(like=hit.id, mode=params.mode, as_of=params.as_of).address(),
     )
 
 
@@ -142,23 +164,30 @@ def facets_of(found: FoundHits) -> list[tuple[str, list[FilterChoice]]]:
             _choice(found.params, field, each.value if field == name else f"{name}={each.value}", count=each.count)
             for each in counts
         ]
-        if choices:
+        if choices and (name != "type" or len(choices) > 1 or choices[0].is_chosen):
             facets.append((NAMES.get(name, name), choices))
     return facets
 
 
 def _choice(params: SearchParams, field: str, value: str, *, count: int) -> FilterChoice:
-    shown = value.partition("=")[2] if field == "facet" else facet_label(value, field)
+    shown = shown_facet(value) if field == "facet" else facet_label(value, field)
     is_chosen = (field, value) in params.chosen()
     return FilterChoice(shown, params.toggle_filter(field, value).address(), count, is_chosen)
+
+
+def shown_facet(pair: str) -> str:
+    """Return the value of NAME=VALUE for people."""
+    name, _, value = pair.partition("=")
+    return TYPES.get(value, value) if name == "type" else value
 
 
 def chips_of(params: SearchParams) -> list[FilterChoice]:
     chips = []
     for field, value in params.chosen():
         name, _, shown = value.partition("=") if field == "facet" else (NAMES[field], "", facet_label(value, field))
+        shown = shown_facet(value) if field == "facet" else shown
         chips.append(FilterChoice(shown, params.toggle_filter(field, value).address(), name=name))
-    for name, label in (("since", "From"), ("until", "Before")):
+    for name, label in PERIODS:
         if day := getattr(params, name):
             chips.append(FilterChoice(day, msgspec.structs.replace(params, **{name: ""}).address(), name=label))
     return chips

@@ -59,3 +59,23 @@ document.addEventListener("keydown", (event) => {
     field.focus();
   }
 });
+
+// Titles of documents, while the reader types: <input list="titles" data-suggest="/api/suggest">.
+function offerTitles(field) {
+  let asked = 0;
+  field.addEventListener("input", (event) => {
+    if (event.inputType === "insertReplacementText") return; // one of the offered titles was chosen
+    const turn = ++asked;
+    setTimeout(async () => {
+      if (turn !== asked || field.value.trim().length < 2) return;
+      try {
+        const answer = await fetch(`${field.dataset.suggest}?q=${encodeURIComponent(field.value)}`);
+        if (!answer.ok || turn !== asked) return;
+        const { titles } = await answer.json();
+        field.list.replaceChildren(...titles.map((title) => Object.assign(document.createElement("option"), { value: title })));
+      } catch { /* without suggestions it is a search field all the same */ }
+    }, 150);
+  });
+}
+
+document.querySelectorAll("[data-suggest]").forEach(offerTitles);
