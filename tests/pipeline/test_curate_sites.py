@@ -109,6 +109,11 @@ def test_lines_are_found_where_another_step_has_taken_paragraphs(tmp_path: Path)
     ]
 
 
+def test_a_limit_that_it_does_not_have_is_refused() -> None:
+    with pytest.raises(Misconfigured, match="max_documents"):
+        recipe_of_steps([{**BOILERPLATE[0], "max_documents": 3}])
+
+
 # --- languages ---
 
 

@@ -98,11 +98,9 @@ def _hash64(data: bytes) -> int:
 
 
 class RepeatedParts(CurateStep, frozen=True, kw_only=True):
-    """Lines or paragraphs in more than `max_documents` documents: they stay in the first of them only, and a document
-    of which more than `max_removed` (of its characters) goes is removed. Shorter parts than `min_chars` are left
-    alone."""
+    """Lines or paragraphs that several documents have, and that go from some of them. A document of which more than
+    `max_removed` (of its characters) goes is removed. Shorter parts than `min_chars` are left alone."""
 
-    max_documents: int = 1
     min_chars: int = 20
     max_removed: float | None = 0.8
 
@@ -129,12 +127,10 @@ class RepeatedParts(CurateStep, frozen=True, kw_only=True):
         """Return by what parts are known to be the same."""
         return text.hashes(parts)
 
-    def mark(self, passes: Passes, bounds: Array, marks: Array, pages: Callable[[], Array]) -> None:  # noqa: ARG002
+    def mark(self, passes: Passes, bounds: Array, marks: Array, pages: Callable[[], Array]) -> None:
         """Mark the parts that go. `passes` give hashes and numbers of parts; those of document n are `bounds[n]` to
         `bounds[n + 1]`; `pages()` says how many documents the host of each has."""
-        for group in repeated_groups(passes, bounds):
-            repeated = (group.documents[group.numbers] > self.max_documents) & ~group.is_first
-            marks[group.places[repeated]] = True
+        raise NotImplementedError
 
     def parts_at(self, text: str, numbers: Sequence[int]) -> set[str]:
         """Return what the parts of these numbers say."""
@@ -158,14 +154,25 @@ class RepeatedParts(CurateStep, frozen=True, kw_only=True):
         return [Limit("mostly_repeated", "removed", most=self.max_removed)]
 
 
-class RepeatedLines(RepeatedParts, frozen=True, kw_only=True, tag="repeated-lines"):
+class PartsInSeveral(RepeatedParts, frozen=True, kw_only=True):
+    """Parts in more than `max_documents` documents: they stay in the first of them only."""
+
+    max_documents: int = 1
+
+    def mark(self, passes: Passes, bounds: Array, marks: Array, pages: Callable[[], Array]) -> None:  # noqa: ARG002
+        for group in repeated_groups(passes, bounds):
+            repeated = (group.documents[group.numbers] > self.max_documents) & ~group.is_first
+            marks[group.places[repeated]] = True
+
+
+class RepeatedLines(PartsInSeveral, frozen=True, kw_only=True, tag="repeated-lines"):
     """Lines that are in several documents."""
 
     def parts_of(self, text: TextBatch) -> Spans:
         return text.lines
 
 
-class RepeatedParagraphs(RepeatedParts, frozen=True, kw_only=True, tag="repeated-paragraphs"):
+class RepeatedParagraphs(PartsInSeveral, frozen=True, kw_only=True, tag="repeated-paragraphs"):
     """Paragraphs, with empty lines between them, that are in several documents."""
 
     def parts_of(self, text: TextBatch) -> Spans:
@@ -175,7 +182,7 @@ class RepeatedParagraphs(RepeatedParts, frozen=True, kw_only=True, tag="repeated
         return "\n\n"
 
 
-class SiteBoilerplate(RepeatedLines, frozen=True, kw_only=True, tag="site-boilerplate"):
+class SiteBoilerplate(RepeatedParts, frozen=True, kw_only=True, tag="site-boilerplate"):
     """Lines that many pages of one host have: menus, notices, footers, which the extractor left in. They go from all of
     them if they are in at least `min_pages` pages, and in at least `min_share` of those of their host. A document of
     which more than `max_removed` (of its characters) goes is removed."""
@@ -187,6 +194,9 @@ class SiteBoilerplate(RepeatedLines, frozen=True, kw_only=True, tag="site-boiler
 
     def columns(self) -> tuple[str, ...]:
         return ("url",)
+
+    def parts_of(self, text: TextBatch) -> Spans:
+        return text.lines
 
     def measure(self, batch: CurateBatch) -> dict[str, Any]:
         return {**super().measure(batch), HOST: _host_hashes(batch.columns["url"])}
