@@ -82,14 +82,14 @@ def test_a_file_that_has_not_changed_is_not_read_to_know_its_hash(tmp_path: Path
     files = open_documents(str(tmp_path))
     known = KnownDigests(tmp_path / "state" / "digests.json")
     parts = known.list_parts(files)
-    known.save(now_ns=max(stat.ctime_ns for stat in files.stats().values() if stat) + 3_000_000_000)
+    known.save(began_ns=max(stat.ctime_ns for stat in files.stats().values() if stat) + 3_000_000_000)
     assert KnownDigests(known.path).list_parts(files) == parts
     forged = known.path.read_bytes().replace(parts[0].digest.encode(), b"f" * 64)
     known.path.write_bytes(forged)
     assert KnownDigests(known.path).list_parts(files)[0].digest == "f" * 64  # what was known, not what is read
     write_documents(tmp_path, made_documents(20), files=2)
     assert KnownDigests(known.path).list_parts(files) == parts  # another inode: it is read
-    known.save(now_ns=0)
+    known.save(began_ns=0)
     assert KnownDigests(known.path).list_parts(files) == parts
     assert parts[0].digest not in known.path.read_text()  # too new to be remembered
     known.path.write_bytes(b"[nothing")

@@ -143,7 +143,7 @@ def curate_documents(
     """Measure and mix. `Conflict`: another run is at it. `Unavailable`: the disk is full or failing; what was there
     before is still there, and the next run goes on."""
     import_arrow()
-    digests = known_digests(root)
+    digests, began_ns = known_digests(root), time.time_ns()
     parts = digests.list_parts(require_documents(documents))
     corpus = PublishFolders(root).corpus
     atomic.make_folder(corpus)
@@ -151,7 +151,7 @@ def curate_documents(
     result = CurateResult(files=len(parts))
     with lock.exclusive(corpus, LOCK, doing="curating"):
         swap.remove_unfinished(decisions_folder(root), beside=corpus)
-        digests.save(now_ns=time.time_ns())
+        digests.save(began_ns=began_ns)
         tasks = find_tasks(recipe, parts, store, documents=documents)
         measure_all(tasks, executor, progress=progress, result=result)
         result.report = mix_corpus(root, recipe, parts, documents=documents, progress=progress)

@@ -60,10 +60,10 @@ class KnownDigests:
         self._now[place] = known
         return known.digest
 
-    def save(self, *, now_ns: int) -> None:
-        """Remember the hashes of the files that were listed, but for those that were written so lately that they may
-        be written again within the same tick of the clock."""
-        settled = {place: one for place, one in self._now.items() if one.stat.ctime_ns < now_ns - SETTLED_NS}
+    def save(self, *, began_ns: int) -> None:
+        """Remember the hashes of the files that were listed, but for those that had been written so shortly before
+        that (`began_ns`) that they may have been written again within the same tick of the clock."""
+        settled = {place: one for place, one in self._now.items() if one.stat.ctime_ns < began_ns - SETTLED_NS}
         if settled != self._known:
             atomic.make_folder(self.path.parent)
             atomic.write_bytes(self.path, msgspec.json.encode(settled, order="sorted"))
