@@ -11,14 +11,21 @@ from urllib.parse import quote
 import pytest
 from starlette.testclient import TestClient
 
+from tests.pipeline.test_search_feed import progress
+from tests.sentence_models import write_static_model
+from tests.serve.conftest import ADDRESS
 from tests.serve.published_items import assert_harmless, publish, update_search
 from tests.serve.sample_collection import SCRIPT, run
 from tests.serve.sample_collection import page as page_of
 from tests.serve.warc_fixtures import collection, response, revisit, serve_both_origins
+from webmill.pipeline.search.collection import update_index
 from webmill.search.base import SearchAnswer, SearchRequest
 from webmill.search.query import parse
 from webmill.serve.api import links
 from webmill.serve.api.engine import SharedEngine
+from webmill.serve.app import application
+from webmill.serve.open_site import open_site
+from webmill.settings import SearchSettings, Settings
 
 END = '"><script>alert(1)</script>'  # of an attribute, if it could
 HOSTILE = (
@@ -60,6 +67,56 @@ def board(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def board_client(board: Path, client_of: Callable[[Path], TestClient]) -> Iterator[TestClient]:
     with client_of(board) as client:
         yield client
+
+
+# --- by meaning, like a document, one of many ---
+
+
+def test_meaning_is_refused_in_words_where_there_is_no_model(board_client: TestClient) -> None:
+    answer = board_client.get("/api/search", params={"q": "report", "mode": "both"})
+    assert answer.status_code == 400
+    assert "no sentence model" in answer.text
+    page = board_client.get("/search", params={"q": "report", "mode": "meaning"})
+    assert page.status_code == 200
+    assert "This server has no sentence model" in page.text
+    assert 'name="mode"' not in page.text
+
+
+def test_meaning_is_a_switch_where_there_is_a_model(tmp_path: Path, client_of: Callable[[Path], TestClient]) -> None:
+    write_static_model(tmp_path / "model")
+    publish(tmp_path, {"notice/1": {"title": "Cats", "text": "A kitten."}, "notice/2": {"title": "B", "text": "Rain."}})
+    settings = Settings(search=SearchSettings(model="model"))
+    update_index(tmp_path, settings.search, progress=progress)
+    site = open_site(tmp_path, settings, address=ADDRESS, replay_address="http://127.0.0.1:2", secret=b"x")
+    client = TestClient(application(site), base_url=ADDRESS)
+    assert client.get("/api/search", params={"q": "feline"}).json()["total"] == 0
+    first = client.get("/api/search", params={"q": "feline", "mode": "meaning"}).json()["hits"][0]
+    assert (first["id"], first["matched"]) == ("notice/1", "meaning")
+    page = client.get("/search", params={"q": "feline", "mode": "both"}).text
+    assert 'value="both" checked' in page
+    assert "Cats" in assert_harmless(page).text
+
+
+def test_titles_are_suggested_while_a_query_is_typed(board_client: TestClient) -> None:
+    titles = board_client.get("/api/suggest", params={"q": "repo"}).json()["titles"]
+    assert len(titles) == 8
+    assert all(title.startswith("Report ") for title in titles)
+    assert board_client.get("/api/suggest", params={"q": "report 30"}).json()["titles"] == ["Report 30"]
+    for nothing in ("", "r", "-", "nowhere", END, "x" * 900):
+        assert board_client.get("/api/suggest", params={"q": nothing}).json()["titles"] == []
+
+
+def test_documents_like_one_are_found_and_near_duplicates_collapsed(board_client: TestClient) -> None:
+    like = board_client.get("/api/search", params={"like": "report/01", "limit": 100}).json()
+    assert "report/01" not in [hit["id"] for hit in like["hits"]]
+    assert len(like["hits"]) == like["total"] == 29
+    collapsed = board_client.get("/api/search", params={"q": "report", "collapse": "yes"}).json()
+    assert (len(collapsed["hits"]), collapsed["hits"][0]["similar"]) == (1, 29)  # their texts are the same
+    page = board_client.get("/search", params={"q": "report", "collapse": "yes"}).text
+    assert "and 29 like it" in page
+    assert board_client.get("/api/search", params={"like": "nobody"}).status_code == 404
+    assert board_client.get("/api/search", params={"as_of": "soon"}).status_code == 400
+    assert board_client.get("/api/search", params={"as_of": "1999"}).status_code == 404
 
 
 # --- what is found ---

@@ -53,13 +53,13 @@ def characteristic_terms(document: IndexedDocument, uses: Callable[[Term], int],
     found = Counter(_words(document.text or ""))
     for word in _words(document.title or ""):
         found[word] += TITLE_WEIGHT
-    weighed = []
+    weighed, common = list[tuple[float, Term]](), list[tuple[float, Term]]()
     for word, times in found.most_common(CANDIDATES):
         term = Term(word, is_exact=True)
         used = uses(term)
-        if used <= max(COMMON * count, FEW):
-            weighed.append(((1 + log(times)) * log((count + 1) / (used + 0.5)), term))
-    return [term for _, term in sorted(weighed, key=lambda pair: -pair[0])[:TERMS]]
+        weight = (1 + log(times)) * log((count + 1) / (used + 0.5))
+        (weighed if used <= max(COMMON * count, FEW) else common).append((weight, term))
+    return [term for _, term in sorted(weighed or common, key=lambda pair: -pair[0])[:TERMS]]
 
 
 def _words(text: str) -> list[str]:

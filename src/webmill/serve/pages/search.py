@@ -165,7 +165,7 @@ def facets_of(found: FoundHits) -> list[tuple[str, list[FilterChoice]]]:
             for each in counts
         ]
         if choices and (name != "type" or len(choices) > 1 or choices[0].is_chosen):
-            facets.append((NAMES.get(name, name), choices))
+            facets.append((NAMES.get(name, "Type" if name == "type" else name), choices))
     return facets
 
 
