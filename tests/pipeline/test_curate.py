@@ -172,6 +172,11 @@ def test_explain_gives_the_numbers_and_their_limits(tmp_path: Path) -> None:
         ([{"use": "length", "min_char": 3}], "min_char"),
         ([{"use": "length"}, {"use": "length"}], "two steps are called 'length'"),
         ([{"use": "minhash", "rows": 9}], "1 to 8 rows"),
+        ([{"use": "language", "keep": ["en"]}], "write 'eng'"),
+        ([{"use": "length", "languages": ["English"]}], "'English' is no code"),
+        ([{"use": "gopher-quality", "by_language": {"de": {}}}], "write 'deu'"),
+        ([{"use": "word-list", "files": {"*": "x", "zz": "x"}}], "'zz' is no code"),
+        ([{"use": "script", "scripts": ["LATN"]}], "LATN"),
     ],
 )
 def test_a_wrong_recipe_is_refused_with_what_is_wrong(steps: list[dict[str, object]], words: str) -> None:

@@ -14,6 +14,7 @@ Files that a step names (blocklists, models) are found from the recipe's folder.
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Iterable, Mapping
 from importlib import resources
@@ -26,7 +27,9 @@ from webmill.curate.characters import UNICODE
 from webmill.curate.registry import STEPS, AnyStep
 from webmill.curate.steps import CurateStep, digest_of
 from webmill.errors import Misconfigured, NotFound
+from webmill.formats.cld2 import ISO_639_3
 
+_LANGUAGE = re.compile("[a-z]{3}")
 WORD_RULE = 1  # the version of words, lines and sentences: attributes of another one are made anew
 
 
@@ -42,6 +45,9 @@ class CurateRecipe(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         titles = [step.title for step in self.steps]
         if twice := [title for title in titles if titles.count(title) > 1]:
             raise Misconfigured(f"two steps are called {twice[0]!r}: give each a name of its own, name = …")
+        for step in self.steps:
+            for code in step.named_languages():
+                _check_language(step, code)
 
     def texts_seen_by(self, number: int) -> list[CurateStep]:
         """Return the steps that have rewritten the text before the step of this number sees it."""
@@ -109,6 +115,14 @@ def recipe_of_steps(steps: Iterable[CurateStep | Mapping[str, Any]], *, name: st
     """Return the recipe of a list of steps: structs, or tables as in TOML."""
     tables = [step if isinstance(step, Mapping) else msgspec.to_builtins(step) for step in steps]
     return make_recipe({"name": name, "step": tables}, source=name)
+
+
+def _check_language(step: CurateStep, code: str) -> None:
+    """Raise `Misconfigured` for what no document can have: a code of two letters would remove all without a word."""
+    if not _LANGUAGE.fullmatch(code):
+        known = ISO_639_3.get(code)
+        hint = f": write {known!r}" if known else ", such as 'eng'"
+        raise Misconfigured(f"step {step.title!r}: {code!r} is no code of ISO 639-3{hint}")
 
 
 def _explained(message: str) -> str:

@@ -92,6 +92,10 @@ class CurateStep(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     def limits(self) -> list[Limit]:
         return []
 
+    def named_languages(self) -> Collection[str]:
+        """Return every code of a language that the step names."""
+        return (*self.languages, *self.own_languages())
+
     def own_languages(self) -> Collection[str]:
         """Return the languages that have limits of their own."""
         return ()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Collection
 from functools import cache
 from typing import Any, ClassVar
 
@@ -12,6 +13,7 @@ from webmill.curate import characters
 from webmill.curate.characters import Array
 from webmill.curate.filters.repetition import ratio
 from webmill.curate.steps import CurateBatch, CurateStep, Limit
+from webmill.errors import Misconfigured
 
 
 class LengthFilter(CurateStep, frozen=True, kw_only=True, tag="length"):
@@ -45,6 +47,9 @@ class LanguageStep(CurateStep, frozen=True, kw_only=True, tag="language"):
 
     measured: ClassVar = ("keep", "unknown")
 
+    def named_languages(self) -> Collection[str]:
+        return (*super().named_languages(), *self.keep)
+
     def columns(self) -> tuple[str, ...]:
         return ("language", "language_score")
 
@@ -70,6 +75,13 @@ class ScriptFilter(CurateStep, frozen=True, kw_only=True, tag="script"):
     min_share: float | None = 0.5
 
     measured: ClassVar = ("scripts",)
+
+    def __post_init__(self) -> None:
+        for name in self.scripts:
+            if not _script_table((name.upper(),)).any():
+                raise Misconfigured(
+                    f"script: no letter has a name that begins with {name!r}; LATIN, CYRILLIC and CJK are such"
+                )
 
     def measure(self, batch: CurateBatch) -> dict[str, Any]:
         text = batch.text

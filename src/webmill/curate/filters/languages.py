@@ -3,6 +3,7 @@ py3langid, which is better than CLD2 at texts of a line or two."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from functools import cache, lru_cache
 from importlib import metadata
 from pathlib import Path
@@ -39,6 +40,9 @@ class LanguageOpinion(CurateStep, frozen=True, kw_only=True, tag="language-model
     measured: ClassVar = ("keep", "max_chars")
     paths: ClassVar = ("model",)
     runs_code: ClassVar = True
+
+    def named_languages(self) -> Collection[str]:
+        return (*super().named_languages(), *self.keep)
 
     def columns(self) -> tuple[str, ...]:
         return ("language",)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, ClassVar
@@ -98,6 +98,9 @@ class ListedWords(CurateStep, frozen=True, kw_only=True, tag="word-list"):
 
     measured: ClassVar = ("files",)
     paths: ClassVar = ("files",)
+
+    def named_languages(self) -> Collection[str]:
+        return (*super().named_languages(), *(language for language in self.files if language != "*"))
 
     def columns(self) -> tuple[str, ...]:
         return ("language",)
