@@ -8,7 +8,9 @@ import subprocess
 import sys
 import zlib
 from contextlib import suppress
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from threading import Thread
 
 import numpy as np
 import pytest
@@ -18,11 +20,20 @@ from playwright.sync_api import expect
 
 from tests.serve.browser import NewTab, serving
 from tests.serve.living_web import CASES, records
+from tests.serve.server_process import wait_until_true
 from tests.serve.warc_fixtures import collection, record, response
 from webmill.errors import BadInput
 from webmill.formats.png import read_png
+from webmill.infra.lock import is_locked
 from webmill.serve.qa.compare import picture_likeness, text_likeness
-from webmill.serve.qa.results import PageQuality, missing_by_host, read_results, scored, write_result
+from webmill.serve.qa.results import (
+    PageQuality,
+    forget_older_results,
+    missing_by_host,
+    read_results,
+    scored,
+    write_result,
+)
 
 WHEN = "20240506070809"
 
@@ -76,6 +87,22 @@ def test_likeness_is_of_what_is_seen() -> None:
     assert 0 < text_likeness("one two three four", "one two three five") < 1
 
 
+def test_a_picture_is_compared_with_one_four_times_its_size() -> None:
+    small = np.random.default_rng(1).integers(0, 2, (32, 40, 3), dtype=np.uint8).repeat(8, 0).repeat(8, 1) * 255
+    large = small.repeat(4, 0).repeat(4, 1)
+    assert picture_likeness(png(large), png(small)) == 1
+    assert picture_likeness(png(255 - large), png(small)) == 0
+
+
+def test_only_the_newest_check_of_a_page_is_kept(tmp_path: Path) -> None:
+    for url in ("https://a.example/", "https://b.example/"):
+        for when in ("20240102000000", "20240101000000"):
+            write_result(tmp_path, PageQuality(url=url, timestamp=when), {"fed": b"x", "replay": b"y"})
+    forget_older_results(tmp_path)
+    assert {one.timestamp for one in read_results(tmp_path)} == {"20240102000000"}
+    assert len(list((tmp_path / ".webmill" / "qa").iterdir())) == 2 * 3
+
+
 def test_a_leak_or_a_failure_is_no_quality_at_all(tmp_path: Path) -> None:
     good = PageQuality(url="https://a.example/", timestamp=WHEN, text=1, picture=1, resources=4)
     assert scored(good).score == 100
@@ -108,7 +135,9 @@ def checked(tmp_path_factory: pytest.TempPathFactory) -> Path:
     text = record(
         "resource", "urn:text:http://broken.example/", WHEN, b"quite another text", (("Content-Type", "text/plain"),)
     )
-    pages = [*records(), response("http://broken.example/", WHEN, BROKEN.encode()), text]
+    seen = png(np.zeros((1024, 1280, 3), np.uint8))  # black, where the page is white
+    view = record("resource", "urn:view:http://broken.example/", WHEN, seen, (("Content-Type", "image/png"),))
+    pages = [*records(), response("http://broken.example/", WHEN, BROKEN.encode()), text, view]
     return collection(tmp_path_factory.mktemp("qa"), pages, "--post-append")
 
 
@@ -124,6 +153,8 @@ def test_pages_are_checked_once_and_the_worst_is_first(checked: Path) -> None:
     broken = found["http://broken.example/"]
     assert broken["missing"] == ["http://cdn.example/none.png"]
     assert (broken["text"], broken["captured_text"], broken["errors"]) == (1.0, 0.0, [])  # fails in both alike
+    assert broken["picture"] == 1
+    assert broken["captured_picture"] < 0.1
     first = sorted((checked / ".webmill" / "qa").glob("*.json"))
     stamps = [file.stat().st_mtime_ns for file in first]
     assert run_qa(checked, *flags).returncode == 0
@@ -149,3 +180,55 @@ def test_the_page_lists_what_was_checked(new_tab: NewTab, checked: Path) -> None
         assert tab.page.evaluate("document.documentElement.scrollWidth") <= 360
         assert tab.page.request.get(f"{origins.address}/api/qa").json()["results"][0]["leaks"] == ["http://x.example/"]
         assert tab.page.request.get(f"{origins.address}/qa/..%2F..%2Fwebmill.toml").status == 404
+
+
+@pytest.mark.server("chromium")
+@pytest.mark.xdist_group("browser")
+def test_a_run_has_pages_checked_behind_it(tmp_path: Path) -> None:
+    """The run ends; the check goes on, and a later one adds what is new."""
+    root = tmp_path / "archive"
+    pages = [response(f"http://site.example/{number}", WHEN, b"<title>Page</title>text") for number in range(3)]
+    archives = root / "crawl-data" / "SITE" / "segments" / "1" / "warc"
+    archives.mkdir(parents=True)
+    (archives / "made.warc.gz").write_bytes(b"".join(pages))
+    (root / "webmill.toml").write_text("[qa]\nafter_crawl = true\nsample = 2\n")
+    command = [sys.executable, "-m", "webmill", "run", str(root), "--stage", "index"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=280)
+    assert "checked in the background" in done.stderr
+    wait_until_true(lambda: len(read_results(root)) == 2, "two results")
+    wait_until_true(lambda: not is_locked(root, "qa"), "the end of the check")
+    assert {one.score for one in read_results(root)} == {100}
+    assert "2/2" in (root / ".webmill" / "qa" / "log").read_text()
+
+
+class ChangedHandler(BaseHTTPRequestHandler):
+    """The page as it is now: whole."""
+
+    def do_GET(self) -> None:
+        body = b"<title>Page</title><h1>Whole</h1>" if self.path == "/" else b""
+        self.send_response(200 if body else 404)
+        self.send_header("Content-Type", "text/html")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+@pytest.mark.server("chromium")
+@pytest.mark.xdist_group("browser")
+def test_a_bad_page_is_captured_again(tmp_path: Path) -> None:
+    with ThreadingHTTPServer(("127.0.0.1", 0), ChangedHandler) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_address[1]}/"
+        root = tmp_path / "archive"
+        collection(root, [response(url, WHEN, BROKEN.encode())])
+        contact = '[http]\ncontact = "me@example.org"\n[crawl]\nallow_private = true\nbrowser = "never"\n'
+        (root / "webmill.toml").write_text(contact)
+        done = run_qa(root, "--url", url, "--capture-below", "100")
+        server.shutdown()
+    assert done.returncode == 0, done.stderr
+    (found,) = read_results(root)
+    assert (found.score, found.missing) == (100, ())
+    assert found.timestamp > WHEN

@@ -119,7 +119,7 @@ def run_due_stages(context: Context, root: Path, stages: tuple[str, ...], *, eve
     """Run each stage that is due, and return the exit code. Ctrl-C stops it."""
     watching = RunCallbacks(crawl=partial(watch_crawl, context), progress=context.progress, refuse=warn_refused_file)
     events = run_stages(root, stages, read=partial(context.sources, root), watching=watching, every=every)
-    worst, last = 0, ""
+    worst, last, indexed = 0, "", False
     try:
         with without_hints():
             for event in events:
@@ -127,11 +127,16 @@ def run_due_stages(context: Context, root: Path, stages: tuple[str, ...], *, eve
                 print_event(event, root)
                 if isinstance(event, StageFinished) and event.was_stopped:
                     raise click.Abort
+                indexed = indexed or (isinstance(event, StageFinished) and event.stage == "index")
                 worst = max(worst, REJECTED if isinstance(event, StageFinished) and event.rejected else 0)
     except VersionShrunk as error:
         warn(f"refused: {error}")
         note(f"{last}: failed; later stages were not started")
         return FAILED
+    if indexed and context.settings(root).qa.after_crawl:
+        from webmill.cli.qa import start_check  # it brings the server, which few runs need
+
+        start_check(context, root)
     return worst
 
 

@@ -10,9 +10,6 @@ from __future__ import annotations
 
 import re
 import secrets
-import subprocess
-import sys
-import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -24,6 +21,7 @@ from webmill.collection import STATE_FOLDER
 from webmill.crawl.seeds import parse_seed
 from webmill.errors import Conflict, NotFound, Unavailable, WebmillError
 from webmill.infra import atomic
+from webmill.infra.detached import start_detached
 from webmill.infra.lock import exclusive, is_locked
 from webmill.masking import hide_secrets
 from webmill.pipeline.save import SaveReport
@@ -62,29 +60,7 @@ def start_job(root: Path, url: str, *, page_resources: bool, now: float) -> Save
         raise Unavailable(f"{AT_ONCE} pages are being saved at this moment: try again when one of them is done")
     write_job(folder, job)
     flags = ["--page-resources"] if page_resources else []
-    # -P: nothing is imported from the folder in which the server was started.
-    command = [
-        sys.executable,
-        "-P",
-        "-m",
-        "webmill",
-        "--quiet",
-        "save",
-        str(root),
-        *flags,
-        "--job",
-        job.id,
-        "--",
-        job.url,
-    ]
-    process = subprocess.Popen(
-        command,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
-    threading.Thread(target=process.wait, daemon=True).start()  # no zombie stays behind
+    start_detached(["--quiet", "save", str(root), *flags, "--job", job.id, "--", job.url])
     return job
 
 

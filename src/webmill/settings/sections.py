@@ -209,6 +209,18 @@ class RunSettings(msgspec.Struct, frozen=True):
         return tuple(stage for stage in STAGES if stage in self.stages)
 
 
+class QualitySettings(msgspec.Struct, frozen=True):
+    """Whether `webmill run` has pages checked by `webmill qa` in the background, when captures have been indexed."""
+
+    after_crawl: Annotated[
+        bool, setting("Check in a browser how pages are replayed, after each run.", reach="inside", only="file")
+    ] = False
+    sample: Annotated[
+        int,
+        setting("Pages that are checked, the same in each run.", reach="inside", only="file", least=1, most=10_000),
+    ] = 20
+
+
 class QueueSettings(msgspec.Struct, frozen=True):
     """The queue that holds tasks for workers."""
 
@@ -335,6 +347,7 @@ class Settings(msgspec.Struct, frozen=True):
     curate: CurateSettings = CurateSettings()
     publish: PublishSettings = PublishSettings()
     run: RunSettings = RunSettings()
+    qa: QualitySettings = QualitySettings()
     watch: WatchSettings = WatchSettings()
     changes: ChangesSettings = ChangesSettings()
     search: SearchSettings = SearchSettings()

@@ -30,11 +30,19 @@ def _pairs(text: str) -> Counter[tuple[str, str]]:
 
 
 def picture_likeness(one: bytes, other: bytes) -> float | None:
-    """Return which share of two PNG pictures looks the same; None when one of them cannot be read."""
+    """Return which share of two PNG pictures looks the same; None when one of them cannot be read.
+
+    A picture that is several times as wide as the other is compared at the size of the smaller one.
+    """
     try:
-        blocks, others = _blocks(read_png(one)), _blocks(read_png(other))
+        pixels, others = read_png(one), read_png(other)
     except BadInput:
         return None
+    width = min(pixels.shape[1], others.shape[1])
+    return _alike(_blocks(pixels, width), _blocks(others, width))
+
+
+def _alike(blocks: npt.NDArray[np.float64], others: npt.NDArray[np.float64]) -> float | None:
     height, width = max(blocks.shape[0], others.shape[0]), max(blocks.shape[1], others.shape[1])
     same = min(blocks.shape[0], others.shape[0]), min(blocks.shape[1], others.shape[1])
     if not height * width:
@@ -43,9 +51,10 @@ def picture_likeness(one: bytes, other: bytes) -> float | None:
     return float((differences < SEEN).sum() / (height * width))
 
 
-def _blocks(pixels: Pixels) -> npt.NDArray[np.float64]:
-    """Return the mean colours of the blocks of a picture."""
-    height, width = pixels.shape[0] // BLOCK * BLOCK, pixels.shape[1] // BLOCK * BLOCK
+def _blocks(pixels: Pixels, base: int) -> npt.NDArray[np.float64]:
+    """Return the mean colours of the blocks of a picture, as they would be at a width of `base`."""
+    block = BLOCK * max(1, round(pixels.shape[1] / max(1, base)))
+    height, width = pixels.shape[0] // block * block, pixels.shape[1] // block * block
     cut = pixels[:height, :width].astype(np.float64)
-    means: npt.NDArray[np.float64] = cut.reshape(height // BLOCK, BLOCK, width // BLOCK, BLOCK, 3).mean(axis=(1, 3))
+    means: npt.NDArray[np.float64] = cut.reshape(height // block, block, width // block, block, 3).mean(axis=(1, 3))
     return means

@@ -30,6 +30,7 @@ class PageQuality(msgspec.Struct, frozen=True, kw_only=True):
     text: float = 0.0  # likeness of the two
     picture: float | None = None
     captured_text: float | None = None  # likeness to what the browser of the capture read
+    captured_picture: float | None = None  # likeness to what it saw
     resources: int = 0  # that the page asked for
     missing: tuple[str, ...] = ()  # of those, not in the archive
     errors: tuple[str, ...] = ()  # of scripts, in the replay alone
@@ -50,7 +51,8 @@ def scored(found: PageQuality) -> PageQuality:
     if found.leaks or found.failure:
         return msgspec.structs.replace(found, score=0)
     text = min(found.text, found.captured_text if found.captured_text is not None else 1.0)
-    picture = found.picture if found.picture is not None else found.text
+    pictures = [one for one in (found.picture, found.captured_picture) if one is not None]
+    picture = min(pictures, default=found.text)
     there = 1 - len(found.missing) / found.resources if found.resources else 1.0
     cost = min(MOST_ERROR_COST, ERROR_COST * len(found.errors))
     share = TEXT * text + PICTURE * picture + RESOURCES * max(0.0, there) - cost
@@ -86,6 +88,18 @@ def read_result(root: Path, url: str, timestamp: str) -> PageQuality | None:
         return msgspec.json.decode(data, type=PageQuality)
     except (OSError, msgspec.MsgspecError):
         return None
+
+
+def forget_older_results(root: Path) -> None:
+    """Remove the results of captures of which a newer one of the same URL has been checked."""
+    newest: dict[str, PageQuality] = {}
+    for found in read_results(root):
+        known = newest.setdefault(found.url, found)
+        if known is found:
+            continue
+        older, newest[found.url] = sorted((known, found), key=lambda one: one.timestamp)
+        for file in results_folder(root).glob(f"{older.key}*"):
+            file.unlink(missing_ok=True)
 
 
 def missing_by_host(results: Iterable[PageQuality]) -> list[tuple[str, int]]:

@@ -15,13 +15,21 @@ from webmill.serve.app import replay_application
 from webmill.serve.captures.response import read_up_to
 from webmill.serve.qa.answers import Answerer, archive_answers, server_answers
 from webmill.serve.qa.compare import picture_likeness, text_likeness
-from webmill.serve.qa.results import MOST_LISTED, PageQuality, read_result, scored, write_result
+from webmill.serve.qa.results import (
+    MOST_LISTED,
+    PageQuality,
+    forget_older_results,
+    read_result,
+    scored,
+    write_result,
+)
 from webmill.serve.qa.visit import PageViewer, SeenPage
 from webmill.serve.site import Site
 
 BROWSER_DEATHS = 2  # for one page
 MOST_TEXT = 4 << 20
-CAPTURED_TEXT = "urn:text:"
+MOST_VIEW = 16 << 20
+CAPTURED_TEXT, CAPTURED_VIEW = "urn:text:", "urn:view:"
 
 
 async def check_pages(
@@ -38,9 +46,17 @@ async def check_pages(
         fed = await _view(pool, archive_answers(site, capture.timestamp), capture.url)
         address = site.zone.address_of(capture.timestamp, capture.url)
         replayed = await _view(pool, server_answers(app, site.zone), address)
-        found = compare_views(capture, fed, replayed, captured_text=_captured_text(site, capture))
+        text = _captured(site, capture, CAPTURED_TEXT, most=MOST_TEXT)
+        found = compare_views(
+            capture,
+            fed,
+            replayed,
+            captured_text=None if text is None else text.decode("utf-8", "replace"),
+            captured_view=_captured(site, capture, CAPTURED_VIEW, most=MOST_VIEW),
+        )
         write_result(site.root, found, {"fed": fed.picture, "replay": replayed.picture})
         yield found
+    forget_older_results(site.root)
 
 
 async def _view(pool: BrowserPool, answers: Answerer, url: str) -> SeenPage:
@@ -57,7 +73,12 @@ async def _look(browser: SharedBrowser, answers: Answerer, url: str) -> SeenPage
 
 
 def compare_views(
-    capture: CaptureRef, fed: SeenPage, replayed: SeenPage, *, captured_text: str | None = None
+    capture: CaptureRef,
+    fed: SeenPage,
+    replayed: SeenPage,
+    *,
+    captured_text: str | None = None,
+    captured_view: bytes | None = None,
 ) -> PageQuality:
     """Return the quality of a page from its two views."""
     missing = sorted(fed.missing | replayed.missing)
@@ -69,6 +90,7 @@ def compare_views(
             text=round(text_likeness(fed.text, replayed.text), 4),
             picture=picture_likeness(fed.picture, replayed.picture),
             captured_text=None if captured_text is None else round(text_likeness(captured_text, fed.text), 4),
+            captured_picture=None if captured_view is None else picture_likeness(captured_view, fed.picture),
             resources=len(fed.asked),
             missing=tuple(missing[:MOST_LISTED]),
             errors=tuple(errors[:MOST_LISTED]),
@@ -78,17 +100,18 @@ def compare_views(
     )
 
 
-def _captured_text(site: Site, capture: CaptureRef) -> str | None:
-    """Return the text that the browser of the capture read, if one did."""
+def _captured(site: Site, capture: CaptureRef, kind: str, *, most: int) -> bytes | None:
+    """Return what the browser of the capture kept of the page, if one did."""
     index = site.index()
     try:
-        line = next(nearest_captures(index, CAPTURED_TEXT + capture.url, moment=capture.timestamp), None)
+        line = next(nearest_captures(index, kind + capture.url, moment=capture.timestamp), None)
         if line is None or line.capture.timestamp[:8] != capture.timestamp[:8]:
             return None
         archived = open_capture(index, site.files, line.capture)
     except (NotFound, WebmillError):
         return None
     try:
-        return read_up_to(archived.content(), MOST_TEXT)[0].decode("utf-8", "replace")
+        body, rest = read_up_to(archived.content(), most)
+        return body if rest is None or kind == CAPTURED_TEXT else None  # half a text can be compared
     finally:
         archived.close()
