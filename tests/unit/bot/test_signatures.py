@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import stat
+import time
 from base64 import b64decode, urlsafe_b64decode
+from datetime import timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -83,6 +85,36 @@ def test_another_implementation_verifies_what_we_sign(folder: Path, revision: An
     request.headers["Signature-Input"] = headers["Signature-Input"].replace("created=", "created=1")
     with pytest.raises(http_message_signatures.InvalidSignature):
         judge.verify(request, max_age=__import__("datetime").timedelta(days=36500))
+
+
+def test_another_implementation_refuses_expired_foreign_and_replayed_signatures(folder: Path) -> None:
+    judges = pytest.importorskip("http_message_signatures")
+    now = time.time()
+    past = RequestSigner(folder, wall=lambda: now - 7200)
+    headers = {0.0: dict(RequestSigner(folder).fields("example.com")), 7200.0: dict(past.fields("example.com"))}
+    keys = {"own": directory_of(folder, NOW), "other": dict.fromkeys(directory_of(folder, NOW), OTHER_KEY)}
+
+    def nonce_of(age: float, whose: str = "own") -> str:
+        class Keys(judges.HTTPSignatureKeyResolver):  # type: ignore[misc,name-defined]
+            def resolve_public_key(self, key_id: str) -> Ed25519PublicKey:
+                return Ed25519PublicKey.from_public_bytes(urlsafe_b64decode(keys[whose][key_id] + "=="))
+
+        judge = judges.HTTPMessageVerifier(signature_algorithm=judges.algorithms.ED25519, key_resolver=Keys())
+        request = SimpleNamespace(method="GET", url="https://example.com/page", headers=CaseLess(headers[age]))
+        [found] = judge.verify(request, max_age=timedelta(days=1))
+        return str(found.parameters["nonce"])
+
+    seen = {nonce_of(0.0)}
+    assert nonce_of(0.0) in seen  # the same request again
+    headers[0.0] = dict(RequestSigner(folder).fields("example.com"))
+    assert nonce_of(0.0) not in seen
+    with pytest.raises(judges.InvalidSignature, match="expire"):
+        nonce_of(7200.0)
+    with pytest.raises(judges.InvalidSignature):
+        nonce_of(0.0, whose="other")
+
+
+OTHER_KEY = "JrQLj5P_89iXES9-vFgrIy29clF9CC_oPPsw3c5D0bs"  # that of RFC 9421
 
 
 class CaseLess(dict[str, str]):
