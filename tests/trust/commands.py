@@ -137,6 +137,12 @@ COMMANDS: dict[str, Use] = {
     "verify-export": on(DIR),
     "export": NOT_HERE,
     "export wacz": on(DIR, "{out}/out.wacz"),
+    "forget": on(
+        DIR,
+        "https://a.example/",
+        "--only-here",
+        destroys="with --gc originals that it kept; with --rewrite records and rows that were named, kept as originals",
+    ),
     "extract": on(DIR, "--from-scratch", destroys="documents that receipts name"),
     "frontier": NOT_HERE,
     "frontier stats": on(DIR),

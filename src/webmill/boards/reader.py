@@ -24,6 +24,7 @@ from webmill.boards.reading import LISTING, BoardReading, ReadingTools
 from webmill.boards.types import BoardResult, KnownNotice, ReaderOptions
 from webmill.crawl.visit.page_fetcher import open_page_fetcher
 from webmill.errors import Misconfigured, Unavailable
+from webmill.forgotten import never_asked
 from webmill.formats.url.normalise import host_of
 from webmill.infra import atomic
 from webmill.infra.host_schedule.sqlite_schedule import SqliteHostSchedule
@@ -58,6 +59,7 @@ class BoardReader:
                 network=options.network,
                 connections=options.connections,
                 clock=clock,
+                forgotten=never_asked(options.gates.parent.parent),  # the collection
             )
             entering = self._fetching.enter_async_context(fetching)
             fetcher = asyncio.run_coroutine_threadsafe(entering, self._loop).result()

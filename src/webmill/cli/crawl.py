@@ -38,6 +38,7 @@ HELPS = {  # reasons for which a seed was not fetched, by their beginning: the f
     "redirect_out_of_scope": "give that address as a seed; or --scope any ([crawl] scope) follows it",
     "redirect_loop": "it may want cookies: leave --cookies off out, or give it the cookies.txt of a browser",
     "excluded": "--exclude, --include or --exclude-domains leaves it out",
+    "forgotten": "it was taken down; `webmill forget --show` says when and why, --undo takes that back",
     "tls": "--tls archive ([crawl] tls) fetches it nevertheless",
     "http2_error": "its server fails at HTTP/2: --http2 off ([crawl] http2) never speaks it",
     "dns": "check the name",

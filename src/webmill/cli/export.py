@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from webmill.cli.query_options import FILTERS_HELP, QueryFlags, query_options
 from webmill.cli.text import escape_text, format_count
 from webmill.collection import ARCHIVE_ENDINGS, list_crawls
 from webmill.errors import Conflict
+from webmill.forgotten import forgotten_at
 from webmill.formats.cdx.query import split_url_pattern
 from webmill.formats.url.surt import surt
 from webmill.index.archives import find_archives
@@ -23,6 +25,7 @@ from webmill.index.lookup.query import url_range
 from webmill.infra import atomic
 from webmill.infra.storage.local import LocalStorage
 from webmill.pipeline.export.wacz import WaczExport
+from webmill.pipeline.forget.archives import read_without
 
 
 @click.group()
@@ -75,9 +78,9 @@ def wacz(
 ) -> None:
     """Export archives, index and page list as a WACZ file.
 
-    Without --url, all archives of DIR are included unchanged. With --url, the matching records go into a new archive,
-    with the originals of any revisits. Players list pages by title and search their texts. FILE appears only when it is
-    complete.
+    Without --url, all archives of DIR are included unchanged, but for what was taken down. With --url, the matching
+    records go into a new archive, with the originals of any revisits. Players list pages by title and search their
+    texts. FILE appears only when it is complete.
     """
     flags = QueryFlags(**query_flags)
     if not url and flags.is_given:
@@ -85,7 +88,7 @@ def wacz(
     if out.exists() and not force:
         raise Conflict(f"{out} already exists: choose another name, or replace it with --force")
     root = root.resolve()
-    index = open_collection_index(root)
+    index, forgotten = open_collection_index(root), forgotten_at(root)
     with atomic.writing(out) as file:
         work = WaczExport(
             file,
@@ -95,6 +98,7 @@ def wacz(
             progress=context.progress,
             main_url=main_page or (split_url_pattern(url)[0] if url else None),
             texts=not no_text,
+            read_archive=partial(read_without, root, forgotten=forgotten) if forgotten else None,
         )
         if url:
             done = work.found(index, flags.make_query(url_range(url, flags.match)))

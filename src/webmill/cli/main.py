@@ -42,6 +42,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "dropin": ("webmill.cli.dropin:dropin", "Commands of other systems under their old names, for existing scripts."),
     "export": ("webmill.cli.export:export", "Export a collection, or part of it, as a WACZ file."),
     "extract": ("webmill.cli.extract:extract", "Extract documents from a collection's new archives."),
+    "forget": ("webmill.cli.forget:forget", "Take pages or sites down: out of crawls, search, versions, replay."),
     "frontier": ("webmill.cli.frontier:frontier", "Inspect, change, back up or import a crawl's frontier."),
     "index": ("webmill.cli.index:index", "Index the WARC files of a collection that are new or changed."),
     "init": ("webmill.cli.init:init", "Create a collection with a settings file and seeds."),

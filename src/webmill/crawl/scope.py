@@ -9,6 +9,7 @@
 | too_deep | is more than `max_depth` links from a seed; 0 means the seeds alone |
 | out_of_scope | lies elsewhere than the seeds, see below |
 | excluded | has one of the patterns `exclude` in it |
+| forgotten | was taken down by `webmill forget` |
 | not_included | has none of the patterns `include` in it |
 | extension | is by its name no text: an image, a film, an archive |
 | trap_… | falls into a trap, see `traps.py` |
@@ -32,6 +33,7 @@ import re2
 from webmill.crawl.sites import CrawlSites
 from webmill.crawl.traps import TrapRules, Traps
 from webmill.errors import BadInput, Misconfigured
+from webmill.forgotten import ForgottenFiles
 from webmill.formats.patterns import compile_pattern
 from webmill.formats.url.domains import registered_domain
 from webmill.formats.url.normalise import host_of
@@ -76,9 +78,18 @@ class SiteScope(msgspec.Struct, frozen=True):
 class Scope:
     """Which URLs belong to a crawl. `seeds` are normalised URLs. Misconfigured for a pattern that RE2 cannot read."""
 
-    def __init__(self, rules: ScopeRules, *, seeds: Iterable[str], year: int, sites: CrawlSites | None = None) -> None:
-        """Where a table of `sites` says another scope, depth or other patterns, these replace those of `rules`."""
-        self._rules, self._year = rules, year
+    def __init__(
+        self,
+        rules: ScopeRules,
+        *,
+        seeds: Iterable[str],
+        year: int,
+        sites: CrawlSites | None = None,
+        forgotten: ForgottenFiles | None = None,
+    ) -> None:
+        """Where a table of `sites` says another scope, depth or other patterns, these replace those of `rules`.
+        `forgotten`: what was taken down, which belongs to no crawl any more."""
+        self._rules, self._year, self._forgotten = rules, year, forgotten
         self._sites, self._of_site = sites, dict[SiteScope, Scope]()
         if sites:
             seeds = self._seeds = tuple(seeds)
@@ -110,19 +121,22 @@ class Scope:
             return "url_too_long"
         if self._rules.kind != "any" and _place(host_of(url), self._rules.kind) not in self._places:
             return "out_of_scope"
-        return "excluded" if self.excludes(url) else None
+        return self.why_excluded(url)
 
     def decide_resource(self, url: str) -> str | None:
         """Return None for a page resource that is fetched: it may lie on any host, with any ending."""
         if len(url) > self._rules.max_length:
             return "url_too_long"
-        return "excluded" if self.excludes(url) else None
+        return self.why_excluded(url)
 
-    def excludes(self, url: str) -> bool:
-        """Tell whether a pattern excludes the URL. Asked again when it has its turn: the pattern may be newer."""
+    def why_excluded(self, url: str) -> str | None:
+        """Return "excluded" or "forgotten" for a URL that a pattern excludes, or that was taken down. Asked again when
+        it has its turn: either may be newer."""
         if self._sites and (own := self._scope_of(url)) is not self:
-            return own.excludes(url)
-        return bool(self._exclude and self._exclude.search(url))
+            return own.why_excluded(url)
+        if self._forgotten and self._forgotten.current().covers(url):
+            return "forgotten"
+        return "excluded" if self._exclude and self._exclude.search(url) else None
 
     def _scope_of(self, url: str) -> Scope:
         """Return the scope by which a URL is judged: this one, or that of its site."""
@@ -131,7 +145,9 @@ class Scope:
         if own == SiteScope():
             return self
         if own not in self._of_site:
-            self._of_site[own] = Scope(own.replace_in(self._rules), seeds=self._seeds, year=self._year)
+            self._of_site[own] = Scope(
+                own.replace_in(self._rules), seeds=self._seeds, year=self._year, forgotten=self._forgotten
+            )
         return self._of_site[own]
 
     def _decide_place(self, url: str, depth: int) -> str | None:
@@ -141,7 +157,7 @@ class Scope:
             return "too_deep"
         if self._rules.kind != "any" and not self._is_near(url):
             return "out_of_scope"
-        return "excluded" if self.excludes(url) else None
+        return self.why_excluded(url)
 
     def _add(self, seed: str) -> None:
         kind, host = self._rules.kind, host_of(seed)

@@ -25,6 +25,7 @@ import zstandard
 
 from webmill.collection import PublishFolders
 from webmill.errors import BadInput, Misconfigured, NotFound
+from webmill.forgotten import NOTHING_FORGOTTEN, Forgotten, forgotten_at
 from webmill.formats.compression.decompressors import ERRORS, Decompressor, GzipDecompressor
 from webmill.formats.timestamps import from_datetime
 from webmill.infra.address import scheme_of
@@ -116,7 +117,8 @@ def open_documents(place: str) -> DocumentFiles:
     folder = own if own.is_dir() else folder
     if not folder.is_dir():
         raise NotFound(f"no folder {folder}: make documents with `webmill extract`, or say where they are with --from")
-    return DocumentFiles(LocalStorage(folder), folder=folder)
+    root = folder.parent if folder == PublishFolders(folder.parent).documents else folder
+    return DocumentFiles(LocalStorage(folder), folder=folder, forgotten=forgotten_at(root))
 
 
 class PartStat(msgspec.Struct, frozen=True, array_like=True):
@@ -135,10 +137,11 @@ class PartStat(msgspec.Struct, frozen=True, array_like=True):
 
 
 class DocumentFiles:
-    """The files of documents in a storage. `folder` is where it is on this machine: Parquet is then read in place."""
+    """The files of documents in a storage. `folder` is where it is on this machine: Parquet is then read in place.
+    `forgotten`: rows of what was taken down are not there, for nobody who reads."""
 
-    def __init__(self, storage: Storage, *, folder: Path | None) -> None:
-        self.storage, self.folder = storage, folder
+    def __init__(self, storage: Storage, *, folder: Path | None, forgotten: Forgotten = NOTHING_FORGOTTEN) -> None:
+        self.storage, self.folder, self.forgotten = storage, folder, forgotten
 
     def files(self) -> list[str]:
         return [stat.key for stat in self.storage.list() if is_document_file(stat.key)]
@@ -162,10 +165,11 @@ class DocumentFiles:
         """Yield every row in its order, or what is wrong with it. Of Parquet only `columns` are read, if they are told;
         what was not read has its default. `BadInput` when the file itself cannot be read on.
         """
-        if key.endswith(".parquet"):
-            yield from self._parquet(key, columns)
-        else:
-            yield from self._lines(key)
+        rows = self._parquet(key, columns) if key.endswith(".parquet") else self._lines(key)
+        if not self.forgotten:
+            yield from rows
+            return
+        yield from (row for row in rows if isinstance(row, BadInput) or not self.forgotten.covers(row.url))
 
     def _lines(self, key: str) -> Iterator[Document | BadInput]:
         with self.storage.open(key) as raw, open_decompressed(raw, key) as lines:

@@ -20,6 +20,7 @@ import msgspec
 from webmill import __version__
 from webmill.collection import Collection
 from webmill.errors import Misconfigured, NotFound, Unavailable, WrongUse
+from webmill.forgotten import forgotten_at
 from webmill.index.archive_checksum import ArchiveChecksum
 from webmill.index.archives import cdxj_name, find_archives, is_cdxj_name
 from webmill.index.build.captures import CaptureOptions
@@ -41,6 +42,8 @@ from webmill.infra import atomic, lock, swap
 from webmill.infra.executor.backends import open_executor
 from webmill.infra.executor.base import Executor, TaskDone, TaskFailed
 from webmill.model import ArchiveReject
+from webmill.pipeline.forget.blocklist import index_blocklist
+from webmill.pipeline.forget.closed_files import note_index
 from webmill.pipeline.index_publishing import (
     IndexingOptions,
     digest_of,
@@ -134,12 +137,14 @@ def index_crawl(
 ) -> IndexReport:
     """Index a crawl as the settings say. A relative `blocklist` lies in the collection."""
     chosen = settings.index
+    forgotten = forgotten_at(collection.root)
+    own = collection.root / chosen.blocklist if chosen.blocklist else None
     if chosen.max_captures is None and (chosen.keep or chosen.drop_revisits_first):
         raise WrongUse("--keep and --drop-revisits-first are about URLs over --max-captures: give that too")
     options = IndexingOptions(
         captures=CaptureOptions(post_append=chosen.post_append),
         collection_field=chosen.collection_field,
-        blocklist=collection.root / chosen.blocklist if chosen.blocklist else None,
+        blocklist=index_blocklist(collection.root, forgotten, own),
         max_removed_share=chosen.max_removed_share,
         max_captures=chosen.max_captures,
         keep=ExcessPolicy(count=chosen.keep, drop_revisits_first=chosen.drop_revisits_first),
@@ -150,7 +155,9 @@ def index_crawl(
         from_scratch=from_scratch,
     )
     with closing(open_executor(settings.executor.url, workers=settings.executor.jobs)) as executor:
-        return index_collection(collection, options, executor=executor, progress=progress)
+        report = index_collection(collection, options, executor=executor, progress=progress)
+    note_index(collection, forgotten)
+    return report
 
 
 def require_archives(collection: Collection) -> None:

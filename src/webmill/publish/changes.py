@@ -23,13 +23,14 @@ of a version with it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import Literal, TypeAlias
 
 import msgspec
 
 from webmill.errors import NotFound
+from webmill.forgotten import Forgotten, forgotten_in
 from webmill.infra.storage.base import Readable, Storage
 from webmill.publish import history
 from webmill.publish.keys import check_version
@@ -102,10 +103,25 @@ def read_summary(storage: Readable, version: Version) -> ChangeSummary | None:
 
 
 def read_changes(storage: Readable, version: Version) -> Iterator[PageChange]:
-    """Yield the changes of a version in the order of ids, with one part in memory at a time."""
+    """Yield the changes of a version in the order of ids, with one part in memory at a time; none of a page that was
+    taken down since."""
+    return shown_changes(storage, read_all_changes(storage, version))
+
+
+def read_all_changes(storage: Readable, version: Version) -> Iterator[PageChange]:
+    """Yield what was recorded, whatever became of the pages."""
     for entry in read_manifest(storage, version).files:  # sorted by key
         if entry.key.startswith(PARTS):
             yield from decode(read_entry(storage, version, entry), list[PageChange], source=entry.key)
+
+
+def shown_changes(storage: Readable, changes: Iterable[PageChange]) -> Iterator[PageChange]:
+    forgotten = forgotten_in(storage)
+    return (one for one in changes if not is_forgotten(forgotten, one)) if forgotten else iter(changes)
+
+
+def is_forgotten(forgotten: Forgotten, change: PageChange) -> bool:
+    return any(map(forgotten.covers, (change.url, change.moved_to or ""))) or forgotten.covers_key(change.id)
 
 
 def list_changes(storage: Storage, *, since: str | None = None) -> Iterator[PageChange]:

@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from webmill.infra.storage.base import Readable
-from webmill.publish.shards import read_items
+from webmill.publish.shards import read_items, shown_items
 from webmill.publish.types import ItemIndex, PublishedItem
 
 Change: TypeAlias = Literal["added", "changed", "relabelled", "removed"]
@@ -28,8 +28,8 @@ class Difference(msgspec.Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 def diff_indexes(storage: Readable, old: ItemIndex | None, new: ItemIndex) -> Iterator[Difference]:
-    """Yield what changed, in the order of ids."""
-    return diff_items(*unshared_items(storage, old, new))
+    """Yield what changed, in the order of ids; nothing of what was taken down."""
+    return diff_items(*(shown_items(storage, items) for items in unshared_items(storage, old, new)))
 
 
 def unshared_items(

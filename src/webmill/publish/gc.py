@@ -12,7 +12,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from datetime import datetime, timedelta
 from itertools import islice
 from typing import TypeVar
@@ -35,7 +35,7 @@ from webmill.publish.keys import (
     version_of_key,
 )
 from webmill.publish.manifest import items_folder, read_entry, read_manifest
-from webmill.publish.shards import read_index, read_shard
+from webmill.publish.shards import read_index, read_shard, shown_items
 from webmill.publish.types import Commit, IndexShard, PublishedItem, Version
 
 GRACE = timedelta(hours=72)
@@ -66,8 +66,10 @@ def collect_garbage(
     grace: timedelta = GRACE,
     ttl: timedelta = leases.TTL,
     holder: Holder | None = None,
+    without: Collection[str] = (),
 ) -> GcReport:
-    """Keep the live version, the last `keep` ones and all that were live within `grace`; remove the rest.
+    """Keep the live version, the last `keep` ones and all that were live within `grace`; remove the rest, and those
+    `without` which it is to be, unless one is live.
 
     `Conflict` when another gc is at work or something was committed meanwhile: try again. `Misconfigured` when there
     are blobs but no history.
@@ -80,7 +82,8 @@ def collect_garbage(
         if not last:
             return GcReport(kept=[], retired=[])
         every = history.versions_at(storage, last)
-        kept = choose_kept_versions(every, keep=keep, since=now - grace)
+        chosen = choose_kept_versions(every, keep=keep, since=now - grace)
+        kept = [one for one in chosen if one.until is None or one.version not in without]
         names = [version.version for version in kept]
         report = GcReport(kept=names, retired=[version.version for version in every if version.version not in names])
         working, _ = leases.list_publishers(storage, now=lease.now(), ttl=ttl)
@@ -119,7 +122,8 @@ def choose_kept_versions(versions: list[Version], *, keep: int, since: datetime)
 def find_reachable(
     storage: Readable, versions: Iterable[Version], *, between: Callable[[], None] = lambda: None
 ) -> set[bytes]:
-    """Return the digests of all blobs and shards that these versions reach. A shard that many share is read once.
+    """Return the digests of all blobs and shards that these versions reach. A shard that many share is read once. The
+    content of what was taken down is not reached, though the versions still name it.
 
     `BadInput` when anything on the way is missing or damaged: then nothing can be called unreachable.
     `between` is called from time to time.
@@ -132,12 +136,13 @@ def find_reachable(
             if entry.key.startswith(folder):
                 between()
                 index = read_index(read_entry(storage, version, entry), source=entry.key)
-                marks.update(bytes.fromhex(item.hash) for item in index.items or ())
+                marks.update(bytes.fromhex(item.hash) for item in shown_items(storage, index.items or ()))
                 new = (shard for shard in index.shards or () if bytes.fromhex(shard.hash) not in marks)
                 for shards in _batches(new):
                     between()
                     for shard in shards:
-                        marks.update(bytes.fromhex(item.hash) for item in _read_shard(storage, shard))
+                        items = shown_items(storage, _read_shard(storage, shard))
+                        marks.update(bytes.fromhex(item.hash) for item in items)
                         marks.add(bytes.fromhex(shard.hash))
     return marks
 

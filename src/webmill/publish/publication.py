@@ -26,6 +26,7 @@ from typing import Self
 import msgspec
 
 from webmill.errors import BadInput, Conflict, NotFound, WebmillError
+from webmill.forgotten import forgotten_in
 from webmill.infra.retry import BackoffPolicy
 from webmill.infra.storage.base import Storage
 from webmill.publish import guard, history, leases
@@ -40,7 +41,7 @@ from webmill.publish.manifest import read_file, read_version_index
 from webmill.publish.moves import FindRedirects, no_redirects
 from webmill.publish.patched_items import PatchedItems
 from webmill.publish.rows import SortedRows
-from webmill.publish.shards import MAX_INLINE, read_items, read_items_ahead
+from webmill.publish.shards import MAX_INLINE, is_forgotten, read_items, read_items_ahead, shown_items
 from webmill.publish.types import Layout, PublishedItem, PublishProblem, Version, decode, encode
 from webmill.publish.version import STATS, VersionDraft, VersionStats, write_version
 from webmill.publish.version_items import CarryOver, NewItems, VersionItems
@@ -172,7 +173,8 @@ class Publication:
         return self.blobs.find(content)
 
     def add(self, item: PublishedItem) -> None:
-        """Add an item whose content was put by this process or another one of the run."""
+        """Add an item whose content was put by this process or another one of the run. One that was taken down is
+        counted, and not in the version."""
         check_hash(item.hash)
         line = encode(item)
         if not item.id or len(line) > LONGEST_ITEM:
@@ -182,6 +184,9 @@ class Publication:
                 source=item.source,
             )
         self._renew()
+        if is_forgotten(forgotten_in(self._storage), item):
+            self.counts["forgotten"] += 1
+            return
         self._may_inherit = self._may_inherit or not self._inheritable.isdisjoint(item.metadata)
         self._items.add(item.id.encode(), line)
         if self._base:
@@ -351,7 +356,7 @@ class Publication:
         if not previous or not (self._carry_over.sources or self._carry_over.items):
             return iter(())
         items = read_items(self._storage, read_version_index(self._storage, previous))
-        return self._carry_over.stale(items, at=previous.published_at)
+        return self._carry_over.stale(shown_items(self._storage, items), at=previous.published_at)
 
     def _put_shard(self, data: bytes) -> str:
         self._renew()

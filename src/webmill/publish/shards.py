@@ -17,6 +17,7 @@ from functools import partial
 from itertools import chain, islice
 
 from webmill.errors import BadInput, NotFound
+from webmill.forgotten import Forgotten, forgotten_in
 from webmill.infra.storage.base import Readable
 from webmill.publish.blobs import read_blob
 from webmill.publish.keys import blob_key
@@ -73,7 +74,8 @@ def read_index(data: bytes, *, source: str) -> ItemIndex:
 
 
 def read_items(storage: Readable, index: ItemIndex) -> Iterator[PublishedItem]:
-    """Yield all items in the order of ids, with one shard in memory at a time."""
+    """Yield all items in the order of ids, with one shard in memory at a time. What was taken down is among them: who
+    shows them leaves it out with `shown_items`."""
     yield from index.items or ()
     for shard in index.shards or ():
         yield from read_shard(storage, shard)
@@ -111,9 +113,25 @@ def read_shard(storage: Readable, shard: IndexShard) -> list[PublishedItem]:
 
 
 def find_item(storage: Readable, index: ItemIndex, id_: str) -> PublishedItem | None:
-    """Return the item of this id, with one read at most: shards say where they begin."""
+    """Return the item of this id, unless it was taken down, with one read at most: shards say where they begin."""
     items: Iterable[PublishedItem] = index.items or ()
     if index.shards:
         at = bisect_right(index.shards, id_, key=lambda shard: shard.first)
         items = read_shard(storage, index.shards[at - 1]) if at else ()
-    return next((item for item in items if item.id == id_), None)
+    found = next((item for item in items if item.id == id_), None)
+    return None if found and is_forgotten(forgotten_in(storage), found) else found
+
+
+# --- what was taken down ---
+
+
+def shown_items(storage: Readable, items: Iterable[PublishedItem]) -> Iterator[PublishedItem]:
+    """Yield the items without those that were taken down."""
+    forgotten = forgotten_in(storage)
+    return (item for item in items if not is_forgotten(forgotten, item)) if forgotten else iter(items)
+
+
+def is_forgotten(forgotten: Forgotten, item: PublishedItem) -> bool:
+    """Return whether an item was taken down, by its id (the key of a page in an index) or its address."""
+    url = item.metadata.get("url")
+    return forgotten.covers_key(item.id) or (isinstance(url, str) and forgotten.covers(url))

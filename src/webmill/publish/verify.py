@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 
 import msgspec
 
@@ -13,7 +14,7 @@ from webmill.publish import history, pointer
 from webmill.publish.blobs import restore
 from webmill.publish.keys import BLOBS, HISTORY, LATEST, blob_key, hash_of_key, record_key, version_folder
 from webmill.publish.manifest import items_folder, read_entry, read_manifest
-from webmill.publish.shards import read_index, read_shard
+from webmill.publish.shards import read_index, read_shard, shown_items
 from webmill.publish.types import Commit, ItemIndex, ManifestEntry, Version
 
 _MOST_REFERRERS = 100  # named of one blob
@@ -196,7 +197,8 @@ class _Verification:
             self._add(key, error.reason, error.message, **whose)
 
     def _index(self, index: ItemIndex) -> None:
-        self.wanted.update(bytes.fromhex(item.hash) for item in index.items or ())
+        shown = partial(shown_items, self._storage)  # gc removes the content of what was taken down
+        self.wanted.update(bytes.fromhex(item.hash) for item in shown(index.items or ()))
         for shard in index.shards or ():
             digest = bytes.fromhex(shard.hash)
             self.wanted.add(digest)
@@ -204,7 +206,8 @@ class _Verification:
                 continue
             self._shards.add(digest)
             try:
-                self.wanted.update(bytes.fromhex(item.hash) for item in read_shard(self._storage, shard))
+                items = shown(read_shard(self._storage, shard))
+                self.wanted.update(bytes.fromhex(item.hash) for item in items)
             except BadInput as error:
                 self._note(blob_key(shard.hash), error)
             except NotFound:

@@ -37,7 +37,7 @@ from webmill.publish.manifest import (
     read_version_index,
 )
 from webmill.publish.moves import FindRedirects, no_redirects
-from webmill.publish.shards import read_index
+from webmill.publish.shards import read_index, shown_items
 from webmill.publish.types import ItemIndex, Layout, PublishProblem, Version, encode
 from webmill.publish.uring_index import write_uring_index
 from webmill.publish.version_items import ItemPair, NewItems
@@ -138,7 +138,7 @@ def write_version(
     new = read_index(all_items, source=ALL_ITEMS)
     lost = items.damaged - {shard.hash for shard in new.shards or ()}  # not those that were repaired
     old = drop_shards(old, lost) if old else None
-    compare = partial(items.differing, storage, old, new)
+    compare = _without_forgotten(storage, partial(items.differing, storage, old, new))
     differences = diff_items(*compare())
     parent = previous.version if previous else None
     changes = write_diff(folder / "diff", differences, old=parent, new=files.version)
@@ -153,6 +153,16 @@ def write_version(
         sequence=draft.sequence, parent=parent, at=draft.at, count=items.count, run=draft.run
     )
     return version, stats
+
+
+def _without_forgotten(storage: Storage, compare: Callable[[], ItemPair]) -> Callable[[], ItemPair]:
+    """Compare without what was taken down: a version must not tell that it left, with its title and its words."""
+
+    def shown() -> ItemPair:
+        old, new = compare()
+        return shown_items(storage, old), shown_items(storage, new)
+
+    return shown
 
 
 def _change_finder(

@@ -9,6 +9,8 @@ import msgspec
 
 from webmill.errors import BadInput, Misconfigured
 
+REPLACED = ".search-aside"  # beside an index: what was replaced, for readers who still have it open
+
 _INDEX = re.compile(r"[a-z0-9][a-z0-9_-]{0,99}")
 
 

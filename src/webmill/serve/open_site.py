@@ -67,6 +67,7 @@ def open_site(
         },
         # A server that strangers reach must not fetch for them what they name.
         can_save=bool(serve.token) or is_private,
+        tells_forgotten=serve.tombstones,
         closes_noarchive=serve.noarchive == "everyone" or (serve.noarchive == "others" and not is_private),
         metrics=counters or SharedCounters(),
         plugins=user_plugins(),

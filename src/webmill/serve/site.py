@@ -15,6 +15,7 @@ from urllib.parse import urlsplit
 
 from webmill.collection import ARCHIVE_ENDINGS, Collection, PublishFolders
 from webmill.errors import NotFound
+from webmill.forgotten import ForgottenFiles, list_path
 from webmill.index.lookup.block_cache import BlockCache
 from webmill.index.lookup.indexes import CaptureIndex, MergedIndex
 from webmill.index.zipnum.writer import SUMMARY
@@ -28,6 +29,7 @@ from webmill.pipeline.trust import is_trusted
 from webmill.publish.types import Version
 from webmill.search.base import SearchEngine
 from webmill.serve.cdx.served_index import ServedIndex
+from webmill.serve.files.closed_delivery import ClosedDelivery
 from webmill.serve.processes.fair_slots import HeavyShare
 from webmill.serve.processes.server_load import ServerLoad
 from webmill.serve.processes.shared_counters import SharedCounters
@@ -98,6 +100,7 @@ class Site:
     finds_meaning: bool = False  # the engine has a sentence model
     queues: Mapping[str, QueueOpener] = field(default_factory=dict)  # by kind of work
     can_save: bool = False  # whoever may use our forms may have pages fetched and saved
+    tells_forgotten: bool = True  # people who ask for what was taken down are told so
     closes_noarchive: bool = True  # copies that their sites forbid to be shown are not shown
     metrics: SharedCounters
     load: ServerLoad = field(default_factory=ServerLoad)  # of this process
@@ -112,6 +115,11 @@ class Site:
         somebody else could hand out any file of this machine. Archives that were uploaded are read where they are."""
         local = LocalStorage(self.root, links=ARCHIVE_ENDINGS if is_trusted(self.root) else ())
         return UploadedReads(local, self.root, open_storage)
+
+    @cached_property
+    def closed(self) -> ClosedDelivery:
+        """Return what is not given away, since it was taken down."""
+        return ClosedDelivery(self.root, tells=self.tells_forgotten)
 
     @property
     def publishing(self) -> PublishFolders:
@@ -147,8 +155,15 @@ class Site:
         """Return the index of a crawl; it notices by itself when its files are replaced."""
         kept: dict[str, ServedIndex] = self._indexes
         if crawl.name not in kept:
-            kept.setdefault(crawl.name, ServedIndex(LocalStorage(crawl.zipnum), name=crawl.name, kept=self._blocks))
+            kept.setdefault(
+                crawl.name,
+                ServedIndex(LocalStorage(crawl.zipnum), name=crawl.name, kept=self._blocks, forgotten=self._forgotten),
+            )
         return kept[crawl.name]
+
+    @cached_property
+    def _forgotten(self) -> ForgottenFiles:
+        return ForgottenFiles(list_path(self.root))
 
     @cached_property
     def _indexes(self) -> dict[str, ServedIndex]:

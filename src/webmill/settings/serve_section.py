@@ -98,6 +98,10 @@ class ServeSettings(msgspec.Struct, frozen=True):
             only="file",
         ),
     ] = "others"
+    tombstones: Annotated[
+        bool,
+        setting("Tell people who ask for a page that was taken down when and why.", reach="inside", only="file"),
+    ] = True
     access_log: Annotated[
         str, setting("Write one JSON line per request to this file; - is stderr.", reach="other", metavar="FILE")
     ] = ""

@@ -91,7 +91,7 @@ def test_a_table_replaces_what_it_says_of_the_scope() -> None:
     assert {url: scope.decide(url, 1) for url in decided} == decided
     assert scope.decide("https://blog.example.org/a", 2) == "too_deep"
     assert scope.decide("https://www.example.org/a", 2) is None
-    assert scope.excludes("https://blog.example.org/tag/1")
+    assert scope.why_excluded("https://blog.example.org/tag/1") == "excluded"
     assert scope.decide_resource("https://blog.example.org/tag/x.png") == "excluded"
 
 

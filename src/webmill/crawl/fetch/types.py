@@ -21,6 +21,7 @@ FAILURES = frozenset(
         # where it leads
         "blocked_address",
         "blocked_port",
+        "forgotten",
         "dns_notfound",
         "dns_failed",
         "dns_timeout",

@@ -90,7 +90,11 @@ class LastVisit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     def is_left_alone(self) -> bool:
         """Tell whether the page is gone, or was not requested because of robots.txt, the crawl's own rules or what its
         site says of its use."""
-        return self.gone or self.error in ("robots", "excluded") or self.error.startswith(("usage:", "payment:"))
+        return (
+            self.gone
+            or self.error in ("robots", "excluded", "forgotten")
+            or self.error.startswith(("usage:", "payment:"))
+        )
 
 
 class RevisitRule(msgspec.Struct, frozen=True):

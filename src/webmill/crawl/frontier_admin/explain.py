@@ -14,6 +14,7 @@ from webmill.crawl.politeness.robots import ParsedFiles, RobotsPolicy, decide, r
 from webmill.crawl.scheduler.inbox import shard_of
 from webmill.crawl.scheduler.shard_process import make_scope
 from webmill.crawl.sites import CrawlSites
+from webmill.forgotten import never_asked
 from webmill.settings import CrawlSettings, SiteSettings
 
 
@@ -34,7 +35,9 @@ def explain_url(crawl: CrawlFrontier, url: str, settings: CrawlSettings, *, now:
     is_seed = url in read_seeds(crawl.paths.seeds) if crawl.paths.seeds.exists() else False
     depth = state.last.depth if state.last else 0 if is_seed else 1
     sites = CrawlSites(settings.sites)
-    scope = make_scope(CrawlRules.from_settings(settings), crawl.paths.seeds, sites=sites)
+    scope = make_scope(
+        CrawlRules.from_settings(settings), crawl.paths.seeds, sites=sites, forgotten=never_asked(crawl.root)
+    )
     reason = scope.decide(url, depth) or ("excluded_domain" if state.is_excluded else "")
     robots, crawl_delay = judge_robots(state.robots, url, settings, now=now)
     return UrlExplanation(

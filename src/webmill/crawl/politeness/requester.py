@@ -29,6 +29,7 @@ from webmill.crawl.politeness.pace import HostPace
 from webmill.crawl.politeness.request_signer import RequestSigner
 from webmill.crawl.politeness.session import NO_FIELDS, Fields, RequestFields, SiteSession, mask_fields
 from webmill.crawl.progress import CrawlProgress, HostTimings
+from webmill.forgotten import ForgottenFiles
 from webmill.formats.url.normalise import host_of
 from webmill.infra.clock import SteadyClock
 from webmill.infra.host_schedule.fixed_delays import Reservation, ReservationUpdate
@@ -105,7 +106,8 @@ def open_fetcher(
 
 class Requester:
     """Sends requests politely. `page_resources`: page resources are requested as well, with delays of their own.
-    `session`: requests carry cookies, and what the tables of sites say; these have paces of their own, too."""
+    `session`: requests carry cookies, and what the tables of sites say; these have paces of their own, too.
+    `forgotten`: nothing of it is asked for, whoever wants it: a redirect or a robots.txt may lead there."""
 
     def __init__(
         self,
@@ -117,11 +119,12 @@ class Requester:
         page_resources: bool = False,
         session: SiteSession | None = None,
         signer: RequestSigner | None = None,
+        forgotten: ForgottenFiles | None = None,
     ) -> None:
         self._fetcher, self._reservations, self._clock = fetcher, reservations, clock
         self.politeness = politeness
         self._page_resources = page_resources
-        self.session, self._signer = session, signer
+        self.session, self._signer, self._forgotten = session, signer, forgotten
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()  # of hosts that are asked now
         self._timings = HostTimings()
         self.pace = HostPace(politeness, session.sites if session else None)
@@ -142,6 +145,9 @@ class Requester:
         message: RequestMessage = PLAIN_GET,
     ) -> RequestResult | HostBusy:
         """Send a request, or return until when its host is busy. `at_least`: bytes read whatever the limit says."""
+        if self._forgotten and self._forgotten.current().covers(url):
+            failed = FetchFailure(url, "forgotten", "it was taken down by `webmill forget`", sent=False)
+            return RequestResult(failed, self._clock(), self._clock())
         async with self._host_lock(host_of(url)):
             address = await self._fetcher.locate(url)
             if isinstance(address, FetchFailure):

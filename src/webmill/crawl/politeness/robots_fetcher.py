@@ -87,7 +87,7 @@ class RobotsFetcher:
             self._requester.hold_host(origin, not_before)
         failed = last.answer if isinstance(last.answer, FetchFailure) else None
         # An address that we may not ask is no answer of a server: the next run may be allowed to.
-        is_refused = failed is not None and failed.reason.startswith("blocked_")
+        is_refused = failed is not None and failed.reason.startswith(("blocked_", "forgotten"))
         return RobotsCheck(
             verdict=verdict,
             not_before=not_before,

@@ -20,6 +20,7 @@ import msgspec
 from webmill.crawl.cookies.store import SiteChanges
 from webmill.crawl.frontier import base as frontier
 from webmill.crawl.visit.outcome import VisitResult
+from webmill.crawl.visit.site_files import SiteFiles
 from webmill.formats.warc.record_headers import OriginalCapture
 from webmill.infra.host_schedule.fixed_delays import Reservation, ReservationUpdate
 
@@ -105,6 +106,7 @@ class Batch(msgspec.Struct, kw_only=True):
     updates: list[dict[str, ReservationUpdate]] = []  # of earlier reservations
     reservations: dict[int, Reservation] = {}
     cookies: SiteChanges = {}
+    site_files: dict[str, SiteFiles] = {}  # that say something of the use of pages
     active_turns: list[int] = []  # tokens, whose leases are extended
     claim: ClaimLimit = ClaimLimit()
     is_last: bool = False

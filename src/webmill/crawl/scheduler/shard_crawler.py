@@ -144,6 +144,7 @@ class ShardCrawler:
             updates=updates,
             reservations=reservations,
             cookies=self._visitor.take_cookies(),
+            site_files=self._visitor.take_site_files(),
             active_turns=list(self._turns),
             claim=claim,
             is_last=self._stopping,

@@ -42,6 +42,8 @@ from webmill.crawl.scope import NO_TEXT, Scope, ScopeRules
 from webmill.crawl.sites import CrawlSites
 from webmill.crawl.traps import TrapRules
 from webmill.crawl.visit.page_reader import PageReader
+from webmill.crawl.visit.site_files import FILE as SITE_FILES
+from webmill.crawl.visit.site_files import SiteFileStore
 from webmill.crawl.visit.url_visitor import UrlVisitor
 from webmill.crawl.visit_log import VisitLog
 from webmill.crawl.yields.domain_yield import YieldBudget
@@ -49,6 +51,7 @@ from webmill.crawl.yields.judge import YieldJudge
 from webmill.crawl.yields.yield_store import FILE_NAME as YIELDS_FILE
 from webmill.crawl.yields.yield_store import YieldStore
 from webmill.errors import Conflict, Unavailable, WebmillError
+from webmill.forgotten import ForgottenFiles, never_asked
 from webmill.infra import atomic, interrupts, waiting
 from webmill.infra.clock import Anchor
 from webmill.infra.log import configure
@@ -131,6 +134,7 @@ def make_crawler(
         plugins=plugins,
     )
     signer = open_signer(options.settings, options.folder.collection.root)
+    forgotten = never_asked(options.folder.collection.root)
     requester = Requester(
         fetcher,
         politeness,
@@ -139,11 +143,12 @@ def make_crawler(
         page_resources=rules.page_resources,
         session=session,
         signer=signer,
+        forgotten=forgotten,
     )
     policy = RobotsPolicy(agent=ROBOTS_NAME, max_delay=politeness.max_crawl_delay, first_retry=limits.retry_wait)
     robots = RobotsFetcher(requester, RobotsCache(store.frontier, policy, clock=clock), policy, clock=clock)
     reader = PageReader(
-        make_scope(rules, options.folder.seeds, sites=store.sites),
+        make_scope(rules, options.folder.seeds, sites=store.sites, forgotten=forgotten),
         rules,
         politeness,
         page_resources=limits.page_resources,
@@ -155,7 +160,8 @@ def make_crawler(
     if options.browser:
         resources = PoliteResources(requester, robots, may_fetch=reader.may_fetch, clock=clock)
         browser = BrowserVisits(options.browser, resources, sites=store.sites, clock=clock)
-    visitor = UrlVisitor(requester, robots, reader, options, clock=clock, browser=browser)
+    known = store.site_files.read() if store.site_files else ()
+    visitor = UrlVisitor(requester, robots, reader, options, clock=clock, browser=browser, site_files=known)
     store.visit_log.find_via = reader.find_via
     crawler = ShardCrawler(store, visitor, requester, reservations, options, wakeup=wakeup, report=report)
     if browser:
@@ -206,6 +212,8 @@ def open_store(options: CrawlOptions, shard: int, shards: int, stack: ExitStack)
     stack.callback(visit_log.close)
     cookies = CookieStore(folder / COOKIES)
     stack.callback(cookies.close)
+    site_files = SiteFileStore(folder / SITE_FILES)
+    stack.callback(site_files.close)
     scores = DomainScores(folder / "scores.sqlite") if options.rules.order == "best" else None
     if scores:
         stack.callback(scores.close)
@@ -219,6 +227,7 @@ def open_store(options: CrawlOptions, shard: int, shards: int, stack: ExitStack)
             clock=clock,
             visit_log=visit_log,
             cookies=cookies,
+            site_files=site_files,
             sites=CrawlSites(options.settings.sites),
             judge=YieldJudge(yields, folds=rules.fold) if rules.traps else None,
             scores=scores,
@@ -244,7 +253,9 @@ def open_frontier(options: CrawlOptions, folder: Path) -> Frontier:
         waiting.sleep(0.1)
 
 
-def make_scope(rules: CrawlRules, seeds: Path, *, sites: CrawlSites | None = None) -> Scope:
+def make_scope(
+    rules: CrawlRules, seeds: Path, *, sites: CrawlSites | None = None, forgotten: ForgottenFiles | None = None
+) -> Scope:
     """Return the scope of a crawl with these rules; `seeds` is its list. Tables of `sites` may have rules of their
     own."""
     chosen = ScopeRules(
@@ -255,7 +266,7 @@ def make_scope(rules: CrawlRules, seeds: Path, *, sites: CrawlSites | None = Non
         extensions=NO_TEXT if rules.skip_binary else frozenset(),
         traps=TrapRules() if rules.traps else None,
     )
-    return Scope(chosen, seeds=read_seeds(seeds), year=datetime.now(UTC).year, sites=sites)
+    return Scope(chosen, seeds=read_seeds(seeds), year=datetime.now(UTC).year, sites=sites, forgotten=forgotten)
 
 
 def receive_messages(parent: Connection, crawler: ShardCrawler) -> None:

@@ -59,6 +59,7 @@ from webmill.crawl.scheduler.inbox import ShardMessages, group_by_shard
 from webmill.crawl.sites import CrawlSites
 from webmill.crawl.visit.outcome import VisitResult
 from webmill.crawl.visit.revisit_schedule import RevisitSchedule
+from webmill.crawl.visit.site_files import SiteFileStore
 from webmill.crawl.visit_log import VisitLog
 from webmill.crawl.yields.judge import YieldJudge
 from webmill.errors import Conflict, Unavailable, WebmillError
@@ -87,6 +88,7 @@ class ShardParts(msgspec.Struct, frozen=True, kw_only=True):
     clock: SteadyClock
     visit_log: VisitLog
     cookies: CookieStore | None = None
+    site_files: SiteFileStore | None = None
     sites: CrawlSites = msgspec.field(default_factory=CrawlSites)
     judge: YieldJudge | None = None  # of patterns of URLs; None: none is parked
     scores: DomainScores | None = None  # in the order `best`
@@ -110,7 +112,7 @@ class ShardStore:
         self.frontier, self.clock = parts.frontier, parts.clock
         self._schedule, self._archiver, self._messages = parts.schedule, parts.archiver, parts.messages
         self._domain_limits = DomainLimits(parts.domain_budget, parts.sites)
-        self.visit_log, self.cookies = parts.visit_log, parts.cookies
+        self.visit_log, self.cookies, self.site_files = parts.visit_log, parts.cookies, parts.site_files
         self.sites = parts.sites
         self.judge = parts.judge
         self._scores = parts.scores
@@ -179,6 +181,8 @@ class ShardStore:
         if self.cookies and batch.cookies:
             # Durable where a URL is asked again for its cookies: without them it would redirect to known ones only.
             self.cookies.write(batch.cookies, durably=any(result.again for result in batch.results))
+        if self.site_files and batch.site_files:
+            self.site_files.write(batch.site_files)
         if batch.results:
             self._archiver.remember_payloads(phase.written)
             self._domain_limits.spend(batch.results)

@@ -35,6 +35,7 @@ from webmill.crawl.politeness.retries import DAY, Retry, RetryPolicy, decide_ans
 from webmill.crawl.politeness.robots import INCOMPLETE_FLAWS, RobotsPolicy, RobotsVerdict, robots_path
 from webmill.crawl.politeness.robots_fetcher import RobotsCache, RobotsFetcher, RobotsStore
 from webmill.crawl.politeness.session import Fields
+from webmill.forgotten import ForgottenFiles
 from webmill.formats.url.normalise import origin_of
 from webmill.infra.clock import SteadyClock
 from webmill.infra.host_schedule.fixed_delays import HostSchedule, Reservation, ReservationUpdate
@@ -72,6 +73,7 @@ async def open_page_fetcher(
     network: NetworkAccess,
     connections: int = 64,
     clock: SteadyClock,
+    forgotten: ForgottenFiles | None = None,
 ) -> AsyncIterator[PageFetcher]:
     """Open a fetcher, and close it when all its reservations are written. Schedule and store are the caller's."""
     # No process owns a host, as one of a crawl does: until a response is there nobody else on this machine may ask.
@@ -79,7 +81,7 @@ async def open_page_fetcher(
     fetcher = open_fetcher(politeness, limits, network, connections=connections)
     with ThreadPoolExecutor(1, thread_name_prefix="webmill-schedule") as thread:
         reservations = BackgroundReservations(schedule, thread, clock=clock)
-        requester = Requester(fetcher, politeness, reservations, clock=clock)
+        requester = Requester(fetcher, politeness, reservations, clock=clock, forgotten=forgotten)
         try:
             yield PageFetcher(requester, store, limits, clock=clock)
         finally:

@@ -127,8 +127,10 @@ class PageReader:
         """Return why a resource of a page is not fetched, or None."""
         return self._scope.decide_resource(url)
 
-    def is_excluded(self, url: str) -> bool:
-        return self._scope.excludes(url)
+    def why_excluded(self, url: str) -> str | None:
+        """Return why a URL is not asked for any more: by a pattern that came later than it, or since it was taken
+        down."""
+        return self._scope.why_excluded(url)
 
     def find_via(self, url: str) -> str:
         """Return the page that had a link to this URL, if that was of late; else ""."""

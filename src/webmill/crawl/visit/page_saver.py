@@ -44,6 +44,7 @@ from webmill.crawl.visit.outcome import VisitResult
 from webmill.crawl.visit.page_fetcher import BackgroundReservations
 from webmill.crawl.visit.page_reader import REDIRECTED, SEED, PageReader
 from webmill.crawl.visit.url_visitor import UrlVisitor
+from webmill.forgotten import never_asked
 from webmill.formats.url.normalise import host_of
 from webmill.infra.clock import SteadyClock
 from webmill.infra.host_schedule.fixed_delays import HostSchedule
@@ -94,6 +95,7 @@ class PageSaver:
         session = open_session(
             options.settings, sites, root=options.folder.collection.root, stored={}, clock=clock, plugins=plugins
         )
+        forgotten = never_asked(options.folder.collection.root)
         self._requester = Requester(
             fetcher,
             options.politeness,
@@ -102,11 +104,12 @@ class PageSaver:
             page_resources=True,
             session=session,
             signer=open_signer(options.settings, options.folder.collection.root),
+            forgotten=forgotten,
         )
         policy = RobotsPolicy(agent=ROBOTS_NAME, max_delay=options.politeness.max_crawl_delay, first_retry=RETRY_WAIT)
         cache = RobotsCache(_KnownRobots(find, options.settings.exclude_domains), policy, clock=clock)
         reader = PageReader(
-            Scope(ScopeRules(kind="any", extensions=frozenset()), seeds=(), year=1970),
+            Scope(ScopeRules(kind="any", extensions=frozenset()), seeds=(), year=1970, forgotten=forgotten),
             options.rules,
             options.politeness,
             page_resources=options.limits.page_resources,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from random import Random
 from typing import Any
 
@@ -57,6 +57,7 @@ from webmill.crawl.visit.revisit_schedule import (
     interval_after_error,
     interval_left_alone,
 )
+from webmill.crawl.visit.site_files import SiteFiles
 from webmill.crawl.visit.sitemap_links import with_sitemap_priorities
 from webmill.crawl.visit.usage import UsageReader, UsageReading
 from webmill.crawl.visit.visit_record import describe_visit
@@ -79,6 +80,7 @@ class UrlVisitor:
         *,
         clock: SteadyClock,
         browser: BrowserVisits | None = None,
+        site_files: Iterable[tuple[str, SiteFiles]] = (),
     ) -> None:
         self._requester, self._robots, self._reader, self._browser = requester, robots, reader, browser
         self._answers = AnswerReader(reader, requester)
@@ -91,7 +93,7 @@ class UrlVisitor:
         # An image of a host that is gone does not hold up the end of a crawl.
         attempts = min(2, self._page_retries.attempts)
         self._resource_retries = msgspec.structs.replace(self._page_retries, attempts=attempts)
-        self._usage = UsageReader(options.usage)
+        self._usage = UsageReader(options.usage, known=site_files)
         self._cookie_redirects = CookieRedirects(requester.session)
         self._random = Random().random  # noqa: S311 - it spreads waits
         self._errors: Counter[str] = Counter()
@@ -102,8 +104,8 @@ class UrlVisitor:
 
     async def visit(self, turn: DomainTurn, item: ClaimedUrl) -> VisitResult:
         """Request the URL if and when it may be requested, and return what came of it."""
-        if self._reader.is_excluded(item.url):  # by a pattern that came later than the URL
-            return self._skip_excluded(turn, item)
+        if reason := self._reader.why_excluded(item.url):
+            return self._skip_excluded(turn, item, reason)
         robots = await self._check_robots(item)
         if robots.verdict is None or (robots.free is not None and robots.verdict.allows(robots_path(item.url))):
             free = robots.free or self._clock()
@@ -155,10 +157,10 @@ class UrlVisitor:
         self.refused["usage"] += 1
         return self._result(turn, robots, outcome=self._give_up(item, self._clock(), usage.error), next=robots.free)
 
-    def _skip_excluded(self, turn: DomainTurn, item: ClaimedUrl) -> VisitResult:
-        self.refused["excluded"] += 1
+    def _skip_excluded(self, turn: DomainTurn, item: ClaimedUrl, reason: str) -> VisitResult:
+        self.refused[reason] += 1
         now = self._clock()
-        return VisitResult(token=turn.token, outcome=self._give_up(item, now, "excluded"), next=now)
+        return VisitResult(token=turn.token, outcome=self._give_up(item, now, reason), next=now)
 
     def _give_up(self, item: ClaimedUrl, time: float, error: str) -> VisitDone:
         """Return the outcome of a visit without a response. That says nothing of the page: it is visited again, and
@@ -350,6 +352,10 @@ class UrlVisitor:
         """Return the cookies that changed since the last time, by site."""
         session = self._requester.session
         return session.jar.take_changes() if session else {}
+
+    def take_site_files(self) -> dict[str, SiteFiles]:
+        """Return what files of sites say of the use of their pages, as far as it changed since the last time."""
+        return self._usage.take_changes()
 
     def report(self, progress: CrawlProgress) -> None:
         """Fill in what was visited."""

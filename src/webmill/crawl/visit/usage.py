@@ -1,20 +1,21 @@
 """What a site says of the use of a page, as a crawl learns it: before the request, and from the answer.
 
 Before the request a robots.txt may say it; the answer says more, in its head and in the page's. The files of a site,
-`tdmrep.json` and RSL documents, count from when this process has met them: what was fetched before is judged by
-those who read the archive.
+`tdmrep.json` and RSL documents, count from when this crawl has met them, also after a restart (`site_files.py`): what
+was fetched before is judged by those who read the archive.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
 from webmill.crawl.fetch import FetchedResponse
 from webmill.crawl.options import ROBOTS_NAME, UsagePolicy
 from webmill.crawl.politeness.robots import RobotsVerdict
+from webmill.crawl.visit.site_files import MOST_ORIGINS, SiteFiles
 from webmill.formats.preferences.capture import (
     SitePreferences,
     capture_statements,
@@ -30,7 +31,6 @@ from webmill.formats.preferences.tdm import PATH as TDMREP
 from webmill.formats.preferences.tdm import TdmLocation, read_tdm_file
 from webmill.formats.url.normalise import origin_of
 
-MOST_ORIGINS = 2000  # whose files are remembered
 ALLOWED = UsageDecision()
 
 
@@ -57,19 +57,14 @@ class UsageReading(msgspec.Struct, frozen=True):
 NOTHING_SAID = UsageReading()
 
 
-class SiteFiles(msgspec.Struct):
-    """What the files of one origin say, as far as they were met."""
-
-    tdm: tuple[TdmLocation, ...] = ()
-    rsl: tuple[RslContent, ...] = ()
-
-
 class UsageReader:
     """Reads and decides for one crawl. Not for several threads."""
 
-    def __init__(self, policy: UsagePolicy) -> None:
+    def __init__(self, policy: UsagePolicy, *, known: Iterable[tuple[str, SiteFiles]] = ()) -> None:
+        """`known`: the files of sites that were met before, the last one met at the end."""
         self._policy = policy
-        self._files: OrderedDict[str, SiteFiles] = OrderedDict()
+        self._files = OrderedDict(known)
+        self._changes: dict[str, SiteFiles] = {}
 
     def before(self, url: str, verdict: RobotsVerdict) -> UsageReading:
         """Return what is known before a URL is requested."""
@@ -102,14 +97,28 @@ class UsageReader:
         return UsageReading(tuple(note_fields(statements, license_url=license_url)), decision)
 
     def learn(self, url: str, fetched: FetchedResponse) -> None:
-        """Remember the file of a site, if this is one."""
-        if fetched.head.status != 200:
+        """Remember the file of a site, if this is one; and that it is gone."""
+        status, origin = fetched.head.status, origin_of(url)
+        if path_of(url) == TDMREP and status in (404, 410):
+            if origin in self._files:
+                self._remember(origin, tdm=())
+        elif status != 200:
             return
-        origin = origin_of(url)
-        if path_of(url) == TDMREP:
-            self._known(origin).tdm = read_tdm_file(fetched.payload)
+        elif path_of(url) == TDMREP:
+            self._remember(origin, tdm=read_tdm_file(fetched.payload))
         elif b"rsl" in fetched.payload[:4096] and (found := read_rsl(fetched.payload)):
-            self._known(origin).rsl = found
+            self._remember(origin, rsl=found)
+
+    def take_changes(self) -> dict[str, SiteFiles]:
+        """Return the files of sites that changed since the last time."""
+        taken, self._changes = self._changes, {}
+        return taken
+
+    def _remember(self, origin: str, **said: tuple[TdmLocation, ...] | tuple[RslContent, ...]) -> None:
+        files = self._known(origin)
+        for name, found in said.items():
+            setattr(files, name, found)
+        self._changes[origin] = files
 
     def _known(self, origin: str) -> SiteFiles:
         files = self._files.setdefault(origin, SiteFiles())

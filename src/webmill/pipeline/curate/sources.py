@@ -53,7 +53,7 @@ class KnownDigests:
     def _digest(self, files: DocumentFiles, key: str, stat: PartStat | None) -> str:
         if not stat:
             return digest_of_file(files, key)
-        place = str(files.folder and files.folder / key)
+        place = str(files.folder and files.folder / key) + files.forgotten.digest  # whose rows nobody gets
         known = self._known.get(place)
         if not known or known.stat != stat:
             known = KnownDigest(stat, digest_of_file(files, key))
@@ -70,7 +70,10 @@ class KnownDigests:
 
 
 def digest_of_file(files: DocumentFiles, key: str) -> str:
+    """Return a hash of the bytes of a file, and of the rows that nobody gets, since they were taken down."""
     digest = hashlib.sha256()
+    for url in _forgotten_urls(files, key) if files.forgotten else ():
+        digest.update(f"{url}\n".encode(errors="replace"))
     with files.storage.open(key) as stream:
         for chunk in chunks_of(stream):
             digest.update(chunk)
@@ -119,7 +122,9 @@ def _read_arrow(
     known = there & types.keys()
     if not {OWN_COLUMN, *REQUIRED_COLUMNS} <= known or any(schema.field(name).type != types[name] for name in known):
         return None
-    return _arrow_rows(files.folder / key, key, columns, there, rows)
+    if not files.forgotten:
+        return _arrow_rows(files.folder / key, key, columns, there, rows)
+    return _without_forgotten(_arrow_rows(files.folder / key, key, (*columns, "url"), there, rows), files)
 
 
 def _arrow_rows(
@@ -146,3 +151,20 @@ def _with_names(batch: Any, key: str) -> tuple[Any, list[BadInput]]:
             batch = batch.filter(batch.column(name).is_valid())
     flaw = BadInput("a row without id or url", reason="bad_row", source=key)
     return batch, [flaw] * (there - batch.num_rows)
+
+
+def _without_forgotten(
+    batches: Iterator[tuple[DocumentColumns, list[BadInput]]], files: DocumentFiles
+) -> Iterator[tuple[DocumentColumns, list[BadInput]]]:
+    for columns, refused in batches:
+        kept = [number for number, url in enumerate(columns["url"]) if not files.forgotten.covers(url or "")]
+        yield {name: [values[number] for number in kept] for name, values in columns.items()}, refused
+
+
+def _forgotten_urls(files: DocumentFiles, key: str) -> Iterator[str]:
+    everything = DocumentFiles(files.storage, folder=files.folder)
+    try:
+        for columns, _ in read_columns(everything, key, ("id", "url")):
+            yield from (url for url in columns["url"] if files.forgotten.covers(url or ""))
+    except BadInput:  # whoever reads the rows says so
+        return

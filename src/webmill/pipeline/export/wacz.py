@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from datetime import datetime
 from itertools import chain, groupby, islice
@@ -37,6 +37,8 @@ from webmill.pipeline.export.wacz_writer import WaczWriter
 from webmill.pipeline.progress import ProgressBar, ProgressReporter
 
 log = logging.getLogger(__name__)
+
+ReadArchive = Callable[[str], Iterable[bytes]]  # by its key
 
 ARCHIVE = "data.warc.gz"
 BATCH = 1000
@@ -73,10 +75,13 @@ class WaczExport:
         main_url: str | None = None,
         main_title: str | None = None,
         texts: bool = True,
+        read_archive: ReadArchive | None = None,
     ) -> None:
+        """`read_archive` yields the bytes of an archive, where they are not those of its file."""
         self._package = WaczWriter(out, created=created)
         self._files, self._title, self._created, self._progress = files, title, created, progress
         self._main_url, self._main_title, self._texts = main_url, main_title, texts
+        self._read_archive = read_archive
         self._fetched: set[tuple[str, int]] = set()  # places
         self.done = ExportReport()
 
@@ -123,6 +128,11 @@ class WaczExport:
         self.done.main_page = about.main.url if about.main else ""
 
     def _chunks(self, key: str, bar: ProgressBar) -> Iterator[bytes]:
+        if self._read_archive:
+            for chunk in self._read_archive(key):
+                yield chunk
+                bar.advance(len(chunk))
+            return
         with self._files.open(key) as source:
             for chunk in chunks_of(source):
                 yield chunk

@@ -133,7 +133,7 @@ class Receipts:
     def add(self, receipt: Receipt) -> None:
         """Write a receipt. Conflict: another worker has this task, and wrote a different part first."""
         try:
-            self._storage.write(self._key(receipt.number), _encode_receipt(receipt), condition=Absent())
+            self._storage.write(self._key(receipt.number), encode_receipt(receipt), condition=Absent())
         except Conflict:
             there = decode_receipt(self._storage.read(self._key(receipt.number)), source=self._key(receipt.number))
             if (there.output, there.errors, there.resume) != (receipt.output, receipt.errors, receipt.resume):
@@ -156,7 +156,7 @@ class Receipts:
                 raise BadInput(f"{part.name} has another size", reason="bad_part", source=key)
 
 
-def _encode_receipt(receipt: Receipt) -> bytes:
+def encode_receipt(receipt: Receipt) -> bytes:
     data = msgspec.json.encode(receipt)
     return msgspec.json.encode(_ChecksummedReceipt(_checksum(data), msgspec.Raw(data)))
 

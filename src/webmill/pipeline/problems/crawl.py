@@ -68,6 +68,7 @@ CAUSES: dict[str, tuple[str, str]] = {
         "The server answered with a flood of HTTP/2 frames",
         "Nothing, or try --http2 off ([crawl] http2).",
     ),
+    "forgotten": ("URLs that were taken down by `webmill forget`", "Nothing: they are never asked for."),
     "timeout": ("The server did not answer in time", "The site is slow or down; try again later."),
     "retry": ("These URLs failed and wait for another try", "Nothing to do: the crawl asks again by itself."),
 }
@@ -83,8 +84,8 @@ FAMILIES = {  # causes by how they begin
     "truncated": ("The answer broke off", "What came is archived, and was read as far as it goes; try again later."),
 }
 URLS_OF = "crawl:"  # begins the name of a retry: the URLs of a kind of error
-LEFT_ALONE = frozenset({"robots", "excluded", "redirect_out_of_scope", "retry", "write_error"})
-WARNINGS = frozenset({"robots", "excluded", "max_pages_per_domain", "redirect_out_of_scope", "retry"})
+LEFT_ALONE = frozenset({"robots", "excluded", "forgotten", "redirect_out_of_scope", "retry", "write_error"})
+WARNINGS = frozenset({"robots", "excluded", "forgotten", "max_pages_per_domain", "redirect_out_of_scope", "retry"})
 
 
 def crawl_problems(root: Path, crawls: list[CrawlStatus], *, folder: str) -> Iterator[ProblemGroup]:

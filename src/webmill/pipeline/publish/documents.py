@@ -88,7 +88,7 @@ def publish_documents(
     known = {name: looks for name, looks in parts.items() if looks}
     if state is None or len(known) < len(parts):
         return publish_all(storage, documents, [*parts], options=options, begin=begin, bar=bar)
-    recipe = recipe_of(options)
+    recipe = recipe_of(options, documents.forgotten.digest)
     with open_publish_state(state) as there:
         try:
             if options.force or options.layout != "webmill":
@@ -102,7 +102,7 @@ def publish_documents(
         return publish_all(storage, documents, [*parts], options=options, begin=begin, bar=bar, record=record)
 
 
-def recipe_of(options: PublishOptions) -> str:
+def recipe_of(options: PublishOptions, forgotten: str = "") -> str:
     """Return a digest of all that a version depends on besides the documents and the version before."""
     said = (
         __version__,
@@ -113,6 +113,7 @@ def recipe_of(options: PublishOptions) -> str:
         MEAN_SHARD,
         CONTENT,
         FACETS,
+        *([forgotten] if forgotten else ()),
     )
     return hashlib.sha256(msgspec.json.encode(said)).hexdigest()
 

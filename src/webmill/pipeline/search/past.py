@@ -14,6 +14,7 @@ import msgspec
 
 from webmill.collection import PublishFolders
 from webmill.errors import BadInput, NotFound
+from webmill.forgotten import forgotten_in
 from webmill.formats.timestamps import latest, to_datetime
 from webmill.infra.lock import exclusive
 from webmill.infra.storage.base import Storage
@@ -22,6 +23,7 @@ from webmill.pipeline.search import feed
 from webmill.pipeline.search.engines import CollectionEngine, open_engine
 from webmill.pipeline.search.feed import FeedReport, WantItem
 from webmill.publish import history
+from webmill.publish.shards import is_forgotten
 from webmill.publish.types import Version
 from webmill.search.backends import replacing_search
 from webmill.settings import SearchSettings
@@ -90,5 +92,12 @@ def build_past_index(
         replacing_search(str(folder)) as fresh,
         closing(open_engine(root, settings, place=fresh)) as engine,
     ):
-        fed = feed.update(versions, engine, progress=progress, wants=wants, version=version)
+        forgotten = forgotten_in(versions)  # the version still has it
+        fed = feed.update(
+            versions,
+            engine,
+            progress=progress,
+            wants=lambda item: wants(item) and not is_forgotten(forgotten, item),
+            version=version,
+        )
         return fed, engine.count()

@@ -28,6 +28,7 @@ from webmill.errors import BadInput, Misconfigured, NotFound, Unavailable
 from webmill.infra import atomic, lock
 from webmill.infra.address import scheme_of
 from webmill.infra.swap import refuse_foreign, replacing
+from webmill.search.address import REPLACED
 from webmill.search.base import (
     FACET_VALUES,
     MAX_HITS,
@@ -73,7 +74,7 @@ def replacing_embedded(url: str) -> Iterator[str]:
     Misconfigured: there are files in the folder that are not of an index.
     """
     folder = Path(scheme_of(url)[1])
-    with replacing(folder, beside=folder.parent / ".search-aside", is_ours=is_index_file) as fresh:
+    with replacing(folder, beside=folder.parent / REPLACED, is_ours=is_index_file) as fresh:
         yield str(fresh)
 
 

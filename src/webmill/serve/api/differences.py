@@ -12,7 +12,7 @@ from webmill.errors import NotFound
 from webmill.infra.storage.base import Readable
 from webmill.publish.changes import ChangeKind
 from webmill.publish.diff import CHANGES, Change, diff_items, pair_up, unshared_items
-from webmill.publish.shards import find_item
+from webmill.publish.shards import find_item, shown_items
 from webmill.publish.types import ItemIndex, PublishedItem, Version
 from webmill.serve.api.published import NOTHING_PUBLISHED, PublishedVersions
 
@@ -93,7 +93,7 @@ def find_difference(
 
 
 def _pairs(storage: Readable, old: ItemIndex, new: ItemIndex, *, after: str) -> Iterator[tuple[str, ItemPair | None]]:
-    for was, now in pair_up(*unshared_items(storage, old, new)):
+    for was, now in pair_up(*(shown_items(storage, items) for items in unshared_items(storage, old, new))):
         item = was or now
         assert item
         if not after or item.id > after:

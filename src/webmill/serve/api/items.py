@@ -11,7 +11,7 @@ import msgspec
 from webmill.index.lookup.query import url_range
 from webmill.index.order import successor
 from webmill.infra.storage.base import Readable
-from webmill.publish.shards import read_shard
+from webmill.publish.shards import read_shard, shown_items
 from webmill.publish.types import ItemIndex, PublishedItem
 
 _ADDRESS = re.compile(r"https?://|\*\.|[^/\s,()]+\.[^/\s,()]", re.IGNORECASE)
@@ -37,16 +37,16 @@ class ItemLookup:
         return self._ends[-1] if self._ends else len(self._items)
 
     def read(self, start: int, count: int) -> list[PublishedItem]:
-        """Return up to `count` items from position `start` on."""
+        """Return up to `count` items from position `start` on, without those that were taken down."""
         if not self._shards:
-            return list(self._items[start : start + count])
+            return [*shown_items(self._storage, self._items[start : start + count])]
         found: list[PublishedItem] = []
         at = bisect_right(self._ends, start)
         skip = start - (self._ends[at - 1] if at else 0)
         while len(found) < skip + count and at < len(self._shards):
             found += read_shard(self._storage, self._shards[at])
             at += 1
-        return found[skip : skip + count]
+        return [*shown_items(self._storage, found[skip : skip + count])]
 
     def position_of(self, key: bytes) -> int:
         """Return how many ids sort before `key`."""

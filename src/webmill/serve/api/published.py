@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import TypeVar, cast
 
 from webmill.errors import NotFound
+from webmill.forgotten import forgotten_in
 from webmill.infra.storage.base import Storage
 from webmill.publish import history
 from webmill.publish.changes import SUMMARY, ChangeSummary, PageChange, part_key
@@ -71,7 +72,13 @@ class PublishedVersions:
         return self._read_json(version, STATS, VersionStats)
 
     def facets(self, version: Version) -> dict[str, list[FacetValue]]:
-        return self._read_json(version, "meta/facets.json", dict[str, list[FacetValue]])
+        """Return the values of each facet, without domains that were taken down."""
+        found = self._read_json(version, "meta/facets.json", dict[str, list[FacetValue]])
+        forgotten = forgotten_in(self.storage)
+        if not forgotten or "domain" not in found:
+            return found
+        shown = [one for one in found["domain"] if not forgotten.covers(f"http://{one.value}/")]
+        return {**found, "domain": shown}
 
     def sources(self, version: Version) -> list[SourceStatus]:
         return self._read_json(version, "meta/sources.json", list[SourceStatus])

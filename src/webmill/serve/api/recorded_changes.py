@@ -8,7 +8,7 @@ from itertools import islice
 
 import msgspec
 
-from webmill.publish.changes import ChangeSummary, PageChange
+from webmill.publish.changes import ChangeSummary, PageChange, shown_changes
 from webmill.publish.types import Version
 from webmill.serve.api.differences import PAGE
 from webmill.serve.api.published import PublishedVersions
@@ -48,7 +48,7 @@ def find_changes(
     found: list[PageChange] = []
     for number in range(first, last):
         part = published.changes(version, number)
-        found += (one for one in part if one.id > after and kind in ("", one.kind))
+        found += (one for one in shown_changes(published.storage, part) if one.id > after and kind in ("", one.kind))
         if len(found) > limit:
             return RecordedChanges(summary=summary, changes=found[:limit], after=found[limit - 1].id)
     is_end = last == summary.parts
@@ -65,7 +65,8 @@ def _latest(published: PublishedVersions, limit: int) -> Iterator[VersionChanges
     for version in reversed(published.versions()):
         summary = published.change_summary(version)
         if summary:
-            changes = published.changes(version, 0)[:limit] if summary.parts and limit else []
+            shown = shown_changes(published.storage, published.changes(version, 0)) if summary.parts and limit else ()
+            changes = [*islice(shown, limit)]
             limit -= len(changes)
             yield VersionChanges(version, summary, changes)
 

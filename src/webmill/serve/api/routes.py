@@ -52,6 +52,7 @@ def documents(reader: ContentReader, request: Request) -> Response:
 
 
 def document(reader: ContentReader, request: Request) -> Response:
+    reader.site.closed.refuse_document(read_text(request, "id"))
     entry = find_entry(reader.published, read_text(request, "id"), version=read_text(request, "version"))
     return json_response(json_replies.document_reply(entry))
 

@@ -83,6 +83,7 @@ class Memento:
 
     def _nearest(self, name: str | None, wanted: Wanted) -> tuple[CaptureRef, str] | None:
         """Return the nearest capture and its date, skipping captures whose timestamp is not a date."""
+        self._site.closed.refuse_page(wanted.url)
         for line in nearest_captures(self._site.index(name), wanted.url, moment=wanted.moment):
             with suppress(BadInput):
                 return line.capture, memento_date(line.capture.timestamp)

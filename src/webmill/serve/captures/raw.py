@@ -63,6 +63,7 @@ def routes(site: Site, threads: BoundedThreads) -> list[BaseRoute]:
                 f"unknown modifier {address.modifier}; write /raw/TIMESTAMP/URL or /raw/TIMESTAMPwarc_/URL",
                 reason="bad_address",
             )
+        site.closed.refuse_page(address.url)
         index = site.index()
         found = next(nearest_captures(index, address.url, moment=address.moment), None)
         if found is None:

@@ -15,6 +15,7 @@ from threading import Lock
 from typing import TypeVar
 
 from webmill.errors import BadInput, Conflict, NotFound, Unavailable
+from webmill.forgotten import ForgottenFiles
 from webmill.formats.cdx.query import KeyRange
 from webmill.formats.cdx.zipnum import ZipnumBlock
 from webmill.index.lines import Batch
@@ -34,10 +35,13 @@ T = TypeVar("T")
 class ServedIndex(ZipNumIndex):
     """An index whose read errors are `Unavailable`: not the client's fault. Thread-safe."""
 
-    def __init__(self, files: Readable, *, name: str, kept: BlockCache) -> None:
-        """`files`: the index folder of the crawl `name`."""
+    def __init__(
+        self, files: Readable, *, name: str, kept: BlockCache, forgotten: ForgottenFiles | None = None
+    ) -> None:
+        """`files`: the index folder of the crawl `name`. `forgotten`: lines of it are not there, also while the index
+        still has them."""
         super().__init__(files, SUMMARY, cache=kept)
-        self._files, self._name = files, name
+        self._files, self._name, self._forgotten = files, name, forgotten
         self._checking = Lock()  # one thread checks at a time
         self._sound: Stat | None = None
         self._damage: tuple[Stat, str, float] | None = None  # summary, message, and when to check again
@@ -53,10 +57,20 @@ class ServedIndex(ZipNumIndex):
         return generation
 
     def batches(self, wanted: KeyRange) -> Iterator[Batch]:
-        return self._guard(super().batches(wanted))
+        return self._shown(self._guard(super().batches(wanted)))
 
     def batches_in_blocks(self, wanted: KeyRange, whole: KeyRange, *, first: int, count: int) -> Iterator[Batch]:
-        return self._guard(super().batches_in_blocks(wanted, whole, first=first, count=count))
+        return self._shown(self._guard(super().batches_in_blocks(wanted, whole, first=first, count=count)))
+
+    def _shown(self, batches: Iterator[Batch]) -> Iterator[Batch]:
+        forgotten = self._forgotten.current() if self._forgotten else None
+        if not forgotten:
+            yield from batches
+            return
+        for batch in batches:
+            kept = [line for line in batch if not forgotten.covers_key(line.partition(b" ")[0].decode("latin-1"))]
+            if kept:
+                yield kept
 
     def slice_blocks(self, wanted: KeyRange, *, first: int, count: int) -> Iterator[ZipnumBlock]:
         return self._guard(super().slice_blocks(wanted, first=first, count=count))

@@ -52,7 +52,8 @@ class CrawlData:
             await send_refusal(send, request_headers, 405, *READ_ONLY_REFUSAL)
             return
         try:
-            stat = await self._threads.run(scope, receive, partial(self._find, scope["path"]))
+            find = partial(self._find, scope["path"], request_headers.get(b"range"))
+            stat = await self._threads.run(scope, receive, find)
             file = ServedFile(
                 storage=self._site.files,
                 stat=stat,
@@ -64,7 +65,7 @@ class CrawlData:
         except WebmillError as error:
             await send_error(send, request_headers, error, self._site.root)
 
-    def _find(self, path: str) -> Stat:
+    def _find(self, path: str, byte_range: bytes | None) -> Stat:
         try:
             key = check_key(path[1:])
         except BadInput as error:
@@ -74,9 +75,11 @@ class CrawlData:
         if not is_public or any(segment.startswith(".") for segment in (first, *rest)):
             raise NotFound("there is no such file")
         try:
-            return self._site.files.stat(key)
+            stat = self._site.files.stat(key)
         except NotFound as error:
             raise NotFound("there is no such file") from error
+        self._site.closed.refuse_file(key, stat.size, byte_range)
+        return stat
 
 
 def type_of(key: str) -> bytes:

@@ -18,6 +18,7 @@ from msgspec import Struct
 from starlette.types import Receive, Scope, Send
 
 from webmill.errors import BadInput, Conflict, NotFound, WebmillError
+from webmill.forgotten import TakenDown
 from webmill.infra.storage.base import Stat, chunks_of
 from webmill.publish.keys import LATEST
 from webmill.publish.types import Pointer, decode_sealed
@@ -87,6 +88,7 @@ class PublishedFiles:
             return
         path: str = scope["path"]
         try:
+            self._site.closed.refuse_published(path)
             kept: CachedFile | LargeFile | None = self._cache.get(path)
             if kept is None or kept.fresh_until < time.monotonic():  # type: ignore[union-attr]  # no LargeFile is cached
                 kept = await self._load_once(scope, path)
@@ -221,7 +223,7 @@ class PublishedFiles:
                 500,
                 "the stored file is damaged and was not sent; `webmill publish verify` names the damage",
             )
-        elif isinstance(error, NotFound):
+        elif isinstance(error, NotFound) and not isinstance(error, TakenDown):
             await send_refusal(send, request_headers, 404, NOT_PUBLISHED)
         else:
             await send_error(send, request_headers, error, self._site.root)

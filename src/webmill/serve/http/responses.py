@@ -16,6 +16,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from webmill.errors import BadInput, Conflict, Misconfigured, NotFound, Unavailable, WebmillError
+from webmill.forgotten import TakenDown
 from webmill.serve.processes.fair_slots import ClientDisconnected, Overloaded
 from webmill.serve.site import Site
 
@@ -26,6 +27,7 @@ HEADERS_KEY = "webmill.headers"  # scope key of the headers by name, set by Requ
 
 STATUS: dict[type[WebmillError], int] = {
     BadInput: 400,
+    TakenDown: 451,
     NotFound: 404,
     Conflict: 409,
     Unavailable: 503,

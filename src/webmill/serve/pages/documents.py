@@ -121,6 +121,7 @@ def item(reader: ContentReader, request: Request) -> Response:
     id_ = read_text(request, "id")
     if not id_:
         raise BadInput("the id of a document is missing", reason="bad_query")
+    reader.site.closed.refuse_document(id_)
     entry = find_entry(reader.published, id_, version=version)
     capture = newest_captures(reader.site, [entry.url]).get(entry.url)
     return render(

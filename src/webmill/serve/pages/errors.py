@@ -17,6 +17,7 @@ ADVICE = {
     405: "This address does not accept this kind of request. Go back to the previous page.",
     409: "The data changed in the meantime. Reload the page and check before you try again.",
     413: "The request is larger than the server accepts.",
+    451: "The operator of this archive has taken it down; ask them if you think that it is a mistake.",
     429: "Too many requests came from your address. Wait a moment, then reload the page.",
     503: "Wait a moment, then reload the page. If it does not help, check the log of the server.",
 }

@@ -60,6 +60,7 @@ def history(reader: ContentReader, request: Request) -> Response:
     if not url:
         return _hosts(reader, request, index)
     if match in ("", "exact") and split_url_pattern(url)[1] is None:
+        reader.site.closed.refuse_page(url)
         return _captures(reader, request, index, url)
     return _addresses(reader, request, index, url, match)
 

@@ -26,6 +26,7 @@ def open_nearest(site: Site, address: CaptureAddress, *, key_url: str = "") -> C
     Captures that redirect to their own address are skipped: an index does not distinguish http and https, so a redirect
     from one to the other would loop. So are captures that only say "not modified" to a conditional request.
     """
+    site.closed.refuse_page(address.url)
     lines = nearest_captures(site.index(), key_url or address.url, moment=address.moment)
     first = next(lines, None)
     if first is None:
