@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from itertools import islice
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import msgspec
 import pytest
 from click.testing import CliRunner
+from pyarrow import parquet
 from warcio.archiveiterator import ArchiveIterator
 
 import webmill
@@ -240,3 +243,87 @@ def test_a_corpus_has_exactly_what_sites_allow_and_counts_the_rest(
     assert {page for page, (is_kept, step, _) in pages.items() if not is_kept and step == "respect"} == removed
     assert {page for page, (is_kept, _, _) in pages.items() if is_kept} == pages.keys() - removed
     assert next(one.removed for one in open_corpus(collection).report().steps if one.step == "respect") == len(removed)
+
+
+def test_a_version_reports_how_many_documents_carry_which_preference(collection: Path) -> None:
+    ended = CliRunner().invoke(command, ["publish", "show", str(collection), "--usage", "--json"])
+    report = json.loads(ended.output)
+    assert report["documents"] == len(MIXED)
+    assert report["usage"] == {"train-ai=n": 2, "search=y": 1, "search=n": 1, "tdm=n": 1}
+    assert report["silent"] == len(MIXED) - 4  # those above, on header, ruled, hidden and mined
+    assert report["licenses"] == {"https://creativecommons.org/licenses/by/4.0/": 1}
+
+
+def test_from_site_to_data_set_exactly_what_is_allowed_gets_through_and_the_card_counts_the_rest(
+    collection: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "mine.toml").write_text('[[step]]\nuse = "length"\n')
+    recipe = ["--recipe", str(tmp_path / "mine.toml"), "--respect", "train-ai"]
+    out = tmp_path / "data set"
+    for arguments in (["run", str(collection), *recipe], ["export", str(collection), "--hf", str(out)]):
+        ended = CliRunner().invoke(command, ["curate", *arguments], catch_exceptions=False)
+        assert ended.exit_code == 0, ended.output
+    urls = {row["url"] for file in (out / "data").iterdir() for row in parquet.read_table(file).to_pylist()}
+    assert urls == {f"http://mixed.test{path}" for path in MIXED.keys() - {"/header", "/ruled"}}
+    card = (out / "README.md").read_text()
+    assert "Left out for what their sites say of the use of their pages: 2 documents (train_ai_forbidden 2)." in card
+
+
+# --- archives of others ---
+
+
+class ForeignRecord(msgspec.Struct, frozen=True):
+    url: str
+    second: int
+    body: bytes
+    media_type: str = "text/plain"
+
+
+FOREIGN = [
+    ForeignRecord(
+        "http://old.test/robots.txt", 10, b"User-agent: *\nContent-Usage: /a train-ai=n\nLicense: /rsl.xml\n"
+    ),
+    ForeignRecord("http://old.test/.well-known/tdmrep.json", 11, b'[{"location": "/t", "tdm-reservation": 1}]'),
+    ForeignRecord(
+        "http://old.test/rsl.xml",
+        12,
+        b'<rsl xmlns="https://rslstandard.org/rsl"><content url="/r"><license>'
+        b'<prohibits type="usage">search</prohibits></license></content></rsl>',
+        "application/rsl+xml",
+    ),
+    *(ForeignRecord(f"http://old.test/{name}", 20, LONG.encode() + name.encode(), "text/html") for name in "atrz"),
+    ForeignRecord("http://old.test/robots.txt", 30, b"User-agent: *\nContent-Usage: /z train-ai=n\n"),
+    ForeignRecord("http://old.test/z-later", 40, LONG.encode() + b" later", "text/html"),
+    ForeignRecord("http://old.test/a-later", 40, LONG.encode() + b" a later", "text/html"),
+]
+
+
+def test_an_archive_without_notes_is_joined_with_the_files_of_its_sites_that_held_at_capture(tmp_path: Path) -> None:
+    root = tmp_path / "foreign"
+    root.mkdir()
+    with (root / "pages.warc.gz").open("wb") as pages, (root / "files.warc.gz").open("wb") as files:
+        for one in FOREIGN:
+            http = f"HTTP/1.1 200 OK\r\nContent-Type: {one.media_type}\r\n\r\n".encode() + one.body
+            head = (
+                f"WARC/1.0\r\nWARC-Type: response\r\nWARC-Record-ID: <urn:uuid:{uuid4()}>\r\n"
+                f"WARC-Target-URI: {one.url}\r\nWARC-Date: 2024-01-01T00:00:{one.second}Z\r\n"
+                f"Content-Type: application/http; msgtype=response\r\nContent-Length: {len(http)}\r\n\r\n"
+            ).encode()
+            out = pages if one.media_type == "text/html" else files
+            out.write(gzip.compress(head + http + b"\r\n\r\n"))
+    webmill.index(root, jobs=1)
+    webmill.extract(root, jobs=1)
+    rows = {row.url.rpartition("/")[2]: row for row in webmill.documents(root)}
+    said = {name: (row.usage_train_ai, row.usage_tdm, row.usage_search) for name, row in rows.items() if name in SAID}
+    assert said == SAID
+    assert "robots:content-usage" in (rows["a"].usage_source or "")
+
+
+SAID = {
+    "a": (False, None, None),
+    "t": (None, False, None),
+    "r": (None, None, False),
+    "z": (None, None, None),  # the rule came later
+    "z-later": (False, None, None),
+    "a-later": (None, None, None),  # the rule was gone
+}

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 
 import msgspec
 
+from webmill.curate.filters.usage import USAGE_REASONS
 from webmill.curate.manifest import DataFile
 from webmill.curate.recipe import CurateRecipe
 from webmill.curate.report import CurateReport
@@ -50,6 +52,7 @@ def dataset_card(
             "## Rights\n",
             f"Licence of this collection: {licence}.",
             "The texts belong to their authors; the column `url` says where each is from.",
+            *_left_out_for_rights(report),
             *rights,
             "",
             "`manifest.json` has the SHA-256 of every file; `webmill verify-export DIR` compares.\n",
@@ -113,6 +116,17 @@ def _shown_recipe(recipe: CurateRecipe, report: CurateReport) -> str:
         if own := step.get("by_language"):
             step["by_language"] = {name: own[name] for name in sorted(own.keys() & report.before.languages.keys())}
     return msgspec.json.format(msgspec.json.encode(shown)).decode().replace("`", "")
+
+
+def _left_out_for_rights(report: CurateReport) -> list[str]:
+    """Return what sites forbid, and so is not in it: by reason, of all steps that ask what they say."""
+    counts: Counter[str] = Counter()
+    for step in report.steps:
+        counts.update({reason: one.count for reason, one in step.reasons.items() if reason in USAGE_REASONS})
+    if not counts:
+        return []
+    listed = ", ".join(f"{plain_text(reason)} {count:,}" for reason, count in sorted(counts.items()))
+    return [f"Left out for what their sites say of the use of their pages: {counts.total():,} documents ({listed})."]
 
 
 def _table(title: str, counts: dict[str, int]) -> list[str]:

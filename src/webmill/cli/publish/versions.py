@@ -27,8 +27,9 @@ from webmill.publish import history
 from webmill.publish.blobs import read_blob
 from webmill.publish.diff import CHANGES, Difference, diff_indexes
 from webmill.publish.manifest import read_file, read_version_index
-from webmill.publish.shards import find_item, read_items
+from webmill.publish.shards import find_item, read_items, shown_items
 from webmill.publish.types import PublishProblem, Version, decode
+from webmill.publish.usage import count_usage
 from webmill.publish.version import STATS, VersionStats
 from webmill.publish.version_items import SourceStatus
 
@@ -60,6 +61,7 @@ Examples:
   webmill publish show notices/
   webmill publish show notices/ previous --errors
   webmill publish show notices/ --items --json | jq .id
+  webmill publish show news/ --usage
   webmill publish show notices/ --item "Seoul/Engineering/cs/notice/17" """
 )
 @root_argument
@@ -70,6 +72,9 @@ Examples:
     "--sources", "what", flag_value="sources", help="List every source: fresh or stale, and number of documents."
 )
 @click.option("--items", "what", flag_value="items", help="List every document: id, hash, title.")
+@click.option(
+    "--usage", "what", flag_value="usage", help="Count documents by what their sites say of their use, and by licence."
+)
 @click.option("--item", "id_", metavar="ID", help="Print the content of one document.")
 @json_option
 def show(*, root: Path, name: str, storage: str | None, what: str | None, id_: str | None, as_json: bool) -> None:
@@ -85,7 +90,9 @@ def show(*, root: Path, name: str, storage: str | None, what: str | None, id_: s
             raise NotFound(f"version {escape_text(version.version)} has no document {id_!r}: --items lists them")
         print_json(read_blob(place, item.hash))
         return
-    view = {"errors": show_errors, "sources": show_sources, "items": show_items}.get(what or "", show_counts)
+    view = {"errors": show_errors, "sources": show_sources, "items": show_items, "usage": show_usage}.get(
+        what or "", show_counts
+    )
     view(place, version, as_json=as_json)
 
 
@@ -139,12 +146,25 @@ def show_sources(storage: Storage, version: Version, *, as_json: bool) -> None:
 
 
 def show_items(storage: Storage, version: Version, *, as_json: bool) -> None:
-    for item in read_items(storage, read_version_index(storage, version)):
+    for item in shown_items(storage, read_items(storage, read_version_index(storage, version))):
         if as_json:
             print_json(item)
         else:
             title = replace_unprintable(str(item.metadata.get("title") or ""))[:300]
             click.echo(f"{escape_text(item.id)}\t{item.hash[:12]}\t{title}")
+
+
+def show_usage(storage: Storage, version: Version, *, as_json: bool) -> None:
+    items = read_items(storage, read_version_index(storage, version))
+    found = count_usage(shown_items(storage, items))
+    if as_json:
+        print_json({"version": version.version, **msgspec.to_builtins(found)})
+        return
+    click.echo(f"documents {found.documents:,}: {found.silent:,} whose sites say nothing of their use")
+    for name, count in sorted(found.usage.items()):
+        click.echo(f"{count:>9,}  {escape_text(name)}")
+    for name, count in sorted(found.licenses.items(), key=lambda one: (-one[1], one[0])):
+        click.echo(f"{count:>9,}  {escape_text(name)}")
 
 
 @click.command(

@@ -10,6 +10,7 @@ from webmill.curate.steps import CurateBatch, CurateStep, Limit
 from webmill.errors import Misconfigured
 
 COLUMNS: dict[str, str] = {"search": "usage_search", "train-ai": "usage_train_ai", "tdm": "usage_tdm"}
+USAGE_REASONS = frozenset(f"{use.replace('-', '_')}_{why}" for use in COLUMNS for why in ("forbidden", "unknown"))
 
 
 class UsageFilter(CurateStep, frozen=True, kw_only=True, tag="usage"):

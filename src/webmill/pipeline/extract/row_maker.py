@@ -15,6 +15,7 @@ from webmill.extract.ignored_elements import IgnoredElements, SelectorRules
 from webmill.extract.kinds import ContentKind
 from webmill.extract.outcomes import failed_document, unread_document
 from webmill.extract.recipe import CaptureInput, ExtractResult, Recipe, capture_input
+from webmill.formats.preferences.capture import NO_SITE
 from webmill.formats.preferences.notes import statements_of_summary
 from webmill.formats.warc.single_record import read_record_at
 from webmill.formats.warc.typed_records import FileType
@@ -22,6 +23,7 @@ from webmill.infra import custom_function as custom
 from webmill.infra.plugins.costs import SpentOnHook, add_up
 from webmill.infra.sandbox import Sandbox
 from webmill.model import Document
+from webmill.pipeline.extract.archived_site import ArchivedSites, open_archived_sites
 from webmill.pipeline.extract.plan import ExtractPlan
 from webmill.pipeline.plugins import record_costs
 
@@ -50,7 +52,8 @@ class RowMaker(Protocol):
 def open_row_maker(plan: ExtractPlan) -> RowMaker:
     if plan.function:
         return FunctionRowMaker(plan.function)
-    return DocumentRowMaker(plan.recipe, otherwise=plan.otherwise, ignored=plan.ignored)
+    sites = open_archived_sites(plan.source)
+    return DocumentRowMaker(plan.recipe, otherwise=plan.otherwise, ignored=plan.ignored, sites=sites)
 
 
 class DocumentRowMaker:
@@ -58,7 +61,16 @@ class DocumentRowMaker:
 
     type = Document
 
-    def __init__(self, recipe: Recipe, *, otherwise: str, ignored: Sequence[IgnoredElements] = ()) -> None:
+    def __init__(
+        self,
+        recipe: Recipe,
+        *,
+        otherwise: str,
+        ignored: Sequence[IgnoredElements] = (),
+        sites: ArchivedSites | None = None,
+    ) -> None:
+        """`sites`: what the archived files of a page's site said of its use."""
+        self._sites = sites
         self._recipe = self._without_texts = recipe
         self._selectors = SelectorRules(ignored)
         if recipe.extractor == "wet" and otherwise:
@@ -96,6 +108,8 @@ class DocumentRowMaker:
     def _made(self, given: CaptureInput, data: bytes) -> MadeRow:
         if selectors := self._selectors.of(given.ref.url):
             given = msgspec.structs.replace(given, ignored=selectors)
+        if self._sites and given.site is NO_SITE:
+            given = msgspec.structs.replace(given, site=self._sites.find(given.ref.url, given.ref.timestamp))
         try:
             made = self._sandbox.call(data, capture=given)
         except BadInput as error:
