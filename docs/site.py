@@ -17,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from functools import partial
 from html.parser import HTMLParser
 from pathlib import Path, PurePosixPath
 from urllib.parse import unquote, urlsplit
@@ -106,6 +107,49 @@ def as_toml(value: Tree | str | dict[str, str | Tree]) -> str:
     return "[" + ", ".join(map(as_toml, value)) + "]"
 
 
+# --- for language models (llmstxt.org) --------------------------------------------------------------------------------
+
+
+def write_llms(pages: Path, target: Path) -> None:
+    """Write llms.txt, the pages in their order with a sentence of each, and beside the site the pages that it names."""
+    for page in pages.rglob("*.md"):
+        place = target / page.relative_to(pages)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(page, place)
+    lines = ["# webmill\n", f"> {summary()}\n"]
+    for entry in tree():
+        name, branch = next(iter(entry.items())) if isinstance(entry, dict) else ("Documentation", entry)
+        lines.append(f"## {name}\n")
+        lines += map(partial(described, pages), leaves(branch))
+        lines.append("")
+    (target / "llms.txt").write_text("\n".join(lines))
+
+
+def summary() -> str:
+    """What webmill is, as its README says."""
+    found = re.search(r"\*\*Your own Common Crawl.*?(?=\n\n)", (ROOT / "README.md").read_text(), re.DOTALL)
+    if not found:
+        sys.exit("README.md does not say what webmill is")
+    return found[0].replace("**", "").replace("\n", " ")
+
+
+def leaves(branch: str | dict[str, str | Tree] | Tree) -> list[str]:
+    """The pages of a part of the navigation."""
+    if isinstance(branch, str):
+        return [branch]
+    inner = branch.values() if isinstance(branch, dict) else branch
+    return [leaf for each in inner for leaf in leaves(each)]
+
+
+def described(pages: Path, page: str) -> str:
+    """A link to a page, and its first sentence without links and marks."""
+    text = CODE.sub("", (pages / page).read_text())
+    title = re.search(r"^# (.+)$", text, re.MULTILINE)
+    first = re.search(r"^(?![#<|>!*-])(\S.*?[.:])(?:\s|$)", text, re.MULTILINE)
+    about = re.sub(r"\[([^\]]*)\]\([^)]*\)|[`*]", r"\1", first[1]) if first else ""
+    return f"- [{title[1] if title else page}]({page})" + (f": {about}" if about else "")
+
+
 # --- checks -----------------------------------------------------------------------------------------------------------
 
 
@@ -157,6 +201,7 @@ def main(target: Path) -> None:
             sys.exit("\n".join(wrong))
         shutil.rmtree(target, ignore_errors=True)
         shutil.copytree(folder / "site", target)
+        write_llms(folder / "docs", target)
     sys.stdout.write(f"the site is in {target}: {sum(1 for _ in target.rglob('*.html'))} pages\n")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 import subprocess
 import sys
 import tomllib
@@ -70,6 +71,19 @@ def test_links_that_lead_nowhere_are_found(site: ModuleType, tmp_path: Path) -> 
         "index.html: a/#gone has no such heading",
         "index.html: b/ leads nowhere",
     ]
+
+
+def test_language_models_find_every_page(site: ModuleType, tmp_path: Path) -> None:
+    site.prepare(tmp_path)
+    target = tmp_path / "site"
+    target.mkdir()
+    site.write_llms(tmp_path / "docs", target)
+    text = (target / "llms.txt").read_text()
+    assert text.startswith("# webmill\n\n> Your own Common Crawl")
+    listed = re.findall(r"^- \[[^\]]+\]\(([^)]+)\)", text, re.MULTILINE)
+    assert sorted(listed) == sorted(leaves(site.tree()))
+    assert all((target / page).is_file() for page in listed)
+    assert len(re.findall(r"^- .*: \S", text, re.MULTILINE)) > 0.8 * len(listed)
 
 
 @pytest.mark.skipif(not BUILDER.exists(), reason="`make site` makes the environment that builds it")
