@@ -19,6 +19,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parents[1]))  # of the repository: the tests are not installed
 
 import click
+from api_page import api_page
 from dependencies import dependencies_page
 from fields import columns_table, fields_page, outcomes_table
 from mcp_page import mcp_page
@@ -171,6 +172,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "fields.md": lambda: MADE + fields_page(),
     "documents.md": documents_page,
     "mcp.md": lambda: MADE + mcp_page(),
+    "http-api.md": lambda: MADE + api_page(),
     "dependencies.md": lambda: MADE + dependencies_page(),
     "../design/house.md": house_page,
     "../how-to/a-billion-pages.md": lambda: scale_page(MADE),

@@ -7,12 +7,12 @@ from typing import Any
 
 import msgspec
 
+from webmill.serve.api.cursors import MOST_BYTES
+from webmill.serve.api.untrusted import TEXT_PART
 from webmill.serve.mcp.arguments import MOST_RESULTS
-from webmill.serve.mcp.cursors import MOST_BYTES
 from webmill.serve.mcp.replies import Citation
 from webmill.serve.mcp.resources import DOCUMENT_TEMPLATE, VERSION_TEMPLATE
 from webmill.serve.mcp.tools import TOOLS, AgentTool, object_schema
-from webmill.serve.mcp.untrusted import TEXT_PART
 
 HEAD = f"""# Tools for agents
 

@@ -198,7 +198,8 @@ def hostile_root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     body = f"<title>{PROMPT}</title><p>{PROMPT} {HIDDEN}</p>".encode()
     long = PROMPT.encode() + b"many words of one page\n" * 450_000
     page = Visit("https://bad.example/", "20240401100000", body)
-    archive(root, [page, Visit("https://bad.example/long", "20240401100000", long, mime="text/plain")])
+    kind = Visit("https://bad.example/kind", "20240401100000", b"x", mime=f"{PROMPT} {HIDDEN[:4]}/x")
+    archive(root, [page, kind, Visit("https://bad.example/long", "20240401100000", long, mime="text/plain")])
     run("index", root, "--name", NAME)
     rows = {"https://bad.example/": (PROMPT * 50, text + "long words \n" * 900_000, "eng")}
     documents(
@@ -237,6 +238,18 @@ def test_what_strangers_wrote_is_bounded_and_marked(hostile_root: Path, tool: st
         assert places, str(found)[:2000]
         assert all("/untrusted/" in place for place in places)
         assert not any(True for hidden in HIDDEN for _ in places_of(found, hidden))
+
+    ask(of(hostile_root), questions)
+
+
+def test_what_a_server_said_of_a_capture_is_no_sentence(hostile_root: Path) -> None:
+    async def questions(client: Client) -> None:
+        listed = await call(client, "captures", url="*.bad.example")
+        assert len(listed["captures"]) == 3
+        read = await call(client, "capture_at", url="https://bad.example/kind")
+        assert {one["media_type"] for one in listed["captures"]} == {"text/html", "text/plain", ""}
+        for found in (listed, read):
+            assert all("/untrusted/" in place for place in places_of(found, "previous instructions"))
 
     ask(of(hostile_root), questions)
 

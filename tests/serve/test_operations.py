@@ -14,6 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.serve.asgi_client import asgi_client
 from tests.serve.conftest import site_of
 from webmill import __version__
+from webmill.serve.api.openapi import API_VERSION
 from webmill.serve.app import application
 from webmill.serve.processes.metrics import METRICS, REQUESTS
 from webmill.serve.processes.shared_counters import SharedCounters, create_counters
@@ -22,7 +23,7 @@ from webmill.serve.processes.shared_counters import SharedCounters, create_count
 def test_a_server_says_that_it_is_there_and_what_it_is(sample_root: Path) -> None:
     with asgi_client(application(site_of(sample_root))) as ask:
         assert ask("/healthz").status == 200
-        assert json.loads(ask("/version").body) == {"webmill": __version__}
+        assert json.loads(ask("/version").body) == {"webmill": __version__, "api": API_VERSION}
         assert ask("/healthz")["cache-control"] == "no-store"
 
 

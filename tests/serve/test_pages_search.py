@@ -292,7 +292,17 @@ def test_json_has_the_names_that_are_promised(client: TestClient, sample_root: P
     answer = client.get("/api/search", params={"q": "도서관"})
     assert answer.headers["content-type"] == "application/json"
     found: dict[str, Any] = answer.json()
-    assert found.keys() == {"query", "total", "offset", "limit", "suggestion", "hits", "facets", "behind"}
+    assert found.keys() == {
+        "query",
+        "total",
+        "offset",
+        "limit",
+        "suggestion",
+        "hits",
+        "facets",
+        "behind",
+        "next_cursor",
+    }
     (hit,) = found["hits"]
     text, marks = hit["snippet"]["text"], hit["snippet"]["marks"]
     assert [text[start:end] for start, end in marks] == ["도서관"]

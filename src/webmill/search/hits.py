@@ -17,26 +17,32 @@ from webmill.search.snippets import HighlightPattern, highlight, highlight_patte
 _NO_TEXT = HighlightedText("")
 _HINTS = get_type_hints(Document, include_extras=True)
 _REPLY_COLUMNS = [(column.name, _HINTS[column.name]) for column in SHOWN_COLUMNS if column.name != "title"]
-# A hit as JSON: it has every column of a document that is shown.
-HitReply = msgspec.defstruct(
-    "HitReply",
-    [
-        ("id", str),
-        ("version", str),
-        ("hash", str),
-        ("title", HighlightedText),
-        ("snippet", HighlightedText),
-        *_REPLY_COLUMNS,
-        ("facets", dict[str, str]),
-        ("score", float),
-        ("matched", SearchMode),
-        ("similar", int),
-        ("capture", CaptureRef | None),
-    ],
-    frozen=True,
-    kw_only=True,
-    module=__name__,
-)
+
+
+def hit_type(name: str, capture: type[CaptureRef]) -> type[msgspec.Struct]:
+    """Return the type of a hit as JSON: it has every column of a document that is shown."""
+    return msgspec.defstruct(
+        name,
+        [
+            ("id", str),
+            ("version", str),
+            ("hash", str),
+            ("title", HighlightedText),
+            ("snippet", HighlightedText),
+            *_REPLY_COLUMNS,
+            ("facets", dict[str, str]),
+            ("score", float),
+            ("matched", SearchMode),
+            ("similar", int),
+            ("capture", capture | None),
+        ],
+        frozen=True,
+        kw_only=True,
+        module=__name__,
+    )
+
+
+HitReply = hit_type("HitReply", CaptureRef)
 
 
 class AnswerReply(msgspec.Struct, frozen=True, kw_only=True):
@@ -85,9 +91,9 @@ def make_hit(
     )
 
 
-def make_hit_reply(hit: Hit, *, capture: CaptureRef | None) -> msgspec.Struct:
+def make_hit_reply(hit: Hit, *, capture: CaptureRef | None, kind: type[msgspec.Struct] = HitReply) -> msgspec.Struct:
     found = hit.document
-    return HitReply(
+    return kind(
         id=found.id,
         version=found.version,
         hash=found.hash,

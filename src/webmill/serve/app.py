@@ -6,22 +6,26 @@ from urllib.parse import urlsplit
 
 from starlette.applications import Starlette
 from starlette.datastructures import Headers
-from starlette.routing import BaseRoute, Route
+from starlette.routing import BaseRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from webmill.serve.api import feeds
+from webmill.serve.api import feeds, llms
 from webmill.serve.api import routes as api
 from webmill.serve.api.content_reader import ContentReader
+from webmill.serve.api.operation import DescribedRoute
 from webmill.serve.captures import pictures, raw
 from webmill.serve.captures.memento import Memento
+from webmill.serve.cdx import operations as declared
 from webmill.serve.cdx.api import CdxApi
 from webmill.serve.cdx.collinfo import Collinfo
 from webmill.serve.cdx.limits import QueryLimits
 from webmill.serve.files.crawl_data import FOLDERS, CrawlData
+from webmill.serve.files.operations import file_routes
 from webmill.serve.files.published_files import FIRST_SEGMENTS, PublishedFiles
 from webmill.serve.guard.access_log import AccessLog
 from webmill.serve.guard.request_guard import RequestGuard
 from webmill.serve.http.responses import DefaultHeaders, exception_handlers, security_headers
+from webmill.serve.pages import api as api_pages
 from webmill.serve.pages import (
     corpus,
     crawl,
@@ -87,7 +91,7 @@ def _routes(site: Site) -> list[BaseRoute]:
     page_threads, search_threads, capture_threads = (BoundedThreads(share=site.heavy) for _ in range(3))
     wrong = ProblemSurvey(site)
     reader = ContentReader(site, page_threads, search_threads=search_threads)
-    return [
+    made: list[BaseRoute] = [
         *operations.routes(site),
         *cdx_routes(site),
         *static_files.routes(),
@@ -106,8 +110,15 @@ def _routes(site: Site) -> list[BaseRoute]:
         *pictures.routes(site, capture_threads),
         *frame.routes(site, capture_threads),
         *download.routes(site, capture_threads),
+        *llms.routes(reader),
         *CrawlData(site).routes(),
     ]
+    return [*api_pages.routes(site, [*made, *file_routes()]), *made]
+
+
+def described_routes(site: Site) -> list[BaseRoute]:
+    """Return the routes that /openapi.json describes."""
+    return [*_routes(site), *file_routes()]
 
 
 def cdx_routes(site: Site, *, limits: QueryLimits | None = None) -> list[BaseRoute]:
@@ -116,14 +127,14 @@ def cdx_routes(site: Site, *, limits: QueryLimits | None = None) -> list[BaseRou
     cdx = CdxApi(site, limits or QueryLimits(), threads)
     memento = Memento(site, cdx, threads)
     return [
-        Route("/collinfo.json", threads.endpoint(Collinfo(site).reply)),
-        Route("/cdx", cdx.as_pywb),
-        Route("/timemap/{form}/{url:archived}", memento.timemap),
-        Route("/timegate/{url:archived}", memento.timegate),
-        Route("/{name}/cdx", cdx.as_pywb),
-        Route("/{name}-index", cdx.as_common_crawl),
-        Route("/{name}/timemap/{form}/{url:archived}", memento.timemap),
-        Route("/{name}/timegate/{url:archived}", memento.timegate),
+        DescribedRoute("/collinfo.json", threads.endpoint(Collinfo(site).reply), declared.COLLINFO),
+        DescribedRoute("/cdx", cdx.as_pywb, declared.CDX),
+        DescribedRoute("/timemap/{form}/{url:archived}", memento.timemap, declared.TIMEMAP),
+        DescribedRoute("/timegate/{url:archived}", memento.timegate, declared.TIMEGATE),
+        DescribedRoute("/{name}/cdx", cdx.as_pywb, declared.CDX_OF_CRAWL),
+        DescribedRoute("/{name}-index", cdx.as_common_crawl, declared.CRAWL_INDEX),
+        DescribedRoute("/{name}/timemap/{form}/{url:archived}", memento.timemap, declared.TIMEMAP_OF_CRAWL),
+        DescribedRoute("/{name}/timegate/{url:archived}", memento.timegate, declared.TIMEGATE_OF_CRAWL),
     ]
 
 

@@ -13,7 +13,7 @@ import msgspec
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
-from starlette.routing import Route
+from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp
 
 from webmill.crawl.status_file import node_slots, read_status
@@ -21,10 +21,12 @@ from webmill.errors import WebmillError
 from webmill.infra.storage.local import LocalStorage
 from webmill.publish.pointer import read_pointer
 from webmill.serve import search_everywhere
+from webmill.serve.api.json_replies import json_response
+from webmill.serve.api.operation import TEXT, DescribedRoute, Operation, Reply
 from webmill.serve.guard.access_log import AccessLog
 from webmill.serve.guard.request_guard import RequestGuard
 from webmill.serve.http.responses import DefaultHeaders, exception_handlers, security_headers
-from webmill.serve.pages import static_files
+from webmill.serve.pages import api, static_files
 from webmill.serve.pages.render import render
 from webmill.serve.processes.threads import BoundedThreads
 from webmill.serve.search_everywhere import CollectionSearch, SearchEverywhere
@@ -56,6 +58,27 @@ class CollectionReply(msgspec.Struct, frozen=True, kw_only=True):
     is_paused: bool = False
 
 
+class CollectionsReply(msgspec.Struct, frozen=True):
+    collections: list[CollectionReply]
+
+
+COLLECTIONS = Operation(
+    name="list_collections",
+    tag="operations",
+    summary="List collections",
+    about="The collections of a server that serves several, each with the address of its own API.",
+    replies={200: Reply(about="The collections.", kind=CollectionsReply)},
+    is_conditional=True,
+)
+LIST_HEALTH = Operation(
+    name="get_list_health",
+    tag="operations",
+    summary="Whether the list is served",
+    replies={200: Reply(about="It is.", media_types=(TEXT,))},
+    error_form="message",
+)
+
+
 def list_application(site: Site, collections: list[ListedCollection], *, access: AccessLog | None = None) -> ASGIApp:
     """Return the application of the origin that lists collections. `site` is none of them, and has no content."""
     threads = BoundedThreads()
@@ -64,22 +87,21 @@ def list_application(site: Site, collections: list[ListedCollection], *, access:
         return render(site, request, "collections.html", collections=[describe(one) for one in collections])
 
     def as_json(request: Request) -> Response:
-        del request
-        found = [describe(one) for one in collections]
-        return Response(msgspec.json.encode({"collections": found}), media_type="application/json")
+        return json_response(request, CollectionsReply([describe(one) for one in collections]))
 
     async def is_alive(request: Request) -> Response:
         del request
         return PlainTextResponse("ok\n")
 
     searches = [CollectionSearch(one.name, one.address, one.root, one.search) for one in collections]
-    routes = [
+    made: list[BaseRoute] = [
         *search_everywhere.routes(site, SearchEverywhere(searches), threads),
         Route("/", threads.endpoint(page)),
-        Route("/collections.json", threads.endpoint(as_json)),
-        Route("/healthz", is_alive),
+        DescribedRoute("/collections.json", threads.endpoint(as_json), COLLECTIONS),
+        DescribedRoute("/healthz", is_alive, LIST_HEALTH),
         *static_files.routes(),
     ]
+    routes = [*api.routes(site, made), *made]
     routed = Starlette(routes=routes, exception_handlers=exception_handlers(site))
     return RequestGuard(DefaultHeaders(routed, security_headers(site)), site, access=access)
 

@@ -69,6 +69,7 @@ def open_site(
         can_save=bool(serve.token) or is_private,
         tells_forgotten=serve.tombstones,
         closes_noarchive=serve.noarchive == "everyone" or (serve.noarchive == "others" and not is_private),
+        has_markdown=settings.extract.extractor == "markdown",
         metrics=counters or SharedCounters(),
         plugins=user_plugins(),
         zone=open_zone(place.root, zone_address, view=view_address, secret=secret, long_names=long_names),

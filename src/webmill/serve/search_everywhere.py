@@ -25,6 +25,8 @@ from webmill.search.fusion import fuse
 from webmill.search.query import parse
 from webmill.serve.api import links
 from webmill.serve.api.engine import SharedEngine
+from webmill.serve.api.json_replies import json_response
+from webmill.serve.api.operation import DescribedRoute, Operation, Reply
 from webmill.serve.api.query import read_query
 from webmill.serve.api.search_params import LONGEST_WORDS
 from webmill.serve.pages.language import lang_of
@@ -72,6 +74,19 @@ class EverywhereReply(msgspec.Struct, frozen=True, kw_only=True):
     query: str
     collections: list[SearchedCollection]
     hits: list[EverywhereHit]
+
+
+SEARCH_EVERYWHERE = Operation(
+    name="search_collections",
+    tag="documents",
+    summary="Search all collections",
+    about="Hits of every collection of this server, fused by rank; each leads to its own collection.",
+    query=EverywhereQuery,
+    replies={200: Reply(about="The hits.", kind=EverywhereReply)},
+    errors=(400,),
+    error_form="message",
+    is_conditional=True,
+)
 
 
 class ShownHit(msgspec.Struct, frozen=True, kw_only=True):
@@ -166,6 +181,9 @@ def routes(site: Site, everywhere: SearchEverywhere, threads: BoundedThreads) ->
         asked = read_query(request.query_params, EverywhereQuery)
         collections, found = everywhere.find(asked)
         reply = EverywhereReply(query=asked.q, collections=collections, hits=[shown for shown, _ in found])
-        return Response(msgspec.json.encode(reply), media_type="application/json")
+        return json_response(request, reply)
 
-    return [Route("/search", threads.endpoint(page)), Route("/search.json", threads.endpoint(as_json))]
+    return [
+        Route("/search", threads.endpoint(page)),
+        DescribedRoute("/search.json", threads.endpoint(as_json), SEARCH_EVERYWHERE),
+    ]

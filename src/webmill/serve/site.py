@@ -102,6 +102,7 @@ class Site:
     can_save: bool = False  # whoever may use our forms may have pages fetched and saved
     tells_forgotten: bool = True  # people who ask for what was taken down are told so
     closes_noarchive: bool = True  # copies that their sites forbid to be shown are not shown
+    has_markdown: bool = False  # the texts of documents are Markdown
     metrics: SharedCounters
     load: ServerLoad = field(default_factory=ServerLoad)  # of this process
     heavy: HeavyShare = field(default_factory=lambda: HeavyShare(HEAVY_THREADS))  # of the threads that compute

@@ -16,11 +16,13 @@ import html
 from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from itertools import islice
+from typing import Annotated
 
 import msgspec
+from msgspec import Meta
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import BaseRoute, Route
+from starlette.routing import BaseRoute
 
 from webmill.errors import BadInput
 from webmill.formats.site.atom import MEDIA_TYPE, AtomEntry, AtomFeed, AtomLink, write_feed
@@ -33,7 +35,8 @@ from webmill.search.fields import host_of, sites_of
 from webmill.search.query import MAX_QUERY, parse
 from webmill.serve.api.content_reader import ContentReader
 from webmill.serve.api.links import original, with_query
-from webmill.serve.api.parameters import read_number, read_text
+from webmill.serve.api.operation import DescribedRoute, Operation, Reply
+from webmill.serve.api.query import read_query
 from webmill.serve.http.conditional_requests import http_date, is_not_modified
 
 ENTRIES = 50
@@ -57,21 +60,58 @@ class ChangesPage(msgspec.Struct, frozen=True):
     following: ChangePosition | None
 
 
+class FeedQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a page of a feed begins."""
+
+    version: Annotated[str, Meta(max_length=4_000, description="As the link `next` of a feed has it.")] = ""
+    offset: Annotated[int, Meta(ge=0, le=10**9, description="As the link `next` of a feed has it.")] = 0
+
+
+class ChangesFeedQuery(FeedQuery, frozen=True, kw_only=True):
+    """Which changes."""
+
+    site: Annotated[str, Meta(max_length=4_000, description="Only of this host, or of this domain and its hosts.")] = ""
+
+
+class SearchFeedQuery(FeedQuery, frozen=True, kw_only=True):
+    """Which changes."""
+
+    q: Annotated[str, Meta(min_length=1, max_length=4_000, description="Words, in the query language of the search.")]
+
+
+def feed_operation(name: str, summary: str, query: type[FeedQuery]) -> Operation:
+    return Operation(
+        name=name,
+        tag="versions",
+        summary=summary,
+        about=f"An Atom feed, newest changes first, {ENTRIES} on a page; the link `next` leads to older ones.",
+        query=query,
+        replies={200: Reply(about="The feed.", media_types=(MEDIA_TYPE,))},
+        errors=(400,),
+        error_form="message",
+        is_conditional=True,
+    )
+
+
+CHANGES = feed_operation("get_changes_feed", "Feed of changes", ChangesFeedQuery)
+SEARCH = feed_operation("get_search_feed", "Feed of changes that a search finds", SearchFeedQuery)
+
+
 def routes(reader: ContentReader) -> list[BaseRoute]:
     return [
-        Route("/feeds/changes.atom", reader.endpoint(changes)),
-        Route("/feeds/search.atom", reader.search_endpoint(search)),
+        DescribedRoute("/feeds/changes.atom", reader.endpoint(changes), CHANGES),
+        DescribedRoute("/feeds/search.atom", reader.search_endpoint(search), SEARCH),
     ]
 
 
 def changes(reader: ContentReader, request: Request) -> Response:
-    site = host_of(read_text(request, "site"))
+    site = host_of(read_query(request.query_params, ChangesFeedQuery).site)
     title = f"Changes of {site}" if site else "Changes"
     return _respond(reader, request, title, [("site", site)])
 
 
 def search(reader: ContentReader, request: Request) -> Response:
-    q = read_text(request, "q")[:MAX_QUERY]
+    q = read_query(request.query_params, SearchFeedQuery).q[:MAX_QUERY]
     if not parse(q).parts:
         raise BadInput("give words to search for: /feeds/search.atom?q=…", reason="bad_query")
     return _respond(reader, request, f"Changes of pages with: {q}", [("q", q)])
@@ -111,11 +151,10 @@ def _respond(reader: ContentReader, request: Request, title: str, chosen: list[t
 
 def _first_position(request: Request, versions: list[Version]) -> ChangePosition | None:
     """Return where the page begins; the newest version, if the one that is asked for is not there any more."""
-    name = read_text(request, "version")
-    offset = read_number(request, "offset", default=0, low=0, high=10**9)
-    found = next((version for version in versions if version.version == name), None)
+    asked = read_query(request.query_params, FeedQuery)
+    found = next((version for version in versions if version.version == asked.version), None)
     if found:
-        return ChangePosition(found, offset)
+        return ChangePosition(found, asked.offset)
     return ChangePosition(versions[0], 0) if versions else None
 
 

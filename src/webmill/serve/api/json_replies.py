@@ -4,19 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import datetime
+from typing import Any
 
 import msgspec
+from starlette.requests import Request
 from starlette.responses import Response
 
 from webmill.model import CaptureRef
+from webmill.pipeline.remote_types import DifferenceReply, VersionReply
 from webmill.publish.types import PublishedItem, Scalar, Version
 from webmill.search.base import FacetCount
-from webmill.search.hits import make_hit_reply
+from webmill.search.hits import hit_type, make_hit_reply
 from webmill.serve.api.differences import Differences
 from webmill.serve.api.documents import DocumentEntry, Listing
 from webmill.serve.api.search import FoundHits
 from webmill.serve.captures.address import raw_address, web_address
 from webmill.serve.http.responses import NO_STORE
+from webmill.serve.http.tagged_response import tagged_response
 
 
 class CaptureReply(CaptureRef, frozen=True, kw_only=True):
@@ -26,15 +30,22 @@ class CaptureReply(CaptureRef, frozen=True, kw_only=True):
     raw: str
 
 
+DocumentHit = hit_type("DocumentHit", CaptureReply)
+
+
 class SearchReply(msgspec.Struct, frozen=True, kw_only=True):
+    """`suggestion`: nothing matched, and these are the hits of this query. `behind`: the live version, if the index is
+    older."""
+
     query: str
     total: int
     offset: int
     limit: int
     suggestion: str
-    hits: list[msgspec.Struct]  # `HitReply`: all shown columns of a document
+    hits: list[DocumentHit]  # type: ignore[valid-type]  # which fields it has is known when it is made
     facets: dict[str, list[FacetCount]]
     behind: str
+    next_cursor: str | None = None
 
 
 class SuggestReply(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,7 +60,7 @@ class ItemReply(msgspec.Struct, frozen=True, kw_only=True):
     source: str
     facets: dict[str, str]
     metadata: dict[str, Scalar]
-    stale_since: datetime | None
+    stale_since: datetime | None  # its source failed, and it was last seen then
 
 
 class DocumentsReply(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,6 +68,7 @@ class DocumentsReply(msgspec.Struct, frozen=True, kw_only=True):
     total: int
     offset: int
     items: list[ItemReply]
+    next_cursor: str | None = None
 
 
 class ChangeReply(msgspec.Struct, frozen=True):
@@ -68,28 +80,12 @@ class ChangeReply(msgspec.Struct, frozen=True):
 class DocumentReply(msgspec.Struct, frozen=True, kw_only=True):
     version: str
     item: ItemReply
-    content: dict[str, object] | None
+    content: dict[str, Any] | None
     changes: list[ChangeReply]
-
-
-class VersionReply(msgspec.Struct, frozen=True, kw_only=True):
-    version: str
-    sequence: int
-    published_at: datetime
-    until: datetime | None
-    live: bool
-    count: int
 
 
 class VersionsReply(msgspec.Struct, frozen=True):
     versions: list[VersionReply]
-
-
-class DifferenceReply(msgspec.Struct, frozen=True, kw_only=True):
-    change: str
-    id: str
-    old: str | None
-    new: str | None
 
 
 class DiffReply(msgspec.Struct, frozen=True, kw_only=True, rename={"old": "from", "new": "to"}):
@@ -98,22 +94,30 @@ class DiffReply(msgspec.Struct, frozen=True, kw_only=True, rename={"old": "from"
     counts: dict[str, int] | None
     differences: list[DifferenceReply]
     after: str | None
+    next_cursor: str | None = None
 
 
-def json_response(value: msgspec.Struct) -> Response:
-    return Response(msgspec.json.encode(value), media_type="application/json", headers=NO_STORE)
+def json_response(request: Request, value: msgspec.Struct) -> Response:
+    """Return the JSON, with an ETag to what was read; 304 if the client has it."""
+    body = msgspec.json.encode(value)
+    if request.method == "POST":
+        return Response(body, media_type="application/json", headers=NO_STORE)
+    return tagged_response(request, body, media_type="application/json")
 
 
-def search_reply(found: FoundHits) -> SearchReply:
+def search_reply(found: FoundHits, *, next_cursor: str | None) -> SearchReply:
     return SearchReply(
         query=found.params.q,
         total=found.answer.total,
         offset=found.params.offset,
         limit=found.params.limit,
         suggestion=found.answer.suggestion,
-        hits=[make_hit_reply(hit, capture=_capture(found.capture_of(hit))) for hit in found.answer.hits],
+        hits=[
+            make_hit_reply(hit, capture=_capture(found.capture_of(hit)), kind=DocumentHit) for hit in found.answer.hits
+        ],
         facets=found.answer.facets,
         behind=found.behind,
+        next_cursor=next_cursor,
     )
 
 
@@ -129,9 +133,14 @@ def capture_reply(capture: CaptureRef) -> CaptureReply:
     )
 
 
-def documents_reply(listing: Listing) -> DocumentsReply:
-    items = [_item(item) for item in listing.items]
-    return DocumentsReply(version=listing.version.version, total=listing.total, offset=listing.number, items=items)
+def documents_reply(listing: Listing, *, next_cursor: str | None) -> DocumentsReply:
+    return DocumentsReply(
+        version=listing.version.version,
+        total=listing.total,
+        offset=listing.number,
+        items=[_item(item) for item in listing.items],
+        next_cursor=next_cursor,
+    )
 
 
 def _item(item: PublishedItem) -> ItemReply:
@@ -165,7 +174,7 @@ def _version(version: Version) -> VersionReply:
     )
 
 
-def diff_reply(found: Differences) -> DiffReply:
+def diff_reply(found: Differences, *, next_cursor: str | None) -> DiffReply:
     differences = [
         DifferenceReply(
             change=pair.change,
@@ -176,5 +185,10 @@ def diff_reply(found: Differences) -> DiffReply:
         for pair in found.pairs
     ]
     return DiffReply(
-        old=found.old.version, new=found.new.version, counts=found.counts, differences=differences, after=found.after
+        old=found.old.version,
+        new=found.new.version,
+        counts=found.counts,
+        differences=differences,
+        after=found.after,
+        next_cursor=next_cursor,
     )

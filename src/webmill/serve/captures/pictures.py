@@ -14,7 +14,7 @@ from datetime import timedelta
 import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import BaseRoute, Route
+from starlette.routing import BaseRoute
 
 from webmill.errors import BadInput, NotFound, WebmillError
 from webmill.formats.picture import picture_size
@@ -24,8 +24,10 @@ from webmill.index.lookup.query import Query, run_query, surt_range, url_range
 from webmill.model import CaptureRef
 from webmill.pipeline.capture_reader import open_record
 from webmill.pipeline.captures import capture_after, nearest_captures, parse_index_lines
+from webmill.serve.api.operation import DescribedRoute
 from webmill.serve.captures.address import quote_url, read_address
 from webmill.serve.captures.closed import open_for_client
+from webmill.serve.captures.operations import PICTURE
 from webmill.serve.captures.raw import SANDBOX_HEADERS
 from webmill.serve.captures.response import add_headers, read_up_to
 from webmill.serve.processes.threads import BoundedThreads
@@ -72,7 +74,8 @@ def routes(site: Site, threads: BoundedThreads) -> list[BaseRoute]:
             raise BadInput("write /picture/TIMESTAMPview_/URL or /picture/TIMESTAMPthumb_/URL", reason="bad_address")
         return _picture(site, kind, PicturedCapture(address.url, address.timestamp))
 
-    return [Route("/picture/{rest:archived}", threads.endpoint(picture))]
+    template = "/picture/{picture}/{url}"
+    return [DescribedRoute("/picture/{rest:archived}", threads.endpoint(picture), PICTURE, template=template)]
 
 
 def _picture(site: Site, kind: PictureKind, of: PicturedCapture) -> Response:

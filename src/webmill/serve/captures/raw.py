@@ -11,14 +11,16 @@ from itertools import chain
 
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
-from starlette.routing import BaseRoute, Route
+from starlette.routing import BaseRoute
 
 from webmill.errors import BadInput, NotFound
 from webmill.model import CaptureRef
 from webmill.pipeline.capture_reader import PIECE, CaptureReader, open_record
 from webmill.pipeline.captures import nearest_captures
+from webmill.serve.api.operation import DescribedRoute
 from webmill.serve.captures.address import CaptureAddress, raw_address, read_address
 from webmill.serve.captures.closed import open_for_client, refuse_closed_record
+from webmill.serve.captures.operations import RAW
 from webmill.serve.captures.response import (
     HeaderPairs,
     capture_response,
@@ -77,7 +79,7 @@ def routes(site: Site, threads: BoundedThreads) -> list[BaseRoute]:
             return _record(site, capture, threads)
         return _payload(site, open_for_client(site, index, capture), address, request, threads)
 
-    return [Route("/raw/{rest:archived}", threads.endpoint(raw))]
+    return [DescribedRoute("/raw/{rest:archived}", threads.endpoint(raw), RAW, template="/raw/{timestamp}/{url}")]
 
 
 def _payload(

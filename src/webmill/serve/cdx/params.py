@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
-from typing import Literal, TypeVar
+from typing import Literal, TypeVar, get_args
 
 import msgspec
 
@@ -13,16 +13,17 @@ from webmill.formats.cdx.query import MatchType, compile_collapse, compile_filte
 from webmill.formats.timestamps import earliest, from_datetime, latest
 from webmill.index.lookup.paging import PAGE_SIZE
 from webmill.index.lookup.query import MOST_SORTED, Query, Sort
+from webmill.serve.api.query import fields_of
+from webmill.serve.cdx.operations import DEFAULT_LIMIT, LARGEST_NUMBER, MOST_REPEATS, CdxParameters
 
 Output = Literal["cdxj", "json", "text", "link"]
 Show = Literal["captures", "page count", "blocks"]
 Params = Iterable[tuple[str, str]]
 
-DEFAULT_LIMIT = 100_000
-MOST_REPEATS = 20  # filters, collapses, fields
-MOST_DIGITS = 9
+MOST_DIGITS = len(str(LARGEST_NUMBER))
+NAMES = frozenset(field.encode_name for field in fields_of(CdxParameters))
 
-MATCH_TYPES: dict[str, MatchType] = {"exact": "exact", "prefix": "prefix", "host": "host", "domain": "domain"}
+MATCH_TYPES: dict[str, MatchType] = {name: name for name in get_args(MatchType)}
 SORTS: dict[str, Sort] = {"forward": "forward", "reverse": "reverse", "closest": "closest"}
 OUTPUTS: dict[str, Output] = {"cdxj": "cdxj", "json": "json", "text": "text", "link": "link"}
 
@@ -56,7 +57,7 @@ def read_params(params: Params, *, output: Output, allow_fuzzy: str = "0") -> Cd
     for name, value in params:
         if name in many and value:
             many[name].append(value)
-        elif value:
+        elif value and name in NAMES:
             one[name] = value
     url, match_type = _match(one)
     query = _query(

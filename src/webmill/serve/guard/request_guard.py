@@ -112,7 +112,8 @@ class RequestGuard:
             if status and not is_complete:
                 raise  # partly sent: break the connection, so that it is not taken for complete
             if not status:
-                await send_refusal(answer, headers, 500, "internal error; see the log of the server")
+                message = "internal error; see the log of the server"
+                await send_refusal(answer, headers, 500, message, path=scope["path"])
         finally:
             seconds = time.perf_counter() - began
             size = 0 if scope["method"] == "HEAD" else size
@@ -138,41 +139,41 @@ class RequestGuard:
         host, method = headers.get(b"host", b""), scope["method"]
         local = scope.get("server") or ("", 0)
         if hosts != 1:
-            return await self._refuse(answer, headers, 400, "host", "a request must have exactly one Host header")
+            return await self._refuse(scope, answer, 400, "host", "a request must have exactly one Host header")
         if (host, local[0]) not in self._passed and not self._is_ours(host, local[0]):
             name = host[:200].decode("utf-8", "replace")
             message = f"this server does not answer to the host name {name}: allow it with --allow-host or serve.hosts"
-            return await self._refuse(answer, headers, 421, "host", message)
+            return await self._refuse(scope, answer, 421, "host", message)
         wait = self._rate_limiter.seconds_to_wait(address, time.monotonic(), strictness=self._site.load.strictness)
         if wait:
             pause_client(scope, max(wait, LEAST_PAUSE))
             more = [(b"retry-after", str(int(wait) + 1).encode())]
-            return await self._refuse(answer, headers, 429, "rate", "too many requests; slow down", more)
+            return await self._refuse(scope, answer, 429, "rate", "too many requests; slow down", more)
         if method in ("GET", "HEAD") or self._is_of_zone(host):
             return False
         if method == "OPTIONS" and not self._is_replay and self._cors.is_preflight(headers):
             await self._cors.preflight(answer)
             return True
         if method != "POST" or self._is_replay:
-            return await self._refuse(answer, headers, 405, "method", *READ_ONLY_REFUSAL)
+            return await self._refuse(scope, answer, 405, "method", *READ_ONLY_REFUSAL)
         if not is_same_origin(headers, host):
-            return await self._refuse(answer, headers, 403, "origin", "refused: this request was sent by another site")
+            return await self._refuse(scope, answer, 403, "origin", "refused: this request was sent by another site")
         if self._site.token and not has_token(self._site.token, headers.get(b"authorization", b"")):
             message = "this action needs the token of this server"
-            return await self._refuse(answer, headers, 401, "token", message, CHALLENGES)
+            return await self._refuse(scope, answer, 401, "token", message, CHALLENGES)
         return False
 
     async def _refuse(
         self,
+        scope: Scope,
         answer: Send,
-        headers: dict[bytes, bytes],
         status: int,
         reason: str,
         message: str,
         more: Iterable[Header] = (),
     ) -> bool:
         self._counts.refuse(reason)
-        await send_refusal(answer, headers, status, message, more)
+        await send_refusal(answer, scope[HEADERS_KEY], status, message, more, path=scope["path"])
         return True
 
     def _is_ours(self, host: bytes, local: str) -> bool:

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import html
-import json
 import logging
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from http import HTTPStatus
 from pathlib import Path
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from webmill.errors import BadInput, Conflict, Misconfigured, NotFound, Unavailable, WebmillError
 from webmill.forgotten import TakenDown
+from webmill.serve.http.error_bodies import error_body, title_of
 from webmill.serve.processes.fair_slots import ClientDisconnected, Overloaded
 from webmill.serve.site import Site
 
@@ -119,13 +118,10 @@ def _without_servers(message: str) -> str:
     return re.sub(rf"(?<![\w.-])(?:{hosts})(?![\w-])", "its server", message) if hosts else message
 
 
-def json_message(status: int, message: str, headers: Mapping[str, str] = NO_STORE) -> Response:
-    """Return an error for programs."""
-    return JSONResponse({"message": message}, status_code=status, headers=dict(headers))
-
-
-def error_json(error: WebmillError, root: Path) -> Response:
-    return json_message(status_of(error), message_of(error, root), headers_of(error))
+def json_message(status: int, message: str, headers: Mapping[str, str] = NO_STORE, *, path: str = "") -> Response:
+    """Return an error for programs, in the form that those expect which ask for this path."""
+    body, media_type = error_body(path, status, message)
+    return Response(body, status_code=status, media_type=media_type, headers=dict(headers))
 
 
 def headers_of(error: WebmillError) -> dict[str, str]:
@@ -142,7 +138,8 @@ def exception_handlers(site: Site) -> dict[type[Exception], Callable[[Request, E
         assert isinstance(error, WebmillError)
         log_server_error(error)
         if not wants_page(request):
-            return error_json(error, site.root)
+            message = message_of(error, site.root)
+            return json_message(status_of(error), message, headers_of(error), path=request.url.path)
         answer = error_page(site, request, status=status_of(error), message=message_of(error, site.root))
         answer.headers.update(headers_of(error))
         return answer
@@ -153,7 +150,8 @@ def exception_handlers(site: Site) -> dict[type[Exception], Callable[[Request, E
             answer = error_page(site, request, status=error.status_code, message=error.detail)
             answer.headers.update(error.headers or {})
             return answer
-        return json_message(error.status_code, error.detail, NO_STORE | dict(error.headers or {}))
+        headers = NO_STORE | dict(error.headers or {})
+        return json_message(error.status_code, error.detail, headers, path=request.url.path)
 
     async def disconnected(_: Request, __: Exception) -> Response:
         return NoResponse()
@@ -180,16 +178,21 @@ def minimal_page(title: str, message: str) -> str:
 
 
 async def send_refusal(
-    send: Send, request_headers: Mapping[bytes, bytes], status: int, message: str, more: Iterable[Header] = ()
+    send: Send,
+    request_headers: Mapping[bytes, bytes],
+    status: int,
+    message: str,
+    more: Iterable[Header] = (),
+    *,
+    path: str = "",
 ) -> None:
     """Send an error without Starlette: refusals should cost little."""
     if b"text/html" in request_headers.get(b"accept", b""):
-        text, kind = minimal_page(HTTPStatus(status).phrase, message), b"text/html; charset=utf-8"
+        body, kind = minimal_page(title_of(status), message).encode("utf-8", "replace"), "text/html; charset=utf-8"
     else:
-        text, kind = json.dumps({"message": message}), b"application/json"
-    body = text.encode("utf-8", "replace")
+        body, kind = error_body(path, status, message)
     headers = [
-        (b"content-type", kind),
+        (b"content-type", kind.encode()),
         (b"content-length", str(len(body)).encode()),
         (b"cache-control", b"no-store"),
         (b"content-security-policy", INERT_POLICY),

@@ -2,35 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from itertools import islice
 
 import msgspec
 
 from webmill.errors import BadInput, NotFound
-from webmill.formats.cdx.cdxj import IndexLine, prefix_of, read_index_line
-from webmill.formats.cdx.query import KeyRange, split_url_pattern
+from webmill.formats.cdx.cdxj import IndexLine, read_index_line
+from webmill.formats.cdx.query import split_url_pattern
 from webmill.formats.timestamps import earliest, latest
-from webmill.index.lookup.indexes import CaptureIndex
 from webmill.index.lookup.query import url_range
 from webmill.model import Document
 from webmill.pipeline.captures import nearest_captures
 from webmill.pipeline.collection_reader import END_OF_TIME
+from webmill.serve.api.cursors import AnswerSize, make_cursor, read_cursor
+from webmill.serve.api.index_lines import IndexWalk, LinePlace
+from webmill.serve.api.untrusted import LONGEST_TITLE, clean, clip, fact
 from webmill.serve.mcp.arguments import CaptureAtArguments, CapturesArguments
 from webmill.serve.mcp.citations import address_of, cite_capture
-from webmill.serve.mcp.cursors import AnswerSize, make_cursor, read_cursor
 from webmill.serve.mcp.documents import cut_part
 from webmill.serve.mcp.opened import OpenedCollection
 from webmill.serve.mcp.replies import ArchivedText, ListedCapture, ListedCaptures, ReadText
-from webmill.serve.mcp.untrusted import LONGEST_TITLE, clean, clip
 
 MOST_LINES = 100_000  # of an index that are read for one answer
-
-
-class LinePlace(msgspec.Struct, frozen=True, array_like=True):
-    """Behind so many lines that begin with this key and timestamp."""
-
-    prefix: str
-    number: int
 
 
 class TextPlace(msgspec.Struct, frozen=True, array_like=True):
@@ -47,67 +40,34 @@ def captures(asked: OpenedCollection, arguments: CapturesArguments) -> ListedCap
         earliest(arguments.since).encode() if arguments.since else b"",
         latest(arguments.until).encode() if arguments.until else b"\xff",
     )
-    walk = IndexWalk(asked.site.index(), url_range(arguments.url), place, period)
+    walk = IndexWalk(asked.site.index(), url_range(arguments.url), place)
     found: list[ListedCapture] = []
-    size = AnswerSize()
-    reached = place
-    for line in walk.lines():
-        listed = list_capture(asked, line)
+    size, damaged, seen = AnswerSize(), 0, 0
+    reached: LinePlace | None = place
+    for seen, (raw, prefix) in enumerate(islice(walk.lines(), MOST_LINES), 1):  # noqa: B007  used below
+        if not period[0] <= prefix.rpartition(b" ")[2] <= period[1]:
+            continue
+        try:
+            listed = list_capture(asked, read_index_line(raw))
+        except BadInput:
+            damaged += 1
+            continue
         if len(found) == arguments.limit or not size.has_room(listed):
             break
         found.append(listed)
         reached = walk.place
     else:
-        reached = walk.place if walk.is_cut else None
+        reached = walk.place if seen == MOST_LINES else None
     return ListedCaptures(
-        captures=found,
-        damaged_lines=walk.damaged,
-        next_cursor=make_cursor(arguments, reached) if reached else None,
+        captures=found, damaged_lines=damaged, next_cursor=make_cursor(arguments, reached) if reached else None
     )
-
-
-class IndexWalk:
-    """Reads the captures of a range and a period, from a place on; `place` is that of the line given last.
-
-    `is_cut`: there are more lines than are read for one answer.
-    """
-
-    def __init__(
-        self, index: CaptureIndex, wanted: KeyRange, place: LinePlace | None, period: tuple[bytes, bytes]
-    ) -> None:
-        self._index, self._period = index, period
-        self.place = place or LinePlace("", 0)
-        self.damaged = 0
-        self.is_cut = False
-        start = max(wanted.start, self.place.prefix.encode(errors="replace"))
-        self._wanted = KeyRange(start, wanted.end)
-
-    def lines(self) -> Iterator[IndexLine]:
-        if self._wanted.start >= self._wanted.end:
-            return
-        skipped = self.place
-        first, last = self._period
-        for seen, raw in enumerate(self._index.lines(self._wanted)):
-            if seen >= MOST_LINES + skipped.number:
-                self.is_cut = True
-                return
-            prefix = prefix_of(raw)
-            text = prefix.decode("ascii", "replace")
-            number = self.place.number + 1 if seen and text == self.place.prefix else 1
-            self.place = LinePlace(text, number)
-            is_new = text != skipped.prefix or number > skipped.number
-            if is_new and first <= prefix.rpartition(b" ")[2] <= last:
-                try:
-                    yield read_index_line(raw)
-                except BadInput:
-                    self.damaged += 1
 
 
 def list_capture(asked: OpenedCollection, line: IndexLine) -> ListedCapture:
     return ListedCapture(
         citation=cite_capture(asked, line.capture),
-        status=clip(line.status, 10),
-        media_type=clip(line.mime, 200),
+        status=fact("status", line.status),
+        media_type=fact("media type", line.mime),
         is_revisit=line.is_revisit,
     )
 
@@ -126,9 +86,9 @@ def capture_at(asked: OpenedCollection, arguments: CaptureAtArguments) -> ReadTe
     timestamp = line.capture.timestamp
     return ReadText(
         citation=cite_capture(asked, line.capture),
-        language=document.language if document else None,
-        status=clip(line.status, 10),
-        media_type=clip(line.mime, 200),
+        language=fact("language", document.language if document else None) or None,
+        status=fact("status", line.status),
+        media_type=fact("media type", line.mime),
         characters=len(text),
         position=start,
         problem=problem,

@@ -14,11 +14,12 @@ from webmill.publish.changes import ChangeSummary, PageChange
 from webmill.publish.shards import find_item
 from webmill.publish.types import Version
 from webmill.serve.api.capture_history import read_history
+from webmill.serve.api.cursors import AnswerSize, make_cursor, read_cursor
 from webmill.serve.api.documents import MOST_VERSIONS, ItemChange, changes_of
 from webmill.serve.api.recorded_changes import find_changes
+from webmill.serve.api.untrusted import LONGEST_EXCERPT, LONGEST_TITLE, clip
 from webmill.serve.mcp.arguments import ChangesArguments, HistoryArguments
 from webmill.serve.mcp.citations import LONGEST_URL, address_of, cite_content, cite_item, id_of
-from webmill.serve.mcp.cursors import AnswerSize, make_cursor, read_cursor
 from webmill.serve.mcp.opened import OpenedCollection
 from webmill.serve.mcp.replies import (
     ChangeExcerpts,
@@ -28,7 +29,6 @@ from webmill.serve.mcp.replies import (
     ListedChanges,
     PageHistory,
 )
-from webmill.serve.mcp.untrusted import LONGEST_EXCERPT, LONGEST_TITLE, clip
 
 MOST_READS = 50  # parts of lists of changes, and versions, for one answer
 _VERSION = re.compile(r"[0-9]{8}-[0-9a-f]+")

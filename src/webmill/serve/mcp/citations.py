@@ -17,9 +17,9 @@ from webmill.pipeline.captures import MAX_CANDIDATES, nearest_captures
 from webmill.publish.types import PublishedItem, captured_at
 from webmill.serve.api.documents import text_of
 from webmill.serve.api.json_replies import capture_reply
+from webmill.serve.api.untrusted import clip
 from webmill.serve.mcp.opened import OpenedCollection
 from webmill.serve.mcp.replies import Citation
-from webmill.serve.mcp.untrusted import clip
 
 log = logging.getLogger(__name__)
 

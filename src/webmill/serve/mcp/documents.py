@@ -6,16 +6,16 @@ import msgspec
 
 from webmill.errors import BadInput, NotFound, WrongUse
 from webmill.search.base import MAX_OFFSET, Hit
+from webmill.serve.api.cursors import fitting, make_cursor, read_cursor
 from webmill.serve.api.documents import find_entry
 from webmill.serve.api.query import read_day
 from webmill.serve.api.search import FoundHits
 from webmill.serve.api.search_params import SearchParams
+from webmill.serve.api.untrusted import LONGEST_EXCERPT, LONGEST_TITLE, TEXT_PART, clean, clip, fact
 from webmill.serve.mcp.arguments import ReadArguments, SearchArguments
 from webmill.serve.mcp.citations import cite_content, cite_item, id_of
-from webmill.serve.mcp.cursors import fitting, make_cursor, read_cursor
 from webmill.serve.mcp.opened import OpenedCollection
 from webmill.serve.mcp.replies import ArchivedText, FoundDocument, FoundDocuments, ReadText
-from webmill.serve.mcp.untrusted import LONGEST_EXCERPT, LONGEST_TITLE, TEXT_PART, clean, clip
 
 LARGEST = 64 << 20  # bytes of a document that is read in parts
 
@@ -50,7 +50,7 @@ def search(asked: OpenedCollection, arguments: SearchArguments) -> FoundDocument
     return FoundDocuments(
         total=found.answer.total,
         results=results,
-        suggestion=found.answer.suggestion,
+        suggestion=clip(found.answer.suggestion, LONGEST_TITLE),
         behind=found.behind,
         next_cursor=_next_page(arguments, found, given=len(results)),
     )
@@ -73,7 +73,7 @@ def found_document(asked: OpenedCollection, hit: Hit) -> FoundDocument:
             content_hash=document.hash,
             filename=document.warc_filename,
         ),
-        language=document.language,
+        language=fact("language", document.language) or None,
         score=hit.score,
         untrusted=ArchivedText(title=clip(hit.title.text, LONGEST_TITLE), text=clip(hit.snippet.text, LONGEST_EXCERPT)),
     )
@@ -84,6 +84,7 @@ def read_document(asked: OpenedCollection, arguments: ReadArguments) -> ReadText
         raise WrongUse("give either `id`, from another answer, or `url`")
     place = read_cursor(arguments, VersionOffset) or VersionOffset(arguments.version, 0)
     id_ = arguments.id or id_of(arguments.url)
+    asked.site.closed.refuse_document(id_)
     try:
         entry = find_entry(asked.reader.published, id_, version=place.version, largest=LARGEST)
     except NotFound as error:
@@ -96,7 +97,7 @@ def read_document(asked: OpenedCollection, arguments: ReadArguments) -> ReadText
     return ReadText(
         id=entry.item.id,
         citation=cite_item(asked, entry.item, version=version, url=entry.url),
-        language=entry.language or None,
+        language=fact("language", entry.language) or None,
         characters=len(text),
         position=place.number,
         problem="" if entry.content is not None else "this document is too large to be read in parts",

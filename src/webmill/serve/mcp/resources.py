@@ -16,12 +16,12 @@ import msgspec
 from webmill.errors import BadInput, NotFound
 from webmill.publish.changes import ChangeSummary
 from webmill.publish.types import PublishedItem, Version
+from webmill.serve.api.cursors import fitting, make_cursor, read_cursor
 from webmill.serve.api.documents import list_items, text_of
+from webmill.serve.api.untrusted import LONGEST_TITLE, clip
 from webmill.serve.mcp.arguments import ReadArguments
-from webmill.serve.mcp.cursors import fitting, make_cursor, read_cursor
 from webmill.serve.mcp.documents import read_document
 from webmill.serve.mcp.opened import OpenedCollection, OpenedCollections
-from webmill.serve.mcp.untrusted import LONGEST_TITLE, clip
 
 PAGE = 100
 LONGEST_URI = 16_384
@@ -101,7 +101,7 @@ def live_documents(asked: OpenedCollection, start: int) -> Sequence[OfferedResou
 def document_resource(asked: OpenedCollection, version: str, item: PublishedItem) -> OfferedResource:
     return OfferedResource(
         uri=f"webmill://{quote(asked.name, safe='')}/documents/{version}/{quote(item.id, safe='')}",
-        name=item.id[:1000],
+        name=clip(item.id, 1000),
         about=f"untrusted title: {clip(text_of(item.metadata, 'title'), LONGEST_TITLE)}",
     )
 

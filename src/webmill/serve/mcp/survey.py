@@ -9,9 +9,10 @@ import msgspec
 from webmill.errors import NotFound, Unavailable, WebmillError
 from webmill.pipeline.problems import ProblemGroup
 from webmill.pipeline.save_jobs import SaveJob, find_job, start_job
+from webmill.serve.api.cursors import AnswerSize, make_cursor, read_cursor
+from webmill.serve.api.untrusted import LONGEST_TITLE, clip
 from webmill.serve.mcp.arguments import CollectionsArguments, ProblemsArguments, SaveArguments, SaveStatusArguments
 from webmill.serve.mcp.citations import cite_capture, find_capture
-from webmill.serve.mcp.cursors import AnswerSize, make_cursor, read_cursor
 from webmill.serve.mcp.documents import Offset
 from webmill.serve.mcp.opened import OpenedCollection, OpenedCollections
 from webmill.serve.mcp.replies import (
@@ -23,7 +24,6 @@ from webmill.serve.mcp.replies import (
     ProblemCase,
     SaveStarted,
 )
-from webmill.serve.mcp.untrusted import LONGEST_TITLE, clip
 from webmill.serve.pages.problems import PATIENCE
 from webmill.serve.site import is_indexed
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from urllib.parse import urlencode
 
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
@@ -20,7 +21,6 @@ from webmill.model import Link
 from webmill.pipeline.crawl_frontier import open_crawl
 from webmill.pipeline.trust import is_trusted
 from webmill.serve.guard.authorization import is_authorized
-from webmill.serve.pages.errors import error_page
 from webmill.serve.pages.tasks import read_form
 from webmill.serve.processes.threads import BoundedThreads
 from webmill.serve.site import Site
@@ -47,14 +47,9 @@ def routes(site: Site, threads: BoundedThreads) -> list[BaseRoute]:
         form = await read_form(request, most=site.limits.body_bytes)
         action = form.get("action", "") if signed == FORM else signed
         if signed == FORM and action not in NAMING:
-            return error_page(site, request, status=400, message="This form has no such button.")
+            raise HTTPException(400, "This form has no such button.")
         if not is_authorized(request, site, action=f"{signed} crawl", stamp=form.get("stamp", "")):
-            return error_page(
-                site,
-                request,
-                status=403,
-                message="The signature of this button is not valid; the server may have been restarted.",
-            )
+            raise HTTPException(403, "The signature of this button is not valid; the server may have been restarted.")
         who = f"{request.client.host if request.client else 'somebody'}, on the page of the crawl"
         await threads.run(request.scope, request.receive, partial(steer, site, action, form, who))
         return RedirectResponse("/crawl?" + urlencode({"did": action}), status_code=303)

@@ -16,8 +16,11 @@ from webmill.publish.types import PublishedItem
 from webmill.serve.api import links
 from webmill.serve.api.captures import newest_captures
 from webmill.serve.api.content_reader import ContentReader
+from webmill.serve.api.declarations import MarkdownQuery
 from webmill.serve.api.documents import PAGE, DocumentEntry, ItemChange, find_entry, list_items, text_of
 from webmill.serve.api.parameters import read_number, read_text
+from webmill.serve.api.query import read_query
+from webmill.serve.api.routes import document_as_markdown, wants_markdown
 from webmill.serve.captures.address import web_address
 from webmill.serve.pages.filters import format_second
 from webmill.serve.pages.language import facet_label, lang_of
@@ -122,6 +125,8 @@ def item(reader: ContentReader, request: Request) -> Response:
     if not id_:
         raise BadInput("the id of a document is missing", reason="bad_query")
     reader.site.closed.refuse_document(id_)
+    if wants_markdown(request):
+        return document_as_markdown(reader, request, read_query(request.query_params, MarkdownQuery))
     entry = find_entry(reader.published, id_, version=version)
     capture = newest_captures(reader.site, [entry.url]).get(entry.url)
     return render(

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from http import HTTPStatus
-
 from starlette.requests import Request
 from starlette.responses import Response
 
+from webmill.serve.http.error_bodies import title_of
 from webmill.serve.pages.render import render
 from webmill.serve.site import Site
 
@@ -36,14 +35,7 @@ def error_page(site: Site, request: Request, *, status: int, message: str) -> Re
         "error.html",
         status=status,
         code=status,
-        phrase=phrase_of(status),
-        message=message if message != phrase_of(status) else NOTHING if status == 404 else "",
+        phrase=title_of(status),
+        message=message if message != title_of(status) else NOTHING if status == 404 else "",
         advice=ADVICE.get(status, "Reload the page, or check the log of the server."),
     )
-
-
-def phrase_of(status: int) -> str:
-    try:
-        return HTTPStatus(status).phrase
-    except ValueError:
-        return "Error"

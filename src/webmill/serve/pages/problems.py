@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Annotated
 from urllib.parse import urlencode
 
 import msgspec
+from msgspec import Meta
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
@@ -13,8 +16,8 @@ from starlette.routing import BaseRoute, Route
 from webmill.errors import Unavailable
 from webmill.pipeline.problems import ProblemGroup, ProblemReport, retry_problem
 from webmill.serve.api.json_replies import json_response
+from webmill.serve.api.operation import DescribedRoute, Operation, Reply
 from webmill.serve.guard.authorization import is_authorized
-from webmill.serve.pages.errors import error_page
 from webmill.serve.pages.filters import pluralize
 from webmill.serve.pages.problem_survey import ProblemSurvey
 from webmill.serve.pages.render import render
@@ -22,8 +25,34 @@ from webmill.serve.pages.tasks import read_form
 from webmill.serve.processes.threads import BoundedThreads
 from webmill.serve.site import Site
 
+
+class RetryForm(msgspec.Struct, frozen=True, kw_only=True):
+    """Which problem."""
+
+    name: Annotated[str, Meta(min_length=1, description="`retry` of the problem.")]
+
+
 STAGES = ("crawl", "archive", "index", "cc batch", "extract", "dataset", "tasks", "publish", "alert")
 PATIENCE = 20.0  # seconds that a program waits for the first report
+PROBLEMS = Operation(
+    name="list_problems",
+    tag="operations",
+    summary="List problems",
+    about="What went wrong in any stage, by cause, the most serious first, as `webmill problems --json` prints it.",
+    replies={200: Reply(about="The problems.", kind=ProblemReport)},
+    is_conditional=True,
+)
+RETRY = Operation(
+    name="retry_problem",
+    tag="operations",
+    method="post",
+    summary="Retry a problem",
+    about="Queue the tasks of a problem again, or fetch its URLs again.",
+    form=RetryForm,
+    replies={303: Reply(about="Done.", media_types=(), headers={"Location": "The page that says so."})},
+    errors=(400, 401, 403, 404, 409, 413),
+    error_form="message",
+)
 
 
 class StageProblems(msgspec.Struct, frozen=True):
@@ -42,22 +71,16 @@ def routes(site: Site, threads: BoundedThreads, survey: ProblemSurvey) -> list[B
         return render(site, request, "problems.html", report=report, stages=stages, done=done)
 
     def as_json(request: Request) -> Response:
-        del request
         report = survey.latest(patience=PATIENCE)
         if report is None:
             raise Unavailable("the problems are still being collected; ask again")
-        return json_response(report)
+        return json_response(request, report)
 
     async def retry(request: Request) -> Response:
         form = await read_form(request, most=site.limits.body_bytes)
         name = form.get("name", "")
         if not is_authorized(request, site, action=f"retry problem {name}", stamp=form.get("stamp", "")):
-            return error_page(
-                site,
-                request,
-                status=403,
-                message="The signature of this button is not valid; the server may have been restarted.",
-            )
+            raise HTTPException(403, "The signature of this button is not valid; the server may have been restarted.")
         result = await threads.run(request.scope, request.receive, partial(retry_problem, site.root, name))
         survey.forget()
         return RedirectResponse(
@@ -66,8 +89,8 @@ def routes(site: Site, threads: BoundedThreads, survey: ProblemSurvey) -> list[B
 
     return [
         Route("/problems", threads.endpoint(problems)),
-        Route("/problems/retry", retry, methods=["POST"]),
-        Route("/api/problems", threads.endpoint(as_json)),
+        DescribedRoute("/problems/retry", retry, RETRY),
+        DescribedRoute("/api/problems", threads.endpoint(as_json), PROBLEMS),
     ]
 
 

@@ -11,6 +11,7 @@ from starlette.routing import BaseRoute, Route
 
 from webmill.errors import NotFound
 from webmill.serve.api.json_replies import json_response
+from webmill.serve.api.operation import DescribedRoute, Operation, Reply
 from webmill.serve.pages.render import render
 from webmill.serve.processes.threads import BoundedThreads
 from webmill.serve.qa.results import PageQuality, missing_by_host, read_results, results_folder
@@ -31,6 +32,16 @@ class QualityReply(msgspec.Struct, frozen=True, kw_only=True):
     hosts: dict[str, int]
 
 
+QUALITY = Operation(
+    name="get_replay_quality",
+    tag="operations",
+    summary="Quality of the replay",
+    about=f"How archived pages are replayed, as `webmill qa` has found; the worst {MOST_SHOWN} first.",
+    replies={200: Reply(about="The results.", kind=QualityReply)},
+    is_conditional=True,
+)
+
+
 def routes(site: Site, threads: BoundedThreads) -> list[BaseRoute]:
     def page(request: Request) -> Response:
         results = read_results(site.root)
@@ -46,15 +57,15 @@ def routes(site: Site, threads: BoundedThreads) -> list[BaseRoute]:
         )
 
     def as_json(request: Request) -> Response:
-        del request
         results = read_results(site.root)
         return json_response(
+            request,
             QualityReply(
                 pages=len(results),
                 mean=mean_of(results),
                 results=results[:MOST_SHOWN],
                 hosts=dict(missing_by_host(results)),
-            )
+            ),
         )
 
     def picture(request: Request) -> Response:
@@ -66,7 +77,7 @@ def routes(site: Site, threads: BoundedThreads) -> list[BaseRoute]:
 
     return [
         Route("/qa", threads.endpoint(page)),
-        Route("/api/qa", threads.endpoint(as_json)),
+        DescribedRoute("/api/qa", threads.endpoint(as_json), QUALITY),
         Route("/qa/{name}", threads.endpoint(picture)),
     ]
 

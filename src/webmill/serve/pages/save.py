@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import time
 from functools import partial
+from typing import Annotated
 
 import msgspec
+from msgspec import Meta
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
@@ -13,9 +16,9 @@ from starlette.routing import BaseRoute, Route
 from webmill.errors import BadInput
 from webmill.pipeline.save_jobs import SaveJob, find_job, jobs_folder, read_jobs, start_job
 from webmill.serve.api.json_replies import json_response
+from webmill.serve.api.operation import DescribedRoute, Operation, Reply
 from webmill.serve.captures.address import web_address
 from webmill.serve.guard.authorization import is_authorized
-from webmill.serve.pages.errors import error_page
 from webmill.serve.pages.render import render
 from webmill.serve.pages.tasks import read_form
 from webmill.serve.processes.threads import BoundedThreads
@@ -32,6 +35,45 @@ class SaveJobReply(SaveJob, frozen=True, kw_only=True):
     path: str = ""
 
 
+class SaveForm(msgspec.Struct, frozen=True, kw_only=True):
+    """What to save."""
+
+    url: Annotated[str, Meta(min_length=1, max_length=8_192, description="The page to fetch and archive now.")]
+    page_resources: Annotated[str, Meta(description="1: with its images, styles and scripts.")] = ""
+
+
+class SavePath(msgspec.Struct, frozen=True, kw_only=True):
+    """Which job."""
+
+    id: Annotated[str, Meta(min_length=1, pattern="^[^/]+$", description="`id` of the answer to a save.")]
+
+
+SAVE = Operation(
+    name="save_page",
+    tag="captures",
+    method="post",
+    summary="Save a page now",
+    about="Start a job that fetches and archives a page; ask with `Accept: application/json`. Browsers are sent on.",
+    form=SaveForm,
+    replies={
+        200: Reply(about="The job.", kind=SaveJob),
+        303: Reply(about="The job has begun.", media_types=(), headers={"Location": "Its page."}),
+    },
+    errors=(400, 401, 403, 413),
+    error_form="message",
+)
+SAVE_STATUS = Operation(
+    name="get_save",
+    tag="captures",
+    summary="How a save stands",
+    about="`state` is waiting, running, saved or failed; `path` is where the saved page is shown.",
+    path=SavePath,
+    replies={200: Reply(about="The job.", kind=SaveJobReply)},
+    errors=(404,),
+    is_conditional=True,
+)
+
+
 def routes(site: Site, threads: BoundedThreads) -> list[BaseRoute]:
     def form(request: Request) -> Response:
         jobs = [find_job(site.root, job.id, now=time.time()) for job in read_jobs(jobs_folder(site.root))[:LATEST]]
@@ -41,17 +83,12 @@ def routes(site: Site, threads: BoundedThreads) -> list[BaseRoute]:
     async def act(request: Request) -> Response:
         fields = await read_form(request, most=site.limits.body_bytes)
         if not site.can_save:
-            return error_page(site, request, status=403, message="Saving pages from here needs a server with --token.")
+            raise HTTPException(403, "Saving pages from here needs a server with --token.")
         if not is_authorized(request, site, action=ACTION, stamp=fields.get("stamp", "")):
-            return error_page(
-                site,
-                request,
-                status=403,
-                message="The signature of this button is not valid; the server may have been restarted.",
-            )
+            raise HTTPException(403, "The signature of this button is not valid; the server may have been restarted.")
         job = await threads.run(request.scope, request.receive, partial(begin, fields))
         if "application/json" in request.headers.get("accept", ""):
-            return json_response(job)
+            return json_response(request, job)
         return RedirectResponse(f"/save/{job.id}", status_code=303)
 
     def begin(fields: dict[str, str]) -> SaveJob:
@@ -68,13 +105,13 @@ def routes(site: Site, threads: BoundedThreads) -> list[BaseRoute]:
 
     def as_json(request: Request) -> Response:
         found = find_job(site.root, request.path_params["id"], now=time.time())
-        return json_response(SaveJobReply(**msgspec.structs.asdict(found), path=path_of(found)))
+        return json_response(request, SaveJobReply(**msgspec.structs.asdict(found), path=path_of(found)))
 
     return [
         Route("/save", threads.endpoint(form), methods=["GET"]),
-        Route("/save", act, methods=["POST"]),
+        DescribedRoute("/save", act, SAVE),
         Route("/save/{id}", threads.endpoint(job)),
-        Route("/api/save/{id}", threads.endpoint(as_json)),
+        DescribedRoute("/api/save/{id}", threads.endpoint(as_json), SAVE_STATUS),
     ]
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from urllib.parse import parse_qs, urlencode
 
 import msgspec
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import BaseRoute, Route
@@ -22,7 +23,6 @@ from webmill.serve.api.published import PublishedVersions
 from webmill.serve.guard.authorization import is_authorized
 from webmill.serve.http.responses import message_of
 from webmill.serve.pages import live
-from webmill.serve.pages.errors import error_page
 from webmill.serve.pages.problem_survey import ProblemSurvey
 from webmill.serve.pages.render import render
 from webmill.serve.processes.threads import BoundedThreads
@@ -95,12 +95,7 @@ def routes(site: Site, threads: BoundedThreads, wrong: ProblemSurvey) -> list[Ba
         form = await read_form(request, most=site.limits.body_bytes)
         name, id_ = form.get("queue", ""), form.get("id", "")
         if not is_authorized(request, site, action=f"{action} {name} {id_}", stamp=form.get("stamp", "")):
-            return error_page(
-                site,
-                request,
-                status=403,
-                message="The signature of this button is not valid; the server may have been restarted.",
-            )
+            raise HTTPException(403, "The signature of this button is not valid; the server may have been restarted.")
         count = await threads.run(request.scope, request.receive, partial(apply_action, site, action, name, id_))
         return RedirectResponse("/tasks?" + urlencode({"did": action, "count": count}), status_code=303)
 

@@ -7,16 +7,20 @@ from __future__ import annotations
 
 import logging
 from functools import partial
+from typing import Any
 
+import msgspec
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import BaseRoute, Route
+from starlette.routing import BaseRoute
 
 from webmill import __version__
 from webmill.errors import NotFound, WebmillError
 from webmill.index.lookup.indexes import EVERYTHING
 from webmill.infra.metrics import CONTENT_TYPE
 from webmill.publish.pointer import read_pointer
+from webmill.serve.api.openapi import API_VERSION
+from webmill.serve.api.operation import DescribedRoute, Operation, Reply
 from webmill.serve.http.responses import NO_STORE, message_of
 from webmill.serve.processes.threads import BoundedThreads
 from webmill.serve.site import Site
@@ -24,6 +28,42 @@ from webmill.serve.site import Site
 log = logging.getLogger(__name__)
 
 ABSENT = "nothing yet"
+
+
+class HealthReply(msgspec.Struct, frozen=True):
+    ok: bool
+
+
+class ReadinessReply(msgspec.Struct, frozen=True, kw_only=True):
+    """What each part says of itself."""
+
+    ready: bool
+    versions: str
+    index: str
+
+
+class VersionOfServer(msgspec.Struct, frozen=True, kw_only=True):
+    """`api`: the version of the API, `info.version` of /openapi.json."""
+
+    webmill: str
+    api: str
+
+
+def operation(name: str, summary: str, **replies: Any) -> Operation:
+    return Operation(name=name, tag="operations", summary=summary, error_form="message", **replies)
+
+
+HEALTH = operation("get_health", "Whether the server lives", replies={200: Reply(about="It does.", kind=HealthReply)})
+READINESS = operation(
+    "get_readiness",
+    "Whether everything can be read",
+    replies={
+        200: Reply(about="Everything is ready.", kind=ReadinessReply),
+        503: Reply(about="Something is not; or there are too many requests.", kind=dict[str, bool | str]),
+    },
+)
+METRICS = operation("get_metrics", "Metrics", replies={200: Reply(about="Numbers.", media_types=(CONTENT_TYPE,))})
+VERSION = operation("get_version", "Version", replies={200: Reply(about="The version.", kind=VersionOfServer)})
 
 
 def routes(site: Site) -> list[BaseRoute]:
@@ -46,9 +86,14 @@ def routes(site: Site) -> list[BaseRoute]:
         return Response(rendered, media_type=CONTENT_TYPE, headers=NO_STORE)
 
     async def version(_: Request) -> Response:
-        return JSONResponse({"webmill": __version__}, headers=NO_STORE)
+        return JSONResponse({"webmill": __version__, "api": API_VERSION}, headers=NO_STORE)
 
-    return [Route(f"/{name.__name__}", name) for name in (healthz, readyz, metrics, version)]
+    return [
+        DescribedRoute("/healthz", healthz, HEALTH),
+        DescribedRoute("/readyz", readyz, READINESS),
+        DescribedRoute("/metrics", metrics, METRICS),
+        DescribedRoute("/version", version, VERSION),
+    ]
 
 
 def _parts(site: Site) -> dict[str, tuple[bool, str]]:

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
-from starlette.routing import BaseRoute, Route
+from starlette.routing import BaseRoute
 
 from webmill.crawl.page.resources import read_resources
 from webmill.errors import BadInput
@@ -24,7 +24,9 @@ from webmill.model import CaptureRef
 from webmill.pipeline.capture_reader import CaptureReader
 from webmill.pipeline.captures import nearest_captures
 from webmill.pipeline.export.wacz import WaczExport
+from webmill.serve.api.operation import DescribedRoute
 from webmill.serve.captures.address import quote_url, read_address
+from webmill.serve.captures.operations import WACZ
 from webmill.serve.captures.raw import SANDBOX_HEADERS
 from webmill.serve.captures.response import capture_response, parse_content_type, read_up_to
 from webmill.serve.http.responses import NO_STORE
@@ -58,7 +60,9 @@ def routes(site: Site, threads: BoundedThreads) -> list[BaseRoute]:
         chosen = choose_captures(site.index(), archived, page)
         return _pack(site, archived, chosen, title=title_of(archived.content_type, page), threads=threads)
 
-    return [Route("/wacz/{rest:archived}", threads.endpoint(download))]
+    return [
+        DescribedRoute("/wacz/{rest:archived}", threads.endpoint(download), WACZ, template="/wacz/{timestamp}/{url}")
+    ]
 
 
 def wacz_address(timestamp: str, url: str) -> str:

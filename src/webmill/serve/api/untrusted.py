@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import Literal
 
 TEXT_PART = 16_000  # characters of a text in one answer
 LONGEST_TITLE = 300
@@ -14,6 +15,19 @@ _HIDDEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u115f\u1160\u180b-\u180f\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f"
     "\u3164\ud800-\udfff\ufe00-\ufe0d\ufeff\uffa0\ufff0-\ufffb\U000e0000-\U000e0fff]"
 )
+
+
+# What is given as a fact of a capture or document, beside what is marked as a stranger's: only if it looks like one.
+_FACTS = {
+    "media type": re.compile(r"[A-Za-z0-9][A-Za-z0-9.+-]{0,40}/[A-Za-z0-9][A-Za-z0-9.+-]{0,80}"),
+    "status": re.compile(r"[0-9]{3}|-"),
+    "language": re.compile(r"[A-Za-z]{2,8}(-[A-Za-z0-9]{1,8}){0,3}"),
+}
+
+
+def fact(kind: Literal["media type", "status", "language"], text: str | None) -> str:
+    """Return the text if it is of this kind, else nothing: a server may send any sentence as its Content-Type."""
+    return text if text and _FACTS[kind].fullmatch(text) else ""
 
 
 def clean(text: str) -> str:
