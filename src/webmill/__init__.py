@@ -17,6 +17,7 @@ from typing import Any
 _API, _SETTINGS = "webmill.pipeline.api", "webmill.settings"
 _STAGES = ("crawl", "index", "extract", "curate", "publish", "search")  # rooms whose names are also functions
 _HOMES = {
+    "connect": "webmill.pipeline.remote_collection",
     "open_collection": "webmill.pipeline.collection_reader",
     "documents": "webmill.pipeline.documents",
     "corpus": "webmill.pipeline.curate.kept",

@@ -12,6 +12,7 @@ from webmill.pipeline.api import update_search as update_search
 from webmill.pipeline.collection_reader import open_collection as open_collection
 from webmill.pipeline.curate.kept import corpus as corpus
 from webmill.pipeline.documents import documents as documents
+from webmill.pipeline.remote_collection import connect as connect
 from webmill.settings import CrawlSettings as CrawlSettings
 from webmill.settings import CurateSettings as CurateSettings
 from webmill.settings import ExtractSettings as ExtractSettings
