@@ -46,6 +46,7 @@ COMMON_ERRORS = {
 ALWAYS = (421, 429, 503)
 BEFORE_PARSING = {  # by the connection itself, in one line of text
     408: "The request took too long to arrive.",
+    413: "Its body is too large.",
     431: "Its line and headers are too large.",
 }
 NOT_MODIFIED = "The client has it already (`If-None-Match`)."
@@ -166,7 +167,8 @@ def responses_of(operation: Operation, schemas: Schemas) -> dict[str, Any]:
                 **({"headers": {"Retry-After": header_of("Seconds.")}} if status in (429, 503) else {}),
             }
     for status, about in BEFORE_PARSING.items():
-        found[str(status)] = {"description": about, "content": {"text/plain": {}}}
+        if status != 413 or operation.method == "post":
+            found.setdefault(str(status), {"description": about, "content": {}})["content"]["text/plain"] = {}
     return dict(sorted(found.items()))
 
 

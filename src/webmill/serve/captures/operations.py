@@ -19,9 +19,10 @@ RAW = Operation(
     replies={
         200: Reply(about="The body, of its own media type.", media_types=("*/*",)),
         206: Reply(about="The range.", media_types=("*/*",)),
+        416: Reply(about="The range is not within it.", media_types=(), headers={"Content-Range": "Its length."}),
         **OTHER,
     },
-    errors=(400, 404, 416),
+    errors=(400, 404),
     error_form="message",
 )
 WACZ = Operation(
