@@ -325,6 +325,12 @@ def test_no_flipped_bit_of_a_member_with_a_checksum_changes_a_record_unseen(leve
     assert silent_flips(members_with_a_large_one(marked=True, level=level), bits=examples(2000)) == []
 
 
+def test_a_small_member_is_not_taken_for_the_end_of_the_one_before() -> None:
+    """Their lengths are the same, and the magic of the second is lost."""
+    members = [squeeze(make_record(number, b"small")) for number in range(3)]
+    assert silent_flips(members, bits=examples(2000)) == []
+
+
 def test_without_the_checksum_a_flipped_bit_goes_unseen() -> None:
     """The negative control: that is what the checksum is for."""
     assert silent_flips(members_with_a_large_one(marked=False), bits=examples(2000))

@@ -225,6 +225,8 @@ class _RecordScanner(RecordReader):
             whole = bytes(deflate.gzip_decompress(member, size))
         except deflate.DeflateError:
             return None
+        if deflate.crc32(whole) != int.from_bytes(member[-8:-4], "little"):  # it ends before: a magic is lost
+            return None
         parsed = self.heads.read(whole)
         if parsed is None:
             return None
