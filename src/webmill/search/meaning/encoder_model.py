@@ -18,7 +18,7 @@ _INPUTS = {"input_ids", "attention_mask", "token_type_ids"}
 
 class EncoderModel:
     def __init__(self, folder: ModelFolder, *, threads: int) -> None:
-        self._tokenizer = folder.open_tokenizer()
+        self._path, self._tokenizer = folder.weights, folder.open_tokenizer()
         longest = min(LONGEST, (self._tokenizer.truncation or {}).get("max_length", LONGEST))
         self._tokenizer.enable_truncation(longest)
         self._tokenizer.enable_padding(**{k: v for k, v in (self._tokenizer.padding or {}).items() if k in _PADDING})
@@ -61,7 +61,10 @@ class EncoderModel:
             "attention_mask": masks,
             "token_type_ids": numpy.zeros_like(masks),
         }
-        [found] = self._session.run([self._output], {name: given[name] for name in self._inputs})
+        try:
+            [found] = self._session.run([self._output], {name: given[name] for name in self._inputs})
+        except Exception as error:  # the library raises no narrower one
+            raise Misconfigured(f"{self._path} cannot be run: {error}") from error
         if found.ndim == 2:
             return found  # type: ignore[no-any-return]
         if not self._takes_mean:

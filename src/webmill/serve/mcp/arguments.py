@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from webmill.publish.changes import ChangeKind
+from webmill.search.base import SearchMode
 
 MOST_RESULTS = 50
 
@@ -46,6 +47,10 @@ class SearchArguments(ToolArguments, frozen=True, kw_only=True):
     sites: Annotated[Filter, Meta(description="Hosts, or domains with their hosts; any of them.")] = []
     since: Annotated[Day, Meta(description="Captured on this day or later: 2026-03-31.")] = ""
     until: Annotated[Day, Meta(description="Captured before this day: 2026-03-31.")] = ""
+    mode: Annotated[
+        SearchMode,
+        Meta(description="By words, by meaning or both; the last two only where the collection has a sentence model."),
+    ] = "words"
     sort: Literal["relevance", "newest", "oldest"] = "relevance"
     limit: Limit = 10
 

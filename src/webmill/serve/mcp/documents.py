@@ -41,6 +41,7 @@ def search(asked: OpenedCollection, arguments: SearchArguments) -> FoundDocument
         sites=tuple(arguments.sites),
         since=read_day(arguments.since),
         until=read_day(arguments.until),
+        mode=arguments.mode,
         sort=arguments.sort,
         offset=min(max(0, place.number), MAX_OFFSET),
         limit=arguments.limit,
