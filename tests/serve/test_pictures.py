@@ -55,6 +55,9 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
         response(f"{SITE}/late", FIRST, b"<p>late"),
         picture("view", f"{SITE}/late", "20230401150000", PNG),
         picture("view", f"{SITE}/none", FIRST, PNG),
+        response(f"{SITE}/again", FIRST, b"<p>without"),
+        response(f"{SITE}/again", SECOND, b"<p>with"),
+        picture("view", f"{SITE}/again", later(SECOND, 3), PNG),
         response(f"{SITE}/closed", FIRST, b"<p>x", head=(("Content-Type", "text/html"), ("X-Robots-Tag", "noarchive"))),
         picture("view", f"{SITE}/closed", FIRST, PNG),
     ]
@@ -122,6 +125,12 @@ def test_the_history_shows_each_picture_beside_its_capture(own: TestClient) -> N
     assert f'<img src="/picture/{later(SECOND, 3)}view_/{SITE}/"' in page  # for want of a small one
     assert page.count("<img") == 2
     assert "<img" not in own.get("/history", params={"url": f"{SITE}/late"}).text
+
+
+def test_a_picture_is_of_the_last_capture_before_it(own: TestClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("webmill.serve.pages.history.PAGE", 1)
+    counts = [own.get("/history", params={"url": f"{SITE}/again", "page": page}).text.count("<img") for page in (1, 2)]
+    assert counts == [0, 1]
 
 
 def test_a_picture_is_of_its_own_address_alone(own: TestClient) -> None:
