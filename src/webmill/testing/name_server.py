@@ -127,9 +127,8 @@ class SimulatedNameServer:
     def _lie(self, query: bytes, client: tuple[str, int], lie: Lie) -> None:
         wrong = ZoneAnswer(addresses=(WRONG_ADDRESS,), ttl=86400)
         if lie == "id":
-            right = int.from_bytes(query[:2], "big")  # a guess that hits is no lie that can be told from the truth
-            for number in range(right + 1, right + 9):
-                self._send((number % 65536).to_bytes(2, "big") + encode_answer(query, wrong)[2:], client)
+            for number in range(8):
+                self._send(number.to_bytes(2, "big") + encode_answer(query, wrong)[2:], client)
         elif lie == "question":
             other = query[:12] + encode_name("other.example") + question_of(query)[-4:]
             self._send(encode_answer(other, wrong), client)
