@@ -11,9 +11,9 @@ twentieth).
 Every request is checked by the servers: the shortest time between two to one host, domain and address is printed, and
 one below the delay ends the program. *Memory* is what the process has more than before the crawl, without the servers'
 notes; CPU is that of the crawl without the servers': for each request, for each URL visited, and of that what archive,
-frontier and schedule take in the thread that stores. At first most requests are for robots.txt, and most links lead to
-domains that are new; so a request costs more as the crawl goes on, and a visit less. *Simulated* requests/s are those
-of 2,000 connections whose process costs no time: what politeness and slow servers allow. CPU says what a core allows.
+frontier and schedule take in the thread that stores. A request for a page with 62 links costs more than one for a
+robots.txt, so CPU for each request follows the share of the latter. *Simulated* requests/s are those of 2,000
+connections whose process costs no time: what politeness and slow servers allow. CPU says what a core allows.
 """
 
 from __future__ import annotations
