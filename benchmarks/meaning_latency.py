@@ -1,5 +1,5 @@
-"""What a search costs at 200,000 documents, in CPU time of this process, by words, by meaning and by both: queries of
-one, three and ten words, and with a filter that few documents pass.
+"""What a search costs in CPU time of this process, at 200,000 documents or as many as asked for: queries of
+one, three and ten words, and with a filter that few documents pass, by words, by meaning and by both.
 
 Vectors are random, of 256 dimensions, two passages a document: how long a comparison takes does not depend on what they
 mean. Beside ours, the same vectors compared by others: NumPy in one multiplication of floats, usearch's exact search,
