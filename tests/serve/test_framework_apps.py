@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import mimetypes
 import shutil
-import subprocess
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, expect
 
 from tests.serve.browser import DEADLINE, Origins, Trap, needs_browser, serving, tab_of
-from tests.serve.living_web import OPEN, WHEN, request_of
+from tests.serve.framework_apps import ROUTES, build, records
 from tests.serve.test_zone_browser import open_framed
-from tests.serve.warc_fixtures import collection, response
+from tests.serve.warc_fixtures import collection
 
 pytestmark = [
     *needs_browser,
@@ -23,52 +20,7 @@ pytestmark = [
 ]
 expect.set_options(timeout=DEADLINE)
 
-APPS = Path(__file__).parent / "apps"
-API = "http://api.example"
-ITEMS = b'[{"id": 1, "name": "First"}, {"id": 2, "name": "Second"}]'
-# By app and path: the element that a route shows, and its text.
-ROUTES = {
-    "react": {
-        "/": ("h1", "Home of React"), "/items": ("li >> nth=1", "Second"),
-        "/item/1": ("#item", "First at react.example"),
-        "/about": ("#about", "About"), "/stored": ("#stored", "stored"),
-    },
-    "vue": {
-        "/": ("h1", "Home of Vue"), "/items": ("li >> nth=1", "Second"),
-        "/item/1": ("#item", "First at vue.example"),
-        "/worker": ("#worker", "42 First"), "/form": ("#form", "posted"),
-    },
-    "svelte": {
-        "/": ("h1", "Home of Svelte"), "/items": ("li >> nth=1", "Second"),
-        "/item/1": ("#item", "First at svelte.example"),
-        "/stored": ("#stored", "stored"),
-    },
-}  # fmt: skip
 CASES = [(app, path) for app, paths in ROUTES.items() for path in paths]
-
-
-def build(app: str, folder: Path) -> Path:
-    shutil.copytree(APPS / app, folder)
-    for command in (["npm", "install", "--no-audit", "--no-fund", "--loglevel=error"], ["npm", "run", "build"]):
-        subprocess.run(command, cwd=folder, check=True, capture_output=True, timeout=600)
-    return folder / "dist"
-
-
-def records(built: dict[str, Path]) -> Iterator[bytes]:
-    json = (("Content-Type", "application/json"), *OPEN)
-    yield response(f"{API}/items.json?_=1700000000000", WHEN, ITEMS, head=json)
-    yield response(f"{API}/ask", WHEN, b'{"answer": "posted"}', head=json)
-    yield request_of(f"{API}/ask", WHEN, "application/json", b'{"q":"deep"}')
-    for app, folder in built.items():
-        host = f"http://{app}.example"
-        yield response(f"{host}/api/item/1", WHEN, b'{"id": 1, "name": "First"}', head=json)
-        for path in ROUTES[app]:
-            yield response(host + path, WHEN, (folder / "index.html").read_bytes())
-        for file in (one for one in folder.rglob("*") if one.is_file() and one.name != "index.html"):
-            kind = mimetypes.guess_type(file.name)[0] or "application/octet-stream"
-            yield response(
-                f"{host}/{file.relative_to(folder)}", WHEN, file.read_bytes(), head=(("Content-Type", kind),)
-            )
 
 
 @pytest.fixture(scope="module")
@@ -99,12 +51,12 @@ def test_an_app_is_walked_through(chromium: Browser, trap: Trap, apps: Origins, 
     trap.callers()
     tab = tab_of(chromium.new_context())
     frame = open_framed(tab, apps, f"http://{app}.example/")
-    frame.get_by_text("Items").click()
-    frame.get_by_text("First").click()
+    frame.get_by_role("link", name="Items").click()
+    frame.get_by_role("link", name="First", exact=True).click()
     expect(frame.locator("#item")).to_have_text(f"First at {app}.example")
     expect(tab.page.locator("#shown-url")).to_have_value(f"http://{app}.example/item/1")
     frame.evaluate("history.back()")
-    expect(frame.locator("li >> nth=0")).to_have_text("First")
+    expect(frame.get_by_role("link", name="First", exact=True)).to_be_visible()
     tab.page.context.close()
     assert tab.errors == []
     assert not [said for said in trap.callers() if said]

@@ -32,6 +32,7 @@ _BUSTERS = frozenset(
         *("rand", "random", "rnd", "t", "time", "timestamp", "ts", "uncache", "v"),
     }
 )
+_STATES = frozenset({"_rsc"})  # digests of where a visitor came from: Next's router
 _CALLBACKS = frozenset({"callback", "jsonp", "jsoncallback", "jsonpcallback", "cb", "jsonp_callback", "json_callback"})
 _NUMBER = re.compile(r"-?[0-9.]+")
 _NAME = re.compile(r"[A-Za-z_$][A-Za-z0-9_$.]{0,200}")
@@ -119,7 +120,7 @@ def lasting(urlkey: str) -> list[tuple[str, str]]:
 
 
 def _is_passing(name: str, value: str) -> bool:
-    if name in _BUSTERS and _NUMBER.fullmatch(value):
+    if name in _STATES or (name in _BUSTERS and _NUMBER.fullmatch(value)):
         return True
     return name in _CALLBACKS and bool(_NAME.fullmatch(value))
 
