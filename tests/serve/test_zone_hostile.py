@@ -60,6 +60,11 @@ REFUSED = {
     "bank_storage": "bank.contentWindow.localStorage.secret",
     "bank_database": "bank.contentWindow.indexedDB",
     "forged_pass": "bare.fetch(forged).then(r => { if (!r.ok) throw 0 })",
+    "worklet": "bare.CSS.paintWorklet.addModule('http://live.example/paint.js')",
+    "sound_worklet": "new bare.OfflineAudioContext(1, 1, 8000).audioWorklet.addModule('http://live.example/sound.js')",
+    "identity": "bare.navigator.credentials.get({identity: {providers:"
+    " [{configURL: 'http://live.example/identity.json', clientId: '1'}]}})",
+    "embed": ELEMENT % ("embed", "src", "'http://live.example/e'"),
     "plugin": "new Promise((yes, no) => {const e = document.createElement('object'); e.onload = yes; e.onerror = no;"
     " bareData.call(e, 'data', 'http://live.example/o'); document.body.append(e)})",
 }
@@ -77,6 +82,18 @@ for (const [name, more] of [['link', {rel: 'dns-prefetch', href: 'http://live.ex
   for (const [key, value] of Object.entries(more)) bareSet.call(made, key, value);
   document.body.append(made);
 }
+const quietly = (attempt) => { try { Promise.resolve(attempt()).catch(() => 0) } catch {} };
+quietly(() => bare.fetchLater(app + '/attempt/later', {activateAfter: 0}));
+quietly(() => bare.fetchLater('http://live.example/later', {activateAfter: 0}));
+quietly(() => new bare.PaymentRequest([{supportedMethods: 'http://live.example/pay'}],
+  {total: {label: 'x', amount: {currency: 'EUR', value: '1'}}}).canMakePayment());
+quietly(() => bare.cookieStore.set({name: 'store', value: '1', domain: 'replay.localhost'}));
+bareSet.call(document.body, 'style', "background: url('http://live.example/background')");
+const sheet = bare.document.createElement('style');
+sheet.textContent = "@import 'http://live.example/import.css'; @font-face {font-family: f; src: url(http://live.example/f)}"
+  + " body {font-family: f; cursor: url(http://live.example/cursor), auto}";
+bare.document.head.append(sheet);
+bare.document.body.append('text');
 const rules = document.createElement('script');
 rules.type = 'speculationrules';
 rules.textContent = JSON.stringify({prefetch: [{urls: ['http://live.example/p'], eagerness: 'immediate'}]});
