@@ -23,6 +23,8 @@ NOT_RACES = {
     "watched_web",
     "curating_texts",
     "broad_web",
+    "replay_rivals",
+    "replay_visits",
 }
 
 

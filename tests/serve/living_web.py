@@ -22,11 +22,11 @@ from tests.serve.warc_fixtures import Fields, record, response
 WHEN = "20240506070809"
 HOST, CDN, API = "http://hard.example", "http://cdn.example", "http://api.example"
 DONE = """<!doctype html><meta charset=utf-8><title>Case</title><p id=out>waiting</p><script>
-const done = value => { document.getElementById('out').textContent = String(value); document.body.dataset.done = 1; };
-const wait = name => new Promise(yes => addEventListener(name, yes, {once: true}));
-const told = () => wait('message').then(event => event.data);
-const made = (name, more) => document.body.appendChild(Object.assign(document.createElement(name), more));
-const loaded = one => new Promise(yes => { one.onload = () => yes('loaded'); one.onerror = () => yes('failed'); });
+var done = value => { document.getElementById('out').textContent = String(value); document.body.dataset.done = 1; };
+var wait = name => new Promise(yes => window.addEventListener(name, yes));
+var told = () => wait('message').then(event => event.data);
+var made = (name, more) => document.body.appendChild(Object.assign(document.createElement(name), more));
+var loaded = one => new Promise(yes => { one.onload = () => yes('loaded'); one.onerror = () => yes('failed'); });
 </script>"""
 JS, CSS, JSON, HTML = "text/javascript", "text/css", "application/json", "text/html; charset=utf-8"
 OPEN = (("Access-Control-Allow-Origin", "*"),)
@@ -202,6 +202,13 @@ def _network() -> Iterator[Case]:
         "fresh",
         "fetch('state.json?b=2&a=1&_=' + Date.now()).then(r => r.json()).then(j => done(j.state))",
         files={"state.json?a=1&b=2&_=1700000000000": file(JSON, '{"state": "fresh"}')},
+    )
+    yield case(
+        "router-state",
+        "routed",
+        "fetch('items.txt?_rsc=1a2b3').then(r => r.text()).then(done)",
+        files={"items.txt?_rsc=vusbg": file("text/plain", "routed")},
+        live=False,
     )
     yield case(
         "jsonp",
@@ -574,6 +581,17 @@ def _resources() -> Iterator[Case]:
         "script-function",
         "data",
         "new Function('done', \"fetch('http://hard.example/shared/data.txt').then(r => r.text()).then(done)\")(done)",
+    )
+    yield case(
+        "message-once",
+        "once",
+        "addEventListener('message', event => done(event.data), {once: true}); postMessage('once', '*')",
+    )
+    yield case(
+        "script-names",
+        "seen Kind",
+        "done(`${shared} ${Kind.name}`)",
+        markup="<script>const shared = 'seen'; class Kind {}</script>",
     )
     yield case(
         "handler",
