@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import quote, unquote, urlsplit
 
 from tests.serve.browser import serving
 from tests.unit.index.test_pywb_reads_our_zipnum import get, wayback
@@ -92,7 +92,7 @@ def replayweb_page(files: list[Path], folder: Path) -> Iterator[System | None]:
         here = f"http://localhost:{server.server_address[1]}"
         yield System(
             "replayweb.page",
-            lambda url, when: f"{here}/embedded?{json.dumps([url, when])}",
+            lambda url, when: f"{here}/embedded?{quote(json.dumps([url, when]))}",
             r"/replay/w/[^/]+/\d*mp_/",
         )
     finally:
@@ -112,7 +112,7 @@ def _handler(root: Path, source: str) -> type[SimpleHTTPRequestHandler]:
         def do_GET(self) -> None:
             asked = urlsplit(self.path)
             if asked.path == "/embedded":
-                url, when = json.loads(next(iter(parse_qs(f"x={asked.query}")["x"])))
+                url, when = json.loads(unquote(asked.query))
                 self._send(PAGE.format(source=source, url=html.escape(url), timestamp=when).encode(), "text/html")
             elif self.headers.get("Range") and asked.path == f"/{source}":
                 self._send_range(root / source)
