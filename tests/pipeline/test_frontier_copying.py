@@ -19,18 +19,12 @@ from webmill.crawl.frontier.local import LocalFrontier, restore
 from webmill.crawl.frontier_admin import export
 from webmill.crawl.frontier_admin.backend import frontier_backend
 from webmill.crawl.frontier_admin.crawl_frontier import CrawlFrontier, crawl_frontier
-from webmill.crawl.frontier_admin.frontier_copy import (
-    HOLD_FILE,
-    HOLD_SECONDS,
-    HoldSignal,
-    copy_frontier,
-    messages_file,
-    shard_copy,
-)
+from webmill.crawl.frontier_admin.frontier_copy import copy_frontier
+from webmill.crawl.frontier_admin.shard_copies import HoldSignal, messages_file, shard_copy
 from webmill.crawl.layout import load_or_create_layout
 from webmill.crawl.progress import CrawlProgress
 from webmill.crawl.scheduler.commands import BackUpFrontier, ShardCommand, apply_command
-from webmill.crawl.scheduler.inbox import ShardMessages, publish_command, shard_of
+from webmill.crawl.scheduler.inbox import HOLD_FILE, HOLD_SECONDS, ShardMessages, publish_command, shard_of
 from webmill.crawl.status_file import StatusFile
 from webmill.errors import Unavailable, WebmillError
 from webmill.infra import atomic

@@ -28,6 +28,7 @@ from webmill.collection import Collection
 from webmill.crawl.options import CrawlLimits
 
 DELAY = 0.5
+SLOW = 5.0  # a delay of crawls that must still run when a command has started, on a busy machine
 BUSY = 0.6  # of a delay: what it may look like to a server on a busy machine
 pytestmark = [pytest.mark.server("nginx"), pytest.mark.server("redis"), pytest.mark.timeout(900)]
 Start = Callable[..., Nginx]
@@ -283,7 +284,7 @@ def test_shards_of_a_folder_that_is_gone_are_rebuilt_from_a_backup_made_while_it
     with private_redis() as redis:
         setup = NodeSetup(
             url=redis.url,
-            crawl=site.crawl(delay=DELAY),
+            crawl=site.crawl(delay=SLOW),
             shards=4,
             life=3.0,
             rebuilds=True,
@@ -292,9 +293,7 @@ def test_shards_of_a_folder_that_is_gone_are_rebuilt_from_a_backup_made_while_it
         )
         with nodes(*(lambda root=root: NodeProgram(root, setup) for root in roots)) as started:
             wait_for(lambda: site.requests() > 80 and spread(redis.url, 2), what="work on two nodes", programs=started)
-            command = [sys.executable, "-m", "webmill", "frontier", "backup", str(roots[1]), str(backup)]
-            done = subprocess.run([*command, "--frontier", redis.url], capture_output=True, text=True, check=False)
-            assert done.returncode == 0, done.stderr
+            back_up_all(roots, backup, redis.url)
             started[0].kill()
             shutil.rmtree(roots[0] / "frontier")
             printed = started[1].ended()
@@ -305,6 +304,71 @@ def test_shards_of_a_folder_that_is_gone_are_rebuilt_from_a_backup_made_while_it
         recover(Collection(roots[0].resolve(), NAME))
         check_everything_is_there(site, redis.url, *roots, fault="files lost")
     check_manners(site)
+
+
+@pytest.mark.soak
+@pytest.mark.crash
+def test_parts_that_running_nodes_back_up_together_become_one_crawl(nginx: Start, base: Path) -> None:
+    """Killed in the middle, a node begins anew; nodes crawl on meanwhile, and send links to each other."""
+    site = Site(nginx, base / "site", hosts=30, pages=8)
+    roots = [base / "one" / "collection", base / "two" / "collection"]
+    for root in roots:
+        root.parent.mkdir()
+    torn, target, again = base / "torn", base / "backup", base / "again" / "collection"
+    again.parent.mkdir()
+    with private_redis() as redis, private_redis() as other:
+        setup = NodeSetup(url=redis.url, crawl=site.crawl(delay=6 * SLOW), shards=4, life=3.0, begin_with=2)
+        with nodes(*(lambda root=root: NodeProgram(root, setup) for root in roots)) as started:
+            wait_for(lambda: site.requests() > 30 and spread(redis.url, 2), what="work on two nodes", programs=started)
+            alone = start_backup(roots[0], torn, redis.url)
+            wait_for((roots[0] / "frontier" / "backup" / "hold").exists, what="a copy", programs=started)
+            alone.kill()
+            alone.communicate()
+            before = site.requests()
+            back_up_all(roots, target, redis.url)
+            assert all(one.process.poll() is None for one in started), "the crawl was over before the backup was made"
+            wait_for(lambda: site.requests() > before, what="more requests", programs=started)
+            for one in started:
+                one.kill()
+        for root in roots:
+            recover(Collection(root.resolve(), NAME))
+        frontier = [sys.executable, "-m", "webmill", "frontier"]
+        command = [*frontier, "restore", str(target), str(again), "--frontier", other.url, "--name", NAME]
+        restored = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert restored.returncode == 0, restored.stderr
+        refused = subprocess.run(
+            [*frontier, "restore", str(torn), *command[6:]], capture_output=True, text=True, check=False
+        )
+        assert refused.returncode == 1, "the backup of one node that was killed is none"
+        setup = msgspec.structs.replace(setup, url=other.url, crawl=site.crawl(delay=DELAY), begin_with=1)
+        with nodes(lambda: NodeProgram(again, setup)) as started:
+            assert started[0].ended()["end"] == "finished"
+        done = {url for url, visit in visits(other.url, again).items() if visit.status == 200}
+        kept = {url for root in (*roots, again) for _, url, _ in captures(root)}
+        record(
+            "crawl on nodes",
+            "restored from parts made while it ran",
+            injected=1,
+            acknowledged=len(site.urls),
+            lost=len(site.urls - (done & kept)),
+        )
+        assert done == site.urls
+        assert site.urls <= kept
+    check_manners(site)
+
+
+def start_backup(root: Path, target: Path, url: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "webmill", "frontier", "backup", str(root), str(target), "--frontier", url]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def back_up_all(roots: list[Path], target: Path, url: str) -> None:
+    """Each node backs up its part, all at the same time."""
+    parts = [start_backup(root, target, url) for root in roots]
+    for part in parts:
+        _, err = part.communicate(timeout=PATIENCE)
+        assert part.returncode == 0, err
+    assert len(list(target.glob("part-*/manifest.json"))) == len(roots)
 
 
 @pytest.mark.soak

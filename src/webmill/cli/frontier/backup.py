@@ -33,12 +33,12 @@ def backup(context: Context, /, *, collection: Path, target: str, frontier: str 
     A backup holds all shards at one moment, with URLs in transit between them, host schedules, exclusions and flags.
     It is complete when its manifest exists; an interrupted backup is ignored.
 
-    Where each node of a crawl has a folder of its own, stop all nodes and run this on each, with the same TARGET:
-    each backs up its part, and `restore` puts the parts together.
+    Where each node of a crawl has a folder of its own, run this on all of them at the same time, with the same TARGET:
+    each backs up its part, and `restore` puts the parts together. The crawl may go on meanwhile.
     """
     with open_crawl(collection, frontier) as place:
         note("copying the frontier …")
-        size = show_steps(context, "backup", backups.back_up(place, open_storage(target), now=time.time()))
+        size = show_steps(context, "backup", backups.back_up(place, open_storage(target), now=time.time(), notice=note))
     note(f"backup of {format_size(size)} in {target}")
 
 

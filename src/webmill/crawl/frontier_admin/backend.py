@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
@@ -14,6 +14,9 @@ from webmill.crawl.frontier.base import FrontierStats
 from webmill.crawl.frontier_admin.url_state import UrlState
 from webmill.crawl.layout import CrawlFolder
 from webmill.settings import Sources
+
+if TYPE_CHECKING:
+    from webmill.crawl.cluster.copying import NodesCopying
 
 
 class ShardOverview(msgspec.Struct, frozen=True):
@@ -38,6 +41,10 @@ class FrontierBackend(Protocol):
     def change_numbers(self, paths: CrawlFolder, shards: int) -> dict[str, str]:
         """Return what of each shard counts up with its changes, by the name of its folder; nothing where shards are
         never in several folders."""
+        ...
+
+    def join_copying(self, shards: list[int]) -> NodesCopying:
+        """Join what the nodes of a crawl copy together while it runs. Only where shards are in several folders."""
         ...
 
     def find_url(self, folder: Path, url: str) -> UrlState:

@@ -4,7 +4,8 @@ TARGET/manifest.json     written last: without it there is no backup
 TARGET/…                 the files of a copy (`frontier_copy`), each with its size and SHA-256 in the manifest
 TARGET/part-PLACE/…      the same of one node, where nodes have a folder each: the shards whose files it has
 
-Parts belong together if no shard has changed since its own part was made: each says the number of changes of all.
+Parts belong together if no shard has changed since its own part was made: each says the number of changes of all. Those
+of a crawl that ran belong together if they were made together (`part_copy`).
 """
 
 from __future__ import annotations
@@ -24,10 +25,10 @@ from webmill.crawl.frontier_admin.crawl_frontier import CrawlFrontier
 from webmill.crawl.frontier_admin.frontier_copy import (
     SMALL_FILES,
     copy_frontier,
-    messages_file,
     remove_folder,
-    shard_copy,
 )
+from webmill.crawl.frontier_admin.part_copy import Notice
+from webmill.crawl.frontier_admin.shard_copies import messages_file, shard_copy
 from webmill.crawl.layout import CrawlLayout, decode_layout
 from webmill.crawl.stored_settings import read_json
 from webmill.errors import BadInput, Conflict, Misconfigured, NotFound
@@ -49,6 +50,7 @@ class CrawlBackupManifest(msgspec.Struct, frozen=True, kw_only=True):
     files: dict[str, FileChecksum]
     shards: list[int] | None = None  # of a part: those that it has
     changes: dict[str, str] = {}  # of a part: how often each shard has changed
+    copying: str = ""  # of a part that was made while the crawl ran: what all of its parts are called together
 
     @property
     def size(self) -> int:
@@ -67,20 +69,22 @@ class BackupProgress(msgspec.Struct, frozen=True):
     total: int
 
 
-def back_up(crawl: CrawlFrontier, target: Storage, *, now: float) -> Iterator[BackupProgress]:
+def back_up(
+    crawl: CrawlFrontier, target: Storage, *, now: float, notice: Notice = lambda _: None
+) -> Iterator[BackupProgress]:
     """Back up a crawl, or this node's part of it. Ends when that is there, whole. `Conflict` when the target has it."""
     here = crawl.shards_here()
     is_part = len(here) < crawl.shards()
     prefix = f"part-{(crawl.folder / 'place').read_text().strip()}/" if is_part else ""
     require_no_backup(target, prefix)
-    with copy_frontier(crawl) as folder:
+    with copy_frontier(crawl, notice=notice) as (folder, copying):
         paths = sorted(path for path in folder.rglob("*") if path.is_file())
         files = {path.relative_to(folder).as_posix(): describe_file(path) for path in paths}
         layout = decode_layout((folder / "crawl.json").read_bytes(), source=str(folder / "crawl.json"))
         manifest = CrawlBackupManifest(format=FORMAT, time=now, layout=layout, files=files)
         if is_part:
             changes = crawl.backend.change_numbers(crawl.paths, layout.shards)
-            manifest = msgspec.structs.replace(manifest, shards=here, changes=changes)
+            manifest = msgspec.structs.replace(manifest, shards=here, changes=changes, copying=copying)
         done = 0
         for name, file in files.items():
             target.write(prefix + name, folder / name)
@@ -146,6 +150,14 @@ def check_parts(parts: list[BackupPart]) -> None:
         missing = ", ".join(str(shard) for shard in range(shards) if shard not in found)
         what = f"shards {missing} are in no part: back them up on the nodes that have their files"
         raise BadInput(what if missing else "a shard is in several parts", reason="incomplete", source=MANIFEST)
+    if len({manifest.copying for _, manifest in parts}) > 1:
+        raise BadInput(
+            "its parts were not made together: back up all nodes again, to another target",
+            reason="inconsistent",
+            source=MANIFEST,
+        )
+    if parts[0].manifest.copying:
+        return
     for number, (_, earlier) in enumerate(parts):
         for shard in earlier.shards or ():
             name = f"shard-{shard:02d}"
@@ -159,10 +171,13 @@ def check_parts(parts: list[BackupPart]) -> None:
 
 
 def files_of(parts: list[BackupPart]) -> Iterator[tuple[str, str, FileChecksum]]:
-    """Yield the files to fetch: shards from their parts, all else from the newest, whose messages are the last."""
+    """Yield the files to fetch: shards from their parts, all else from the newest, whose messages are the last. The
+    messages of a crawl that ran are with their shards."""
     for prefix, manifest in parts:
         for name, file in manifest.files.items():
-            if name.startswith("shard-") or prefix == parts[-1].prefix:
+            is_own = name.startswith(("shard-", "mail-") if manifest.copying else "shard-")
+            is_of_all = not (name.startswith("mail-") and manifest.copying)
+            if is_own or (is_of_all and prefix == parts[-1].prefix):
                 yield prefix, name, file
 
 

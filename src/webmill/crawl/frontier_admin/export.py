@@ -8,7 +8,8 @@ from typing import TypeVar
 
 from webmill.crawl.frontier.base import Frontier, LastVisit
 from webmill.crawl.frontier_admin.crawl_frontier import CrawlFrontier
-from webmill.crawl.frontier_admin.frontier_copy import copy_frontier, shard_copy
+from webmill.crawl.frontier_admin.frontier_copy import copy_frontier
+from webmill.crawl.frontier_admin.shard_copies import shard_copy
 from webmill.errors import Conflict
 from webmill.model import Link
 
@@ -49,7 +50,7 @@ def _read_shards(crawl: CrawlFrontier, read: Callable[[Frontier], Iterator[Row]]
     if crawl.backend.is_shared:
         name = crawl.paths.collection.name
         raise Conflict(f"nodes are crawling {name}: stop them all, or export from a restored backup")
-    with copy_frontier(crawl) as folder:
+    with copy_frontier(crawl) as (folder, _):
         for shard in shards:
             opened = folder / f"open-{shard:02d}"
             crawl.backend.restore_shard(shard_copy(folder, shard), opened)

@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, closing, nullcontext
 from pathlib import Path
+from typing import Never
 
 from webmill.crawl.frontier.base import domain_of
 from webmill.crawl.frontier.file_frontier import QUEUES_FOLDER
@@ -45,6 +46,9 @@ class LocalFrontierBackend:
 
     def change_numbers(self, paths: CrawlFolder, shards: int) -> dict[str, str]:  # noqa: ARG002 - one folder
         return {}
+
+    def join_copying(self, shards: list[int]) -> Never:  # noqa: ARG002 - all are here
+        raise AssertionError("a crawl on one machine has one folder")
 
     def find_url(self, folder: Path, url: str) -> UrlState:
         path = folder / "state.sqlite"

@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 
 from webmill.crawl.cluster.cluster_state import ClusterState
+from webmill.crawl.cluster.copying import NodesCopying
 from webmill.crawl.cluster.join import load_or_create_cluster_layout, read_folder_id
 from webmill.crawl.frontier.base import domain_of
 from webmill.crawl.frontier.framed_file import read_frames, write_frames
@@ -64,6 +65,9 @@ class RedisFrontierBackend:
             name: read_meta(self._server, key_prefix(f"{self._cluster.name}:{name}")).get("change", "")
             for name in names
         }
+
+    def join_copying(self, shards: list[int]) -> NodesCopying:
+        return NodesCopying(self._server, self._prefix, shards)
 
     def find_url(self, folder: Path, url: str) -> UrlState:
         prefix = key_prefix(f"{self._cluster.name}:{folder.name}")
