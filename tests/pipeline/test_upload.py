@@ -17,11 +17,19 @@ from webmill.errors import Misconfigured, NotFound, Unavailable
 from webmill.index.archives import find_archives
 from webmill.infra.storage import uploads
 from webmill.infra.storage.backends import open_readable, open_storage
-from webmill.infra.storage.uploads import upload_trouble, uploaded_files
+from webmill.infra.storage.uploads import (
+    UploadBacklog,
+    UploadedFile,
+    UploadJournal,
+    record_backlog,
+    upload_trouble,
+    uploaded_files,
+)
 from webmill.pipeline import upload
 from webmill.pipeline.doctor.uploads import check_uploads
 from webmill.pipeline.problems.uploads import upload_problems
 from webmill.pipeline.upload import ArchiveUploader, UploadReport, UploadRules
+from webmill.pipeline.upload_backlog import UploadHold, measure_backlog
 
 FOLDER = "crawl-data/X/segments/20260101000000/warc"
 
@@ -74,6 +82,39 @@ def test_the_oldest_are_dropped_until_the_rest_fits(root: Path, store: Path) -> 
     assert files.read(keys[0], start=10, length=20) == random.Random(0).randbytes(5000)[10:30]
     with files.open(keys[3], start=4990) as stream:
         assert stream.read() == random.Random(3).randbytes(5000)[4990:]
+
+
+def test_each_file_may_be_dropped_before_the_next_one_is_uploaded(root: Path, store: Path) -> None:
+    keys = [write_archive(root, number) for number in range(3)]
+    open_storage(str(store)).write(keys[2], b"another one")
+    left = list[bool]()
+
+    class Looking(UploadJournal):
+        def record(self, key: str, file: UploadedFile) -> None:
+            left.append((root / keys[0]).exists())
+            super().record(key, file)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(upload, "UploadJournal", Looking)
+        assert "not overwritten" in step(root, store, keep=0).problem
+    assert left == [True, False]
+
+
+def test_what_waits_is_measured_and_holds_a_crawl(root: Path, store: Path) -> None:
+    hold = UploadHold(root, "s3://bucket", 9000)
+    assert hold.why() == ""
+    keys = [write_archive(root, number) for number in range(2)]
+    backlog = measure_backlog(Collection(root, "X"))
+    first = min((root / key).stat().st_mtime for key in keys)
+    assert (backlog.files, backlog.bytes, backlog.since) == (2, 10_000, first)
+    record_backlog(root, backlog)
+    assert UploadHold(root, "s3://bucket", 9000).why() == "for s3://bucket: 2 WARC files, 0.0 MB"
+    assert UploadHold(root, "s3://bucket", 10_000).why() == ""
+    assert UploadHold(root, "s3://bucket", None).why() == ""
+    step(root, store)
+    assert measure_backlog(Collection(root, "X")) == UploadBacklog()
+    (root / keys[1]).write_bytes(b"changed")
+    assert measure_backlog(Collection(root, "X")).files == 1
 
 
 def test_nothing_is_dropped_that_the_store_does_not_give_back(

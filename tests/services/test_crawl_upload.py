@@ -67,8 +67,10 @@ def test_a_crawl_goes_on_without_its_store_and_uploads_in_the_next_run(memory_fo
     with TestWeb(hosts=1, sites={HOST: site}) as web:
         watch(root, web, settings={"trap_budget": "0", "upload": f'"{down}"', "keep_local": '"0"'})
         ended = webmill("crawl", root, HOME)
-        assert ended.code == 0, ended.err
-        assert "were not uploaded" in ended.err
+        assert ended.code == 3, ended.err
+        assert "not uploaded to s3://***@webmill-test/later" in ended.err
+        assert f"the next run goes on with it: webmill crawl {root}" in ended.err
+        assert "to be uploaded" in status_of(root)
         assert "not-a-secret" not in ended.err + ended.out.decode()
         assert archives(root)
         problems = webmill("problems", root)
@@ -78,4 +80,9 @@ def test_a_crawl_goes_on_without_its_store_and_uploads_in_the_next_run(memory_fo
         assert ended.code == 0, ended.err
     assert not archives(root)
     assert b"cannot be uploaded" not in webmill("problems", root).out
+    assert "to be uploaded" not in status_of(root)
     assert (root / ".webmill/uploads.sqlite").stat().st_mode & 0o077 == 0
+
+
+def status_of(root: Path) -> str:
+    return " ".join(webmill("status", root).out.decode().split())  # lines are wrapped

@@ -16,7 +16,7 @@ import click
 import msgspec
 
 from webmill.archive.recovery import Repair
-from webmill.cli.context import Context, finish, hint, note, pass_context, warn
+from webmill.cli.context import REJECTED, Context, finish, hint, note, pass_context, warn
 from webmill.cli.crawl_progress import CrawlProgressView, describe_wait, format_most_frequent, format_until
 from webmill.cli.options import GroupedCommand, sources_options
 from webmill.cli.param_types import CookiesType
@@ -107,7 +107,8 @@ Examples:
 
 Stop it with Ctrl-C, and run it again to continue. Then: webmill index news/
 
-Exit code 3: done, but some seeds are not URLs, or no seed gave a page; messages name them. 1: the disk is full.""",
+Exit code 3: done, but some seeds are not URLs, no seed gave a page, or files
+could not be uploaded; messages name them. 1: the disk is full.""",
 )
 @click.argument("collection", type=click.Path(path_type=Path, file_okay=False), metavar="DIR")
 @click.argument("urls", nargs=-1, metavar="[URL]...")
@@ -159,12 +160,25 @@ def exit_after_crawl(report: CrawlReport) -> None:
     if report.total.write_error:
         warn(f"failed: nothing can be written: {report.total.write_error}")
         raise click.exceptions.Exit(FAILED)
+    warn_of_uploads(report)
     if report.end == "stopped":
         if report.rejected:
             warn(f"{len(report.rejected):,} rejected: {where}")
         raise click.exceptions.Exit(INTERRUPTED)
     warn_of_failed_seeds(report)
     finish(rejected=report.problems, where=where or "no seed gave a page")
+    if report.not_uploaded.files:
+        raise click.exceptions.Exit(REJECTED)
+
+
+def warn_of_uploads(report: CrawlReport) -> None:
+    """Print what could not be uploaded, and that it is not lost."""
+    left = report.not_uploaded
+    if left.files:
+        files = f"{format_count(left.files, 'WARC file', 'were')} not uploaded to {left.place}"
+        again = f"webmill crawl {shlex.quote(report.collection)}"
+        kept = f"kept here ({format_size(left.bytes)}), and the next run goes on with it: {again}"
+        warn(escape_text(f"{files}: {left.why}. All of it is {kept}"))
 
 
 def warn_of_failed_seeds(report: CrawlReport) -> None:

@@ -92,10 +92,14 @@ class CrawlProgressView:
             parts.append(f"stopping ({AT_ONCE})")
         elif seen.is_paused:
             parts.append("PAUSED (webmill frontier resume)")
+        elif seen.held:
+            parts.append(f"WAITING {seen.held}")
         elif seen.is_waiting and seen.next_due is not None:
             parts.append(f"waiting {describe_wait(seen)}")
         if left := describe_left(seen):
             parts.append(left)
+        if uploads := describe_uploads(seen):
+            parts.append(f"to be uploaded: {uploads}")
         if seen.errors:
             parts.append(f"errors: {format_most_frequent(seen.errors)}")
         if seen.nodes:
@@ -125,6 +129,8 @@ class CrawlProgressView:
             rows.append(("errors", f"{sum(seen.errors.values()):,}", format_most_frequent(seen.errors)))
         if seen.refused:
             rows.append(("skipped", f"{sum(seen.refused.values()):,}", format_most_frequent(seen.refused)))
+        if uploads := describe_uploads(seen):
+            rows.append(("to upload", uploads, ""))
         if seen.slowest:
             host, seconds = seen.slowest[0]
             rows.append(("slowest", host[:40], f"{1000 * seconds:,.0f} ms"))
@@ -140,6 +146,8 @@ class CrawlProgressView:
             table.add_row(*(Text(cell, overflow="ellipsis") for cell in row))
         if seen.nodes and seen.nodes.notice:
             table.add_row(Text("WAITING", style="bold red"), Text(seen.nodes.notice, overflow="fold"), "")
+        if seen.held:
+            table.add_row(Text("WAITING", style="bold red"), Text(seen.held, overflow="fold"), "")
         if seen.write_error:
             table.add_row(Text("PAUSED", style="bold red"), Text(seen.write_error, overflow="fold"), "")
         return table
@@ -176,6 +184,12 @@ def activity_row(seen: CrawlProgress) -> tuple[str, str, str]:
     return ("active", format_count(seen.turns, "domain"), f"{format_count(seen.in_hand, 'URL')} in progress")
 
 
+def describe_uploads(seen: CrawlProgress) -> str:
+    """Return `3 WARC files, 3,120 MB, since 14:05:09`; nothing when nothing waits."""
+    since = "" if seen.uploads_since is None else f", {format_time('since', seen.uploads_since)}"
+    return seen.uploads + since if seen.uploads else ""
+
+
 def describe_wait(seen: CrawlProgress) -> str:
     """Return `for example.com until 14:05:09`, or without the domain if it is unknown."""
     assert seen.next_due is not None
@@ -184,8 +198,12 @@ def describe_wait(seen: CrawlProgress) -> str:
 
 def format_until(time: float) -> str:
     """Return `until 14:05:09` in local time, with the date if it is not today."""
+    return format_time("until", time)
+
+
+def format_time(word: str, time: float) -> str:
     then, now = datetime.fromtimestamp(time).astimezone(), datetime.now().astimezone()
-    return f"until {then:%H:%M:%S}" if then.date() == now.date() else f"until {then:%Y-%m-%d %H:%M}"
+    return f"{word} {then:%H:%M:%S}" if then.date() == now.date() else f"{word} {then:%Y-%m-%d %H:%M}"
 
 
 def describe_nodes(nodes: ClusterProgress) -> str:

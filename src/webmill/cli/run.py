@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from webmill.cli.alerts import print_alert_report, where_alerts
 from webmill.cli.context import REJECTED, Context, note, pass_context, warn, without_hints
 from webmill.cli.crawl import print_crawl_report as tell_crawl
-from webmill.cli.crawl import warn_of_failed_seeds, watch_crawl
+from webmill.cli.crawl import warn_of_failed_seeds, warn_of_uploads, watch_crawl
 from webmill.cli.extract import print_collection_report as tell_extract
 from webmill.cli.extract import warn_refused_file, where_reasons
 from webmill.cli.index import print_index_report as tell_index
@@ -163,6 +163,7 @@ def print_stage_report(stage: str, report: Any, root: Path) -> None:
     match stage:
         case "crawl":
             tell_crawl(report)
+            warn_of_uploads(report)
             warn_of_failed_seeds(report)
             warn_of_rejects(report.problems, describe_rejected(report.rejected) or "no seed gave a page")
         case "index":

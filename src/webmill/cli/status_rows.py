@@ -50,7 +50,7 @@ def make_rows(seen: CollectionStatus, root: Path) -> Iterator[StatusRow]:
 def rows_by_stage(seen: CollectionStatus, *, folder: str) -> Iterator[tuple[str, list[StatusRow]]]:
     now = seen.time
     yield "crawl", [row for crawl in seen.crawls for row in crawl_rows(crawl, now=now)]
-    yield "archive", [archive_row(archive, now=now) for archive in seen.archives]
+    yield "archive", [row for archive in seen.archives for row in archive_rows(archive, now=now)]
     yield "index", [row for index in seen.indexes for row in index_rows(index, now=now)]
     if seen.queues:
         yield "queue", [row for queue in seen.queues for row in queue_rows(queue, folder=folder)]
@@ -86,6 +86,8 @@ def crawl_rows(found: CrawlStatus, *, now: float) -> Iterator[StatusRow]:
             yield StatusRow("", f"{name}: {format_most_frequent(counts)}")
     if found.is_running and total.is_paused:
         yield StatusRow("", "paused; to go on: webmill frontier resume", "due")
+    elif found.is_running and total.held:
+        yield StatusRow("", f"nothing more is fetched; it waits {total.held}", "due")
     elif total.next_due is not None and (total.is_waiting if found.is_running else found.end == "waiting"):
         yield StatusRow("", f"waiting {describe_wait(total)}")
     elif found.is_running:
@@ -97,12 +99,16 @@ def crawl_rows(found: CrawlStatus, *, now: float) -> Iterator[StatusRow]:
             yield StatusRow("", f"failed: {trouble}", "bad")
 
 
-def archive_row(archive: ArchiveStatus, *, now: float) -> StatusRow:
+def archive_rows(archive: ArchiveStatus, *, now: float) -> Iterator[StatusRow]:
     newest = f", the last written {format_ago(now - archive.newest)}" if archive.newest is not None else ""
     being_written = f", {archive.open:,} open for writing" if archive.open else ""
     uploaded = f", {archive.uploaded:,} uploaded, {archive.only_there:,} of them only there" if archive.uploaded else ""
     amount = format_amount(archive.amount, "WARC file")
-    return StatusRow("archive", f"{archive.crawl}: {amount}{being_written}{uploaded}{newest}")
+    yield StatusRow("archive", f"{archive.crawl}: {amount}{being_written}{uploaded}{newest}")
+    if (backlog := archive.backlog).files:  # as the last run noted it
+        files = f"{format_count(backlog.files, 'file', 'wait')} to be uploaded, {format_size(backlog.bytes)}"
+        oldest = f", the oldest for {format_duration(now - backlog.since)}" if backlog.since is not None else ""
+        yield StatusRow("", files + oldest)
 
 
 def index_rows(index: IndexStatus, *, now: float) -> Iterator[StatusRow]:

@@ -43,6 +43,11 @@ class CrawlArchive(Protocol):
         """Return a writer whose files carry `stem` in their names, which no other process uses."""
         ...
 
+    def hold(self) -> str:
+        """Return why nothing more is to be fetched for now, since what is archived has nowhere to go; else nothing.
+        It is asked several times a second."""
+        ...
+
     def recover(self) -> None:
         """Repair the files that killed processes left open."""
         ...

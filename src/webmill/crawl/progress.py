@@ -66,6 +66,9 @@ class CrawlProgress(msgspec.Struct, kw_only=True, rename=_STORED_NAMES):
     is_exhausted: bool = False  # the same of page resources
     is_waiting: bool = False  # nothing is requested at this moment, since nothing is due
     is_paused: bool = False  # a person has paused it: nothing is requested until it is resumed
+    held: str = ""  # what it waits for before it requests anything more: where archives are to go
+    uploads: str = ""  # what waits for the store that archives are uploaded to
+    uploads_since: float | None = None
     next_due: float | None = None  # when the next domain is due; None: nothing waits
     resource_due: float | None = None  # when the next page resource is due
     revisit_due: float | None = None  # when the next page is to be visited again, by a later run
@@ -154,6 +157,7 @@ def sum_progress(parts: Iterable[CrawlProgress]) -> CrawlProgress:
         total.is_exhausted &= one.is_exhausted
         total.is_waiting &= one.is_waiting
         total.is_paused |= one.is_paused
+        total.held = total.held or one.held
         if one.next_due is not None and (total.next_due is None or one.next_due < total.next_due):
             total.next_due, total.waiting_for = one.next_due, one.waiting_for
         total.resource_due = earlier(total.resource_due, one.resource_due)

@@ -30,6 +30,7 @@ NODE_SETTINGS = frozenset(
         "file_size",
         "upload",
         "keep_local",
+        "upload_backlog",
         "proxy",
         "source_address",
         "cookies",

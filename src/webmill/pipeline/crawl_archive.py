@@ -15,6 +15,7 @@ from webmill.archive.recovery import Repair, recover
 from webmill.archive.segment import write_paths_files
 from webmill.archive.writer import WarcWriter
 from webmill.crawl.frontier.base import LastVisit
+from webmill.crawl.progress import CrawlProgress
 from webmill.crawl.run import CrawlWatcher, run_in_collection
 from webmill.crawl.scheduler.coordinator import Coordinator
 from webmill.crawl.seeds import RejectedSeed, Seeds, describe_rejected
@@ -22,11 +23,13 @@ from webmill.crawl.start import CrawlRunReport, NoSeeds
 from webmill.crawl.stored_settings import Name
 from webmill.errors import Misconfigured
 from webmill.formats.url.surt import surt
+from webmill.masking import hide_secrets
 from webmill.model import Document
 from webmill.pipeline.plugins import crawl_plugins
 from webmill.pipeline.removed_files import forget_lost_removals, loses_removals, write_removed
 from webmill.pipeline.trust import is_new, remember_own
-from webmill.pipeline.upload import UploadRules, UploadThread, absolute_place, finish_uploads
+from webmill.pipeline.upload import UploadRules, UploadsLeft, UploadThread, absolute_place, finish_uploads
+from webmill.pipeline.upload_backlog import UploadHold, describe_backlog
 from webmill.settings import Settings, Sources
 
 SETTINGS = ("crawl", "http.contact", "metrics.port")  # what the command and the function take
@@ -44,12 +47,14 @@ class WarcArchive:
         languages: bool,
         segment: str = "",
         repairs: list[Repair] | None = None,
+        hold: UploadHold | None = None,
     ) -> None:
-        """Without a `segment` the time of now names it."""
+        """Without a `segment` the time of now names it. `hold` tells when nothing more is to be fetched."""
         self._collection, self._operator = collection, operator
         self._segment = segment or datetime.now(UTC).strftime("%Y%m%d%H%M%S")
         self._max_bytes, self._languages = max_bytes, languages
         self._repairs = [] if repairs is None else repairs
+        self._hold = hold
 
     def open_writer(self, *, stem: str, now: Callable[[], datetime]) -> WarcWriter:
         return WarcWriter(
@@ -61,6 +66,9 @@ class WarcArchive:
             now=now,
             languages=self._languages,
         )
+
+    def hold(self) -> str:
+        return self._hold.why() if self._hold else ""
 
     def recover(self) -> None:
         self._repairs += recover(self._collection)
@@ -103,6 +111,7 @@ class CrawlReport(CrawlRunReport, frozen=True, kw_only=True):
     collection: str
     repairs: list[Repair]
     rejected: list[RejectedSeed]
+    not_uploaded: UploadsLeft = UploadsLeft()
 
     @property
     def problems(self) -> int:
@@ -128,13 +137,14 @@ def crawl_archive(
     uploads = CrawlUploads()
 
     def open_archive(collection: collections.Collection, settings: Settings) -> WarcArchive:
-        uploads.choose(collection, settings)
+        hold = uploads.choose(collection, settings)
         return WarcArchive(
             collection,
             operator=settings.http.contact or "",
             max_bytes=settings.crawl.file_size,
             languages=settings.crawl.languages,
             repairs=repairs,
+            hold=hold,
         )
 
     watcher = announcing(seeds, remembering(root, uploads.beside(watcher or CrawlWatcher())))
@@ -153,10 +163,9 @@ def crawl_archive(
         raise NoSeeds(f"{error}: {describe_rejected(seeds.rejected) or 'there is none'}") from None
     finally:
         uploads.end()
-    if report.end != "stopped":
-        uploads.finish(watcher.notice)
+    left = uploads.finish(watcher, was_stopped=report.end == "stopped")
     values = msgspec.structs.asdict(report)
-    return CrawlReport(collection=str(root), repairs=repairs, rejected=seeds.rejected, **values)
+    return CrawlReport(collection=str(root), repairs=repairs, rejected=seeds.rejected, not_uploaded=left, **values)
 
 
 class CrawlUploads:
@@ -166,34 +175,44 @@ class CrawlUploads:
         self._chosen: tuple[collections.Collection, UploadRules] | None = None
         self._thread: UploadThread | None = None
 
-    def choose(self, collection: collections.Collection, settings: Settings) -> None:
-        """Take the settings that count. Misconfigured: they cannot be meant."""
+    def choose(self, collection: collections.Collection, settings: Settings) -> UploadHold | None:
+        """Take the settings that count, and return what tells the crawl to wait. Misconfigured: they cannot be
+        meant."""
         chosen = settings.crawl
         if chosen.keep_local is not None and not chosen.upload:
             raise Misconfigured("--keep-local deletes what was uploaded: say where to, with --upload URL")
-        if not chosen.upload or self._thread:  # what a reload says counts from the next run on
-            return
+        if not chosen.upload:
+            return None
         rules = UploadRules(place=absolute_place(chosen.upload), keep_local=chosen.keep_local)
-        rules.check(collection.root)
-        self._chosen = (collection, rules)
+        if not self._thread:  # what a reload says of the place counts from the next run on
+            rules.check(collection.root)
+            self._chosen = (collection, rules)
+        return UploadHold(collection.root, hide_secrets(rules.place), chosen.upload_backlog)
 
     def beside(self, watcher: CrawlWatcher) -> CrawlWatcher:
-        """Return a watcher that begins to upload when the crawl starts."""
+        """Return a watcher that begins to upload when the crawl starts, and shows what waits."""
 
         def started(coordinator: Coordinator) -> None:
             watcher.started(coordinator)
             self._thread = UploadThread(*self._chosen) if self._chosen else None
 
-        return msgspec.structs.replace(watcher, started=started)
+        def show(seen: CrawlProgress) -> None:
+            if self._thread and (backlog := self._thread.backlog).files:
+                seen.uploads, seen.uploads_since = describe_backlog(backlog), backlog.since
+            watcher.show(seen)
+
+        return msgspec.structs.replace(watcher, started=started, show=show)
 
     def end(self) -> None:
         if self._thread:
             self._thread.end()
 
-    def finish(self, notice: Callable[[str], None]) -> None:
-        """Upload what the crawl has left, which is finished now."""
-        if self._chosen:
-            finish_uploads(*self._chosen, notice=notice)
+    def finish(self, watcher: CrawlWatcher, *, was_stopped: bool) -> UploadsLeft:
+        """Upload what the crawl has left, which is finished now, unless it was stopped. Return what is left then."""
+        if not self._chosen:
+            return UploadsLeft()
+        is_stopped = (lambda: True) if was_stopped else watcher.is_stopped
+        return finish_uploads(*self._chosen, notice=watcher.notice, is_stopped=is_stopped)
 
 
 def announcing(seeds: Seeds, watcher: CrawlWatcher) -> CrawlWatcher:

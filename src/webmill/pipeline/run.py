@@ -175,7 +175,7 @@ def crawl_steps(
             )
         if report.total.write_error:
             raise Unavailable(f"the crawl cannot write: {report.total.write_error}")
-        return report, report.problems
+        return report, report.problems + report.not_uploaded.files
 
     return [StageStep("crawl", f"crawling from {settings.seeds}", crawl)]
 

@@ -4,7 +4,8 @@
 
 Each step may be killed: what is not in the journal is looked for in the store, compared, and written again if it is
 not there. Before a file is deleted the store must still say what the journal says. Another file under the same key is
-never overwritten. A store that is down or slow keeps the crawl from nothing: files wait, `webmill problems` says so.
+never overwritten. While a store is down or slow files wait, and `webmill status` says how many; a crawl begins nothing
+more while too many bytes do.
 """
 
 from __future__ import annotations
@@ -23,19 +24,29 @@ from webmill.collection import STATE_FOLDER, Collection
 from webmill.errors import BadInput, Conflict, Misconfigured, NotFound, Unavailable, WebmillError
 from webmill.index.archives import find_local_archives
 from webmill.index.state import inspect_file
-from webmill.infra import atomic, waiting
+from webmill.infra import atomic
 from webmill.infra.address import scheme_of
 from webmill.infra.files import os_errors
 from webmill.infra.lock import exclusive
 from webmill.infra.storage.backends import open_storage
 from webmill.infra.storage.base import CHUNK, Storage
-from webmill.infra.storage.uploads import UploadedFile, UploadJournal, UploadTrouble
+from webmill.infra.storage.uploads import (
+    UploadBacklog,
+    UploadedFile,
+    UploadJournal,
+    UploadTrouble,
+    record_backlog,
+)
+from webmill.infra.ticker import Ticker
 from webmill.masking import hide_secrets
+from webmill.pipeline.upload_backlog import describe_backlog, measure_backlog
 
 log = logging.getLogger(__name__)
 
 LOOK_EVERY = 5.0  # seconds between looks for finished files
 LONGEST_RETRY = 300.0
+STOP_EVERY = 0.5  # seconds between looks whether the end of the uploads is to be waited for
+LAST_PATIENCE = 5.0  # seconds for an upload that was stopped
 Clock = Callable[[], float]
 
 
@@ -100,6 +111,7 @@ class ArchiveUploader:
                 continue
             report.uploaded += 1
             report.waiting -= 1
+            self._drop(storage, journal, report)  # now: the others may take long
 
     def _finished(self) -> Iterator[tuple[str, Path]]:
         """Yield the finished archives of the crawl that are here, the oldest first. Links are left alone."""
@@ -221,36 +233,85 @@ def is_still_there(storage: Storage, key: str, file: UploadedFile) -> bool:
 
 
 class UploadThread:
-    """Uploads the archives of a crawl while it runs. It never ends a crawl, nor is waited for at its end."""
+    """Uploads the archives of a crawl while it runs, and measures what waits. It never ends a crawl, nor is waited for
+    at its end."""
 
     def __init__(self, collection: Collection, rules: UploadRules) -> None:
-        self._stop = threading.Event()
+        self._collection, self._stop = collection, threading.Event()
+        self.backlog = UploadBacklog()
+        self._measure()
         uploader = ArchiveUploader(collection, rules, stop=self._stop)
         self._thread = threading.Thread(target=_run, args=(uploader, self._stop), name="upload", daemon=True)
+        self._ticker = Ticker(LOOK_EVERY, self._measure, name="upload-backlog")
         self._thread.start()
+        self._ticker.__enter__()
 
     def end(self) -> None:
         """Stop what is under way: the next run begins that file anew."""
         self._stop.set()
-        self._thread.join(timeout=30.0)
+        self._ticker.__exit__()
+        self._thread.join(LAST_PATIENCE)
 
-
-def finish_uploads(collection: Collection, rules: UploadRules, *, notice: Callable[[str], None]) -> UploadReport:
-    """Upload what is finished by now. What cannot be uploaded waits for the next run, and is told."""
-    uploader = ArchiveUploader(collection, rules, stop=threading.Event())
-    report = UploadReport()
-    while True:
+    def _measure(self) -> None:
         try:
-            report = uploader.step()
-            break
+            backlog = measure_backlog(self._collection)
+            if backlog != self.backlog or not backlog.files:
+                record_backlog(self._collection.root, backlog)
+            self.backlog = backlog
+        except (WebmillError, OSError) as error:  # the next look may succeed
+            log.warning("cannot measure what waits for upload", extra={"why": str(error)})
+
+
+class UploadsLeft(msgspec.Struct, frozen=True, kw_only=True):
+    """The finished files that the store does not have when a run has ended, and why."""
+
+    files: int = 0
+    bytes: int = 0
+    place: str = ""
+    why: str = ""
+
+
+def finish_uploads(
+    collection: Collection,
+    rules: UploadRules,
+    *,
+    notice: Callable[[str], None],
+    is_stopped: Callable[[], bool] = lambda: False,
+) -> UploadsLeft:
+    """Upload what is finished by now, until somebody stops it. What cannot be uploaded waits for the next run."""
+    backlog, place = measure_backlog(collection), hide_secrets(rules.place)
+    stop, problems = threading.Event(), list[str]()
+    uploader = ArchiveUploader(collection, rules, stop=stop)
+    if backlog.files and not is_stopped():
+        notice(f"uploading to {place}: {describe_backlog(backlog)}; Ctrl-C leaves the rest to the next run")
+    # In a thread: a signal is seen here while a store does not answer there.
+    thread = threading.Thread(target=_upload_once, args=(uploader, stop, problems), name="upload", daemon=True)
+    if not is_stopped():
+        thread.start()
+    while thread.is_alive() and not is_stopped():
+        thread.join(STOP_EVERY)
+    if thread.is_alive():
+        stop.set()
+        thread.join(LAST_PATIENCE)
+    backlog = measure_backlog(collection)
+    record_backlog(collection.root, backlog)
+    if not backlog.files:
+        return UploadsLeft()
+    why = "it was stopped" if is_stopped() else "".join(problems[-1:]) or "they were finished meanwhile"
+    return UploadsLeft(files=backlog.files, bytes=backlog.bytes, place=place, why=why)
+
+
+def _upload_once(uploader: ArchiveUploader, stop: threading.Event, problems: list[str]) -> None:
+    while not stop.is_set():
+        try:
+            problems.append(uploader.step().problem)
+            return
         except Conflict:  # another node of this folder is at it
-            waiting.sleep(0.5)
-    if report.problem:
-        notice(
-            f"{report.waiting:,} WARC files were not uploaded to {hide_secrets(rules.place)}: {report.problem}. They "
-            f"are kept here, and the next run goes on: webmill crawl {collection.root}"
-        )
-    return report
+            stop.wait(0.5)
+        except Exception as error:  # the crawl is over, and the files stay
+            log.exception("uploading failed")
+            problems.append(str(error))
+            return
 
 
 def _run(uploader: ArchiveUploader, stop: threading.Event) -> None:

@@ -309,6 +309,15 @@ class CrawlSettings(PurposeSettings, frozen=True, kw_only=True):
         ),
     ] = None
 
+    upload_backlog: Annotated[
+        Size | None,
+        setting(
+            "With --upload: fetch nothing more while finished WARC files of more than this wait to be uploaded.",
+            reach="inside",
+            group=ARCHIVE,
+        ),
+    ] = 50 << 30
+
     processes: Annotated[
         int | None,
         setting(

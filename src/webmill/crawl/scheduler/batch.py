@@ -133,6 +133,7 @@ class BatchReply(msgspec.Struct, kw_only=True):
     inbox_is_empty: bool = True
     command_error: str = ""  # why the last command that failed did
     is_paused: bool = False  # nothing is claimed until a person lets it go on
+    held: str = ""  # why nothing is claimed for now
 
 
 def take_results(waiting: Iterable[VisitResult], *, most: int) -> tuple[list[VisitResult], list[VisitResult]]:

@@ -219,7 +219,7 @@ class ShardCrawler:
             result = await self._visit(turn, item)
             if item.last is not None:
                 result = msgspec.structs.replace(result, is_repeated=True)
-            if result.next is None and (item is last or self.progress.is_paused):
+            if result.next is None and (item is last or self.progress.is_paused or self.progress.held):
                 result = msgspec.structs.replace(result, next=self._clock())
             self._postponed.add(turn.domain, *_due_times(result))
             self._results.append(result)
@@ -288,8 +288,8 @@ class ShardCrawler:
         is_busy = bool(self._turns or self._results or not reply.inbox_is_empty)
         progress.has_due_work = reply.next_due is not None and reply.next_due <= now
         progress.queue_age = max(0.0, now - reply.next_due) if reply.next_due is not None else 0.0
-        progress.is_paused = reply.is_paused
-        is_free = not is_busy and not reply.is_paused  # what is paused does not end
+        progress.is_paused, progress.held = reply.is_paused, reply.held
+        is_free = not (is_busy or reply.is_paused or reply.held)  # what is paused does not end
         progress.is_idle = is_free and self._is_too_late(reply.next_due, now)
         progress.is_exhausted = is_free and self._is_too_late(reply.resource_due, now)
         progress.next_due = reply.resource_due if progress.has_due_work else reply.next_due

@@ -231,6 +231,7 @@ def open_store(options: CrawlOptions, shard: int, shards: int, stack: ExitStack)
             sites=CrawlSites(options.settings.sites),
             judge=YieldJudge(yields, folds=rules.fold) if rules.traps else None,
             scores=scores,
+            hold=options.archive.hold,
         ),
         shard=shard,
         shards=shards,

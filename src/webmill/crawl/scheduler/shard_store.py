@@ -92,6 +92,7 @@ class ShardParts(msgspec.Struct, frozen=True, kw_only=True):
     sites: CrawlSites = msgspec.field(default_factory=CrawlSites)
     judge: YieldJudge | None = None  # of patterns of URLs; None: none is parked
     scores: DomainScores | None = None  # in the order `best`
+    hold: Callable[[], str] = lambda: ""  # why nothing is claimed for now
 
 
 class ShardStore:
@@ -116,6 +117,7 @@ class ShardStore:
         self.sites = parts.sites
         self.judge = parts.judge
         self._scores = parts.scores
+        self._hold = parts.hold
         self.shard, self.shards, self._politeness = shard, shards, politeness
         self._revisits, self._claims_resources = revisits, claims_resources
         # A run that watches looks once at what is due when it starts: this many. Else pages that become due while it
@@ -242,7 +244,7 @@ class ShardStore:
         self._apply_commands(phase)
         self._messages.acknowledge()
         self._extend_leases(batch.active_turns, phase)
-        turns = self._claim_turns(batch) if batch.claim.turns and not self.is_paused else []
+        turns = self._claim_turns(batch) if batch.claim.turns and not (self.is_paused or self._hold()) else []
         return ClaimedBatch(phase.refused, phase.written, phase.committed, phase.lost, turns)
 
     def _apply_commands(self, phase: CommittedBatch) -> None:
@@ -331,6 +333,7 @@ class ShardStore:
             inbox_is_empty=self._messages.is_empty(),
             command_error=self._command_error,
             is_paused=self.is_paused,
+            held=self._hold(),
         )
 
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, Self
 from urllib.parse import urlsplit
@@ -34,6 +35,9 @@ SCHEMA = Schema(
         CREATE TABLE place (id INTEGER PRIMARY KEY, address TEXT NOT NULL) STRICT;
         CREATE TABLE file (key TEXT PRIMARY KEY, place INTEGER NOT NULL, known TEXT NOT NULL) STRICT, WITHOUT ROWID;
         CREATE TABLE trouble (one INTEGER PRIMARY KEY CHECK (one = 1), told TEXT NOT NULL) STRICT;
+        """,
+        """
+        CREATE TABLE backlog (one INTEGER PRIMARY KEY CHECK (one = 1), told TEXT NOT NULL) STRICT;
         """,
     ),
 )
@@ -61,15 +65,20 @@ class UploadTrouble(msgspec.Struct, frozen=True, kw_only=True):
     waiting: int
 
 
+class UploadBacklog(msgspec.Struct, frozen=True, kw_only=True):
+    """The finished files that the store does not have yet. `since`: when the oldest of them was finished."""
+
+    files: int = 0
+    bytes: int = 0
+    since: float | None = None
+
+
 class UploadJournal:
     """What was uploaded of a folder. One process writes it."""
 
     def __init__(self, root: Path, place: str) -> None:
         """`place`: the address of the store that files are uploaded to from now on."""
-        path = journal_path(root)
-        atomic.make_folder(path.parent)
-        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, atomic.OWNER))
-        self._database = Database(path, schema=SCHEMA)
+        self._database = _open_database(root)
         self._place = self._remember_place(place)
 
     def files(self) -> dict[str, UploadedFile]:
@@ -116,21 +125,47 @@ def journal_path(root: Path) -> Path:
     return root / STATE_FOLDER / FILE_NAME
 
 
-def uploaded_files(root: Path) -> dict[str, UploadedFile]:
-    """Return the files of a folder that are in another store, by key; nothing without a journal."""
+@contextmanager
+def _reading(root: Path, table: str) -> Iterator[Run]:
+    """Open the journal of a folder, if it has that table: not while it is being made, nor of an earlier webmill."""
     path = journal_path(root)
     if not path.is_file():
-        return {}
+        yield lambda *_: []
+        return
     with open_read_only(path) as read:
+        is_made = read("SELECT 1 FROM sqlite_schema WHERE name = ?", (table,))
+        yield read if is_made else lambda *_: []
+
+
+def uploaded_files(root: Path) -> dict[str, UploadedFile]:
+    """Return the files of a folder that are in another store, by key; nothing without a journal."""
+    with _reading(root, "file") as read:
         return _files(read)
+
+
+def _open_database(root: Path) -> Database:
+    path = journal_path(root)
+    atomic.make_folder(path.parent)
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, atomic.OWNER))
+    return Database(path, schema=SCHEMA)
+
+
+def record_backlog(root: Path, backlog: UploadBacklog) -> None:
+    """Note what waits for the store at the moment, for whoever wants to know it."""
+    with _open_database(root) as database, database.write_relaxed() as run:
+        run("INSERT OR REPLACE INTO backlog VALUES (1, ?)", (msgspec.json.encode(backlog).decode(),))
+
+
+def upload_backlog(root: Path) -> UploadBacklog:
+    """Return what waits for the store of a folder, as it was noted last."""
+    with _reading(root, "backlog") as read:
+        rows = read("SELECT told FROM backlog")
+    return msgspec.json.decode(str(rows[0][0]), type=UploadBacklog) if rows else UploadBacklog()
 
 
 def upload_trouble(root: Path) -> UploadTrouble | None:
     """Return why files of a folder wait for their store, if they do."""
-    path = journal_path(root)
-    if not path.is_file():
-        return None
-    with open_read_only(path) as read:
+    with _reading(root, "trouble") as read:
         rows = read("SELECT told FROM trouble")
     return msgspec.json.decode(str(rows[0][0]), type=UploadTrouble) if rows else None
 
@@ -188,10 +223,7 @@ def refuse_untrusted_place(root: Path, place: str) -> None:
 
 def uploaded_file(root: Path, key: str) -> UploadedFile | None:
     """Return what is known of one file in another store."""
-    path = journal_path(root)
-    if not path.is_file():
-        return None
-    with open_read_only(path) as read:
+    with _reading(root, "file") as read:
         rows = read(f"{_FILES} WHERE key = ?", (key,))
     return _decode(str(rows[0][1]), str(rows[0][2])) if rows else None
 

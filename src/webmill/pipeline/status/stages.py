@@ -13,7 +13,7 @@ from webmill.errors import NotFound
 from webmill.index.archives import find_archives
 from webmill.index.state import FILE_NAME, FileStat, IndexedWarc, StoredState, inspect_archive, read_state
 from webmill.infra.storage.local import LocalStorage
-from webmill.infra.storage.uploads import uploaded_files
+from webmill.infra.storage.uploads import upload_backlog, uploaded_files
 from webmill.infra.tree import size_of
 from webmill.pipeline.publish.due import document_files, version_counts
 from webmill.pipeline.status.files import MAX_FILES, add_sizes, count_lines, measure_folder
@@ -64,6 +64,7 @@ def archive_status(crawl: Collection, found: ArchiveStats) -> ArchiveStatus | No
         open=being_written,
         uploaded=len(uploaded := [key for key in uploaded_files(crawl.root) if crawl.owns(key)]),
         only_there=sum(not (crawl.root / key).exists() for key in uploaded),
+        backlog=upload_backlog(crawl.root),
         newest=max((status.mtime_ns / 1e9 for status in found.values()), default=None),
     )
 

@@ -9,6 +9,7 @@ import msgspec
 
 from webmill.crawl.status_file import CrawlStatus
 from webmill.infra.queue.base import QueueStats
+from webmill.infra.storage.uploads import UploadBacklog
 
 
 class FilesSize(msgspec.Struct, frozen=True, kw_only=True):
@@ -29,6 +30,7 @@ class ArchiveStatus(msgspec.Struct, frozen=True, kw_only=True):
     newest: float | None = None
     uploaded: int = 0
     only_there: int = 0
+    backlog: UploadBacklog = UploadBacklog()  # what waits for upload, as it was noted last
 
 
 class IndexStatus(msgspec.Struct, frozen=True, kw_only=True):
