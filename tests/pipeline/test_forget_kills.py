@@ -57,6 +57,7 @@ def state(root: Path) -> object:
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(300 + 60 * KILLS)
 def test_killed_again_and_again_nothing_is_found_and_others_are_untouched(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
