@@ -53,6 +53,16 @@ def test_any_number_of_workers_and_a_second_run_give_the_same_bytes(tmp_path: Pa
     assert len(set(decisions(tmp_path / "one").values())) > 3  # several steps removed something
 
 
+def test_what_a_killed_run_had_begun_to_write_is_removed(tmp_path: Path) -> None:
+    write_documents(tmp_path, made_documents(10), files=1)
+    curate(tmp_path)
+    before = corpus_bytes(tmp_path)
+    folder = next((tmp_path / "corpus" / "attributes").glob("documents-*"))
+    (folder / ".webmill-tmp-18855-de313d611ec8ffa7").write_bytes(b"PAR1")
+    curate(tmp_path)
+    assert corpus_bytes(tmp_path) == before
+
+
 def test_new_documents_give_what_a_run_from_scratch_gives(tmp_path: Path) -> None:
     documents = made_documents(100)
     write_documents(tmp_path / "whole", documents, files=4)

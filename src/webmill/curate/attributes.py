@@ -88,6 +88,11 @@ class AttributeStore:
             path.unlink(missing_ok=True)
         return len(others)
 
+    def remove_unfinished(self) -> None:
+        """Remove what a process that was killed had begun to write."""
+        for folder in self.folder.glob("*/"):
+            atomic.remove_stale_temps(folder)
+
 
 def numbers_only(columns: Mapping[str, Any]) -> Columns:
     return {name: values for name, values in columns.items() if isinstance(values, np.ndarray)}

@@ -158,6 +158,7 @@ def curate_documents(
         result.unreadable = result.report.unreadable
         keys = attribute_keys(recipe)
         result.removed_attributes = store.remove_others([(key, part) for key in keys for part in parts])
+        store.remove_unfinished()
     return result
 
 
