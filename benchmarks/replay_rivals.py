@@ -93,7 +93,7 @@ def replayweb_page(files: list[Path], folder: Path) -> Iterator[System | None]:
         yield System(
             "replayweb.page",
             lambda url, when: f"{here}/embedded?{quote(json.dumps([url, when]))}",
-            r"/replay/w/[^/]+/\d*mp_/",
+            r"/replay/w/[^/]+/(?::[0-9a-f]+/)?\d*mp_/",
         )
     finally:
         server.shutdown()
