@@ -466,9 +466,12 @@ ENCODINGS = (
 @settings(max_examples=examples(300), deadline=None)
 @example(parts=[b"<a href='\xe2\x98", b"'>", b"<title>\xe2", b"</title>"], encoding="utf-8")
 @example(parts=[b"<a href='\x83\x5c'>\0<a x=\0 href=\0>"], encoding="shift_jis")
+@example(parts=[b'<A HREF="1" href="2"><a id="x" href="\xe9" rel="y"><a href="3&amp;" class="z">'], encoding="koi8-r")
 def test_tags_are_the_same_whether_the_page_is_decoded_before_or_after(parts: list[bytes], encoding: str) -> None:
     page = b"".join(parts)
-    assert list(read_encoded_tags(page, encoding)) == list(read_tags(decode_as(page, encoding)))
+    tags = list(read_encoded_tags(page, encoding))
+    assert tags == list(read_tags(decode_as(page, encoding)))
+    assert all(address in ("", href_of(raw)) for name, raw, address in tags if name == "a")
 
 
 def test_tags_of_real_pages_are_the_same_in_bytes(shared_data: Path) -> None:
