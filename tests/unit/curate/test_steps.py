@@ -115,8 +115,9 @@ def test_a_list_that_changes_while_the_process_runs_is_read_again(tmp_path: Path
         assert kept(step, ["text"] * 2, url=urls) == [name == "b.example", name == "a.example"]
 
 
-@pytest.mark.parametrize(("name", "data"), [("x.txt.gz", b"no gzip"), ("x.txt.gz", gzip.compress(b"a" * 99, mtime=0)[:-9])])
-def test_a_damaged_list_is_told(tmp_path: Path, name: str, data: bytes) -> None:
+@pytest.mark.parametrize("data", [b"no gzip", gzip.compress(b"a" * 99)[:-9]], ids=["other", "cut"])
+def test_a_damaged_list_is_told(tmp_path: Path, data: bytes) -> None:
+    name = "x.txt.gz"
     (tmp_path / name).write_bytes(data)
     with pytest.raises(BadInput, match="not whole"):
         kept(ListedUrls(domains=(str(tmp_path / name),)), ["text"], url=["https://a.example/"])
