@@ -56,8 +56,8 @@ def state(root: Path) -> object:
     )
 
 
-@pytest.mark.slow
-@pytest.mark.timeout(300 + 60 * KILLS)
+@pytest.mark.soak  # a command that is killed rebuilds the collection each time: minutes
+@pytest.mark.timeout(300 + 120 * KILLS)
 def test_killed_again_and_again_nothing_is_found_and_others_are_untouched(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
