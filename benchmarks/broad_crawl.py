@@ -217,6 +217,9 @@ class NoArchive:
     def open_writer(self, **_: object) -> UncheckedWriter:
         return UncheckedWriter()
 
+    def hold(self) -> str:
+        return ""
+
 
 class SimulatedSchedule(SqliteHostSchedule):
     """The host schedule of a machine whose clock is the loop's."""

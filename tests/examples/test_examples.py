@@ -26,7 +26,8 @@ from webmill.testing import TestWeb
 from webmill.testing.features import university
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-SCRIPTS = sorted(path.relative_to(EXAMPLES) for path in EXAMPLES.rglob("*.py"))
+PLUGINS = EXAMPLES / "plugins"  # which webmill runs: test_plugins.py
+SCRIPTS = sorted(path.relative_to(EXAMPLES) for path in EXAMPLES.rglob("*.py") if PLUGINS not in path.parents)
 WARC = f"crawl-data/{NAME}/segments/1/warc/{NAME}-20241231000000-a-00000.warc.gz"
 HOME = "https://town.example/"
 BOARDS = {3: "engineering/notices", 8: "history/jobs", 101: "physics/jobs", 142: "law/academic"}

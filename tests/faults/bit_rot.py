@@ -320,7 +320,7 @@ OF_FOLDER = {  # the readers of the files of a folder; of another one, all
 UNCHECKED = re.compile(  # what may be gone without a word of the doctor: readers restore it, or nobody reads it
     r"search/(\.managed|checksums)\.json|cluster\.idx\.crc32|frontier/status\.json|(robotstxt|non200responses)\.paths\.gz"
     r"|latest\.json|\.webmill/publish/newest\.sqlite"
-    r"|frontier/log/|frontier/shard-\d\d/(cookies\.db|(yields|scores)\.sqlite)"  # nothing is promised of them
+    r"|frontier/log/|frontier/shard-\d\d/((cookies|usage)\.db|(yields|scores)\.sqlite)"  # nothing is promised of them
 )
 
 

@@ -208,7 +208,7 @@ def tables_that_are_cut(page: Page) -> list[str]:
 def test_a_search_is_typed_narrowed_down_and_left_by_keyboard(new_tab: NewTab, origins: Origins) -> None:
     watched = Watched(new_tab(), origins.address)
     watched.go("/search")
-    watched.page.get_by_role("searchbox").focus()
+    watched.page.get_by_role("combobox", name="Search terms").focus()
     watched.page.keyboard.type("town")
     watched.page.keyboard.press("Enter")
     choice = watched.page.get_by_role("complementary").get_by_role("link", name="English")

@@ -116,6 +116,7 @@ MAY = {  # structs with the bounds of a record, or of something else, and why th
     "crawl.frontier.base.LastVisit": "millions are stored: flat, with the names of the reference",
     "index.columnar.columns._TableFields": "Common Crawl's columns of one line",
     "archive.capture_encoding.EncodedCapture": "within bytes that are not yet in a file",
+    "search.meaning.passages.Passage": "characters of a text",
     "infra.storage.http_answers.ReadRequest": "a range of any file",
     "pipeline.save.SavedCapture": "what `webmill save` prints of a capture, or of none",
     "pipeline.publish.redirects._RemovedRow": "columns of a document; made into a reference when it is read",

@@ -65,8 +65,19 @@ COMMANDS: dict[str, tuple[str, str]] = {
 }
 
 
+def may_have_plugins() -> bool:
+    """Tell whether there may be plugins, without loading what finds them: most people have none."""
+    from importlib.metadata import entry_points
+
+    configuration = os.environ.get("XDG_CONFIG_HOME") or Path(os.environ.get("HOME", "")) / ".config"
+    has_own = Path(configuration, "webmill", "plugins").is_dir()
+    return has_own or "WEBMILL_PLUGINS" in os.environ or bool(entry_points(group="webmill.plugins"))
+
+
 def plugin_commands() -> Mapping[str, click.Command]:
     """Return the commands that plugins of the user add."""
+    if not may_have_plugins():
+        return {}
     from webmill.pipeline.plugins import user_plugins
 
     found = dict[str, click.Command]()
